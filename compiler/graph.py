@@ -1,0 +1,59 @@
+"""What compiling gives: the canonical document, the wanted objects, and the faults on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from compiler.syntax import Path, SourceTree
+from schemas.diagnostic import Diagnostic
+from schemas.encoding import JsonObject
+from schemas.resource import Wanted
+
+
+class Sources(Protocol):
+    """Reads what a plan refers to. The compiler touches no file itself (law 8)."""
+
+    def read(self, reference: str) -> bytes:
+        """The bytes behind `lib:name` or a path relative to the plan file. Raises OSError."""
+        ...
+
+    def names(self, kind: str) -> tuple[str, ...]:
+        """What the library holds of a kind (prototypes, prompts, toolsets …), for "did you mean"."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The desired state. `objects` holds every wanted object but the plan document itself, in document order.
+
+    `provenance` maps a lowered field (`agent/frontend#model`) to the words that say which prototype, mixin or line it
+    came from, for `plan explain --why`.
+    """
+
+    name: str
+    objects: Mapping[str, Wanted]
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One text, compiled. `document` and `graph` are None when there are errors (warnings do not count).
+
+    `origin` maps a pointer of the document to the path in the source tree it came from, None for what was derived.
+    """
+
+    tree: SourceTree
+    document: JsonObject | None
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]
+    origin: Callable[[tuple[str, ...]], Path | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A document (for instance after a patch), checked. `graph` is None when there are errors."""
+
+    graph: Graph | None
+    diagnostics: tuple[Diagnostic, ...]

@@ -1,0 +1,42 @@
+"""Time and ids as arguments. The only place, with `planloop/wiring.py`, that touches the real ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    """Wall time in seconds since 1970, and a sleep that follows it; simulations run both on virtual time."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    """Mints ids that are never used again: for uids, calls, operations and approvals."""
+
+    def mint(self) -> str:
+        """12 characters of `0-9a-f`."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class RandomIds:
+    """Ids from the system's randomness: 48 bits, enough for one plan's log."""
+
+    def mint(self) -> str:
+        return os.urandom(6).hex()

@@ -1,0 +1,66 @@
+"""The engine's exceptions.
+
+EngineError
+├── Transient        the world failed in a way that may heal: retried with back-off
+│   └── Conflict     the object moved since it was read: read again, decide again
+├── Terminal         trying again will not help: becomes a condition
+├── StoreFailed      the log could not be written (disk full, read-only): the owner stops, nothing is lost
+├── StoreCorrupt     the log does not verify: names the first bad revision
+└── NotOwner         another process owns the plan: names its pid
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Root of the tree above."""
+
+
+class Transient(EngineError):
+    """Retried with back-off. `reason` is one CamelCase word."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Conflict(Transient):
+    """`address` was read at `expected` and is now at `actual` (None: absent)."""
+
+    def __init__(self, address: str, expected: int | None, actual: int | None) -> None:
+        super().__init__("Conflict", f"{address} was read at revision {expected} and is now at {actual}")
+        self.address = address
+        self.expected = expected
+        self.actual = actual
+
+
+class Terminal(EngineError):
+    """Becomes the condition `Stalled` with this reason and message."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class StoreFailed(EngineError):
+    """The log could not be written. `hint` is the cure."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class StoreCorrupt(EngineError):
+    """The log does not verify from `rev` on."""
+
+    def __init__(self, rev: int, message: str) -> None:
+        super().__init__(f"revision {rev}: {message}")
+        self.rev = rev
+
+
+class NotOwner(EngineError):
+    """The process `pid` owns the plan (None: it could not be told)."""
+
+    def __init__(self, pid: int | None) -> None:
+        super().__init__(f"process {pid} owns this plan" if pid else "another process owns this plan")
+        self.pid = pid

@@ -1,0 +1,150 @@
+"""An agent as its controller sees it: the lowered spec and the states.
+
+An agent belongs to one task and shares its path: `agent/frontend/ui` does `task/frontend/ui`. Its goal, notes, cwd and
+checks are read from the task object; its own spec says who it is and what it may do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from schemas.budget import Budget, budget_from_json
+from schemas.encoding import Json, JsonObject
+from schemas.rights import Rights, rights_from_json
+
+
+class AgentState(StrEnum):
+    """`status.state` of an agent."""
+
+    IDLE = "idle"  # Its task has not started.
+    RUNNING = "running"  # In a turn.
+    ASLEEP = "asleep"  # No reason to be awake: rows in the store and nothing else.
+    BLOCKED = "blocked"  # A call waits for a lock, an approval or an answer.
+    CLAIMED = "claimed"  # It says that it is done or has failed; the task controller decides.
+    PARKED = "parked"  # Out of budget.
+    ENDED = "ended"  # Its task is done, failed or cancelled.
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A deterministic agent: a list of steps (`say call patch expect sleep done fail`, each with an optional `when`)."""
+
+    steps: tuple[JsonObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that is given a turn as one JSON line and answers with JSON lines of actions."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """`file.py:name`, run in a process of its own with the same JSON lines as a program."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A language model by name, `provider/model`."""
+
+    model: str
+    options: JsonObject = field(default_factory=dict)
+
+
+Mind: TypeAlias = Script | Program | PythonFunction | Model
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """`tools` are the names after toolsets are opened and rights applied; `prompt` is the resolved text.
+
+    `mixins` are resolved in order with their settings; `hooks` are addresses; `talk_to` is its topology; `wake_every_s`
+    is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
+    """
+
+    task: str
+    mind: Mind
+    rights: Rights
+    parent: str | None = None
+    prototype: str = ""
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    effects: JsonObject = field(default_factory=dict)
+    mixins: tuple[JsonObject, ...] = ()
+    hooks: tuple[str, ...] = ()
+    talk_to: tuple[str, ...] = ("parent", "children")
+    wake_every_s: float | None = None
+    lock: Literal["turn", "task", "off"] = "turn"
+    sandbox: Json = None
+    budget: Budget = Budget()
+
+    def to_json(self) -> JsonObject:
+        return {
+            "task": self.task,
+            "mind": mind_to_json(self.mind),
+            "rights": self.rights.to_json(),
+            "parent": self.parent,
+            "prototype": self.prototype,
+            "prompt": self.prompt,
+            "tools": list(self.tools),
+            "effects": self.effects,
+            "mixins": list(self.mixins),
+            "hooks": list(self.hooks),
+            "talk_to": list(self.talk_to),
+            "wake_every_s": self.wake_every_s,
+            "lock": self.lock,
+            "sandbox": self.sandbox,
+            "budget": self.budget.to_json(),
+        }
+
+
+def agent_from_json(raw: JsonObject) -> AgentSpec:
+    """Inverse of `AgentSpec.to_json`."""
+    return AgentSpec(
+        task=raw["task"],
+        mind=mind_from_json(raw["mind"]),
+        rights=rights_from_json(raw["rights"]),
+        parent=raw["parent"],
+        prototype=raw["prototype"],
+        prompt=raw["prompt"],
+        tools=tuple(raw["tools"]),
+        effects=raw["effects"],
+        mixins=tuple(raw["mixins"]),
+        hooks=tuple(raw["hooks"]),
+        talk_to=tuple(raw["talk_to"]),
+        wake_every_s=raw["wake_every_s"],
+        lock=raw["lock"],
+        sandbox=raw["sandbox"],
+        budget=budget_from_json(raw["budget"]),
+    )
+
+
+def mind_to_json(mind: Mind) -> JsonObject:
+    """A map whose `kind` is script, program, python or model."""
+    match mind:
+        case Script():
+            return {"kind": "script", "steps": list(mind.steps)}
+        case Program():
+            return {"kind": "program", "argv": list(mind.argv)}
+        case PythonFunction():
+            return {"kind": "python", "target": mind.target}
+        case Model():
+            return {"kind": "model", "model": mind.model, "options": mind.options}
+
+
+def mind_from_json(raw: JsonObject) -> Mind:
+    """Inverse of `mind_to_json`."""
+    match raw["kind"]:
+        case "script":
+            return Script(tuple(raw["steps"]))
+        case "program":
+            return Program(tuple(raw["argv"]))
+        case "python":
+            return PythonFunction(raw["target"])
+        case _:
+            return Model(raw["model"], raw["options"])

@@ -1,0 +1,49 @@
+"""JSON values, their canonical bytes and their hashes.
+
+Everything that is stored, compared or hashed passes through here, so that "equal" means "same bytes" everywhere.
+No other module calls `json.dumps` on stored values. Patching of values lives in `schemas/patching.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+# Any is allowed here and in adapters only (style.md): a recursive JSON alias makes every read of a spec a cast.
+Json: TypeAlias = Any
+JsonObject: TypeAlias = dict[str, Any]
+
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_ordered = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+def canonical(value: Json) -> bytes:
+    """UTF-8 bytes of `value`: keys sorted, no spaces, no NaN. Equal values give equal bytes."""
+    return _canonical(value).encode()
+
+
+def encode(value: Json) -> bytes:
+    """UTF-8 bytes of `value` with key order kept: for the log and the wire, where order is part of a document."""
+    return _ordered(value).encode()
+
+
+def decode(text: bytes | str) -> Json:
+    """The value that `encode` or `canonical` printed. Raises ValueError for anything that is not JSON."""
+    return json.loads(text)
+
+
+def digest(content: bytes) -> str:
+    """The 64 hex digits of SHA-256: names blobs, prompts and documents."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def digest_of(value: Json) -> str:
+    """`digest` of the canonical bytes of `value`: the same for equal values."""
+    return digest(canonical(value))
+
+
+def as_object(value: Mapping[str, Json]) -> JsonObject:
+    """A plain dict copy of one level: what the log may keep without aliasing the caller's mapping."""
+    return dict(value)

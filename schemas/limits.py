@@ -1,0 +1,40 @@
+"""Every bound in the product, with its unit and its reason (law 11). Nothing else holds a bare limit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# What may be read.
+PLAN_FILE_BYTES_MAX: Final = 1 << 20  # A plan is written by hand; 5,000 tasks take 350 KB. `--max-size` raises it.
+YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabytes; people use a handful.
+PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
+PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.
+DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
+
+# What may run.
+TASK_DEPTH_MAX: Final = 16  # Delegation deeper than this is a loop, not a plan.
+CHILDREN_MAX: Final = 10_000  # Of one task.
+PARALLEL_DEFAULT: Final = 8  # Effects at once, when the plan does not say.
+RETRIES_DEFAULT: Final = 0
+QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this is the object bound.
+
+# Time, in seconds.
+CHECK_TIMEOUT_S: Final = 600.0
+CALL_TIMEOUT_S: Final = 600.0
+TERM_GRACE_S: Final = 5.0  # Between TERM and KILL of a process group.
+BACKOFF_BASE_S: Final = 0.05
+BACKOFF_CAP_S: Final = 60.0
+BACKOFF_JITTER: Final = 0.2  # Share of the delay, either way: spreads retries that failed together.
+FILE_SETTLE_S: Final = 0.02  # A save is taken when size and hash stood still this long.
+FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long is a save in progress.
+
+# What is kept.
+OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
+OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Of one command, as a blob; then its process group is stopped.
+INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past it is told "full".
+HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
+TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
+SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
+
+# Holding back.
+CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.

@@ -1,0 +1,248 @@
+"""Log records: one append, one transaction, one revision, and the generic fold of their changes into objects.
+
+The fold knows no kind. `type` and `data` are for readers, from a closed vocabulary; `changes` alone make state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias, assert_never
+
+from schemas import patching
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+
+RECORD_VERSION: Final = 1
+
+RECORD_TYPES: Final = frozenset(
+    "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped "
+    "object.created object.updated object.deleted "
+    "agent.woken agent.slept agent.parked agent.ended turn.started model.requested model.replied turn.ended "
+    "call.proposed call.authorized call.started call.settled call.reconciled "
+    "message.sent message.delivered message.read "
+    "lock.requested lock.granted lock.renewed lock.released lock.fenced "
+    "budget.reserved budget.settled budget.refunded hook.fired check.ran container.observed "
+    "timer.set timer.fired epoch.taken context.compacted task.changed".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Creates the object, or replaces its spec and raises its generation. A new uid means a new object."""
+
+    address: str
+    uid: Uid
+    spec: JsonObject
+    refs: tuple[str, ...] = ()
+    owner: str | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PatchSpec:
+    """Changes part of a large spec (the plan document) and raises its generation."""
+
+    address: str
+    ops: tuple[patching.Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """RFC 7386 merge into the status. `uid` fences: a status of an older object is dropped by the fold."""
+
+    address: str
+    uid: Uid
+    merge: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says that the object is to go, or which finalizers are left. None leaves a member as it is."""
+
+    address: str
+    uid: Uid
+    deleting: bool | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Removes the object. Its history stays in the log."""
+
+    address: str
+    uid: Uid
+
+
+Change: TypeAlias = Put | PatchSpec | SetStatus | Mark | Drop
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A record before it has a revision: what a writer hands to the store.
+
+    `actor` is who did it (`human:file`, `human:cli`, `agent:<path>`, `controller:<kind>`); `cause` the revision that
+    led to it; `subject` the address it is about; `blobs` the digests that `data` or `changes` refer to.
+    """
+
+    type: str
+    actor: str
+    subject: str
+    changes: tuple[Change, ...] = ()
+    data: JsonObject = field(default_factory=dict)
+    blobs: tuple[str, ...] = ()
+    cause: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One revision. `at` is seconds since 1970 (UTC); `epoch` the worker that wrote it."""
+
+    rev: int
+    at: float
+    epoch: int
+    draft: Draft
+
+
+def fold(objects: MutableMapping[str, Resource], record: Record) -> tuple[str, ...]:
+    """Applies the changes of `record` to `objects`; returns the addresses that changed, in order.
+
+    A change that names an old uid, or an object that is gone, is dropped (law 7): it stays in the log as evidence.
+    """
+    touched = [change.address for change in record.draft.changes if _apply(objects, change, record.rev)]
+    return tuple(dict.fromkeys(touched))
+
+
+def _apply(objects: MutableMapping[str, Resource], change: Change, rev: int) -> bool:
+    old = objects.get(change.address)
+    match change:
+        case Put():
+            objects[change.address] = _put(old, change, rev)
+            return True
+        case PatchSpec():
+            if old is None:
+                return False
+            spec = patching.apply(old.spec, change.ops)
+            objects[change.address] = replace(old, spec=spec, generation=old.generation + 1, rev=rev)
+            return True
+        case SetStatus() | Mark() | Drop():
+            if old is None or old.uid != change.uid:
+                return False
+        case _:
+            assert_never(change)
+    match change:
+        case SetStatus():
+            objects[change.address] = replace(old, status=patching.merge(old.status, change.merge), rev=rev)
+        case Mark():
+            objects[change.address] = replace(
+                old,
+                deleting=old.deleting if change.deleting is None else change.deleting,
+                finalizers=old.finalizers if change.finalizers is None else change.finalizers,
+                rev=rev,
+            )
+        case Drop():
+            del objects[change.address]
+    return True
+
+
+def _put(old: Resource | None, change: Put, rev: int) -> Resource:
+    is_same = old is not None and old.uid == change.uid
+    return Resource(
+        address=change.address,
+        uid=change.uid,
+        generation=old.generation + 1 if old is not None and is_same else 1,
+        spec=change.spec,
+        status=old.status if old is not None and is_same else {},
+        refs=change.refs,
+        owner=change.owner,
+        finalizers=change.finalizers,
+        deleting=old.deleting if old is not None and is_same else False,
+        created_rev=old.created_rev if old is not None and is_same else rev,
+        rev=rev,
+    )
+
+
+def change_to_json(change: Change) -> JsonObject:
+    """The stored form of a change: one key names its sort."""
+    match change:
+        case Put():
+            return _put_to_json(change)
+        case PatchSpec():
+            return {"patch": change.address, "ops": [op.to_json() for op in change.ops]}
+        case SetStatus():
+            return {"status": change.address, "uid": change.uid, "merge": change.merge}
+        case Mark():
+            out: JsonObject = {"mark": change.address, "uid": change.uid}
+            if change.deleting is not None:
+                out["deleting"] = change.deleting
+            if change.finalizers is not None:
+                out["finalizers"] = list(change.finalizers)
+            return out
+        case Drop():
+            return {"drop": change.address, "uid": change.uid}
+        case _:
+            assert_never(change)
+
+
+def _put_to_json(change: Put) -> JsonObject:
+    out: JsonObject = {"put": change.address, "uid": change.uid, "spec": change.spec}
+    if change.refs:
+        out["refs"] = list(change.refs)
+    if change.owner is not None:
+        out["owner"] = change.owner
+    if change.finalizers:
+        out["finalizers"] = list(change.finalizers)
+    return out
+
+
+def change_from_json(raw: JsonObject) -> Change:
+    """Inverse of `change_to_json`. Raises KeyError for a form this version does not know."""
+    if "status" in raw:
+        return SetStatus(raw["status"], Uid(raw["uid"]), raw["merge"])
+    if "put" in raw:
+        return Put(
+            raw["put"],
+            Uid(raw["uid"]),
+            raw["spec"],
+            tuple(raw.get("refs", ())),
+            raw.get("owner"),
+            tuple(raw.get("finalizers", ())),
+        )
+    if "patch" in raw:
+        return PatchSpec(raw["patch"], tuple(patching.op_from_json(n, op) for n, op in enumerate(raw["ops"])))
+    if "mark" in raw:
+        finalizers = raw.get("finalizers")
+        return Mark(
+            raw["mark"], Uid(raw["uid"]), raw.get("deleting"), None if finalizers is None else tuple(finalizers)
+        )
+    return Drop(raw["drop"], Uid(raw["uid"]))
+
+
+def record_to_json(record: Record) -> JsonObject:
+    """The form of `events.jsonl`, of `plan events -o json` and of the API."""
+    draft = record.draft
+    out: JsonObject = {"v": RECORD_VERSION, "rev": record.rev, "at": record.at}
+    out |= {"type": draft.type, "actor": draft.actor}
+    if draft.cause is not None:
+        out["cause"] = draft.cause
+    out |= {"epoch": record.epoch, "subject": draft.subject}
+    out["changes"] = [change_to_json(change) for change in draft.changes]
+    out["data"] = draft.data
+    if draft.blobs:
+        out["blobs"] = list(draft.blobs)
+    return out
+
+
+def record_from_json(raw: Mapping[str, object]) -> Record:
+    """Inverse of `record_to_json`; up-casts records of older versions."""
+    body: JsonObject = dict(raw)
+    draft = Draft(
+        type=body["type"],
+        actor=body["actor"],
+        subject=body["subject"],
+        changes=tuple(change_from_json(change) for change in body["changes"]),
+        data=body["data"],
+        blobs=tuple(body.get("blobs", ())),
+        cause=body.get("cause"),
+    )
+    return Record(rev=body["rev"], at=body["at"], epoch=body["epoch"], draft=draft)

@@ -1,0 +1,67 @@
+"""Rights: what an agent may use, and what it may grant on. How two rights meet is `compiler/rights.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schemas.encoding import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """The effective rights of one agent: already the meet along its path to the root.
+
+    `models`, `tools` and the `grant_` pair are patterns (`*` matches any run of characters); None means all. `deny`
+    are tool-call patterns such as `shell(rm -rf *)`, united over the path. `read` and `write` are path globs below
+    the plan's folder, None meaning the task's own workspace. `network` is none or all. `spawn` is how many children it
+    may have, `depth` how many levels below it; None means no bound but `schemas/limits.py`.
+    """
+
+    models: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    network: bool = False
+    spawn: int | None = None
+    depth: int | None = None
+    grant_models: tuple[str, ...] | None = None
+    grant_tools: tuple[str, ...] | None = None
+
+    def to_json(self) -> JsonObject:
+        return {
+            "models": _listed(self.models),
+            "tools": _listed(self.tools),
+            "deny": list(self.deny),
+            "read": _listed(self.read),
+            "write": _listed(self.write),
+            "network": self.network,
+            "spawn": self.spawn,
+            "depth": self.depth,
+            "grant_models": _listed(self.grant_models),
+            "grant_tools": _listed(self.grant_tools),
+        }
+
+
+def rights_from_json(raw: JsonObject) -> Rights:
+    """Inverse of `Rights.to_json`."""
+    return Rights(
+        models=_tupled(raw["models"]),
+        tools=_tupled(raw["tools"]),
+        deny=tuple(raw["deny"]),
+        read=_tupled(raw["read"]),
+        write=_tupled(raw["write"]),
+        network=raw["network"],
+        spawn=raw["spawn"],
+        depth=raw["depth"],
+        grant_models=_tupled(raw["grant_models"]),
+        grant_tools=_tupled(raw["grant_tools"]),
+    )
+
+
+def _listed(patterns: tuple[str, ...] | None) -> list[str] | None:
+    return None if patterns is None else list(patterns)
+
+
+def _tupled(patterns: list[str] | None) -> tuple[str, ...] | None:
+    return None if patterns is None else tuple(patterns)
