@@ -29,7 +29,7 @@ class AgentState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A deterministic agent: a list of steps (`say call patch expect sleep done fail`, each with an optional `when`)."""
+    """A deterministic agent: steps (`say call patch expect sleep done fail`), each with an optional `when`."""
 
     steps: tuple[JsonObject, ...]
 
