@@ -1,0 +1,65 @@
+# Needs Python 3.11 to 3.13 and make; everything else is installed into .venv. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CODE := schemas compiler reconciler controllers containers benchmarks planloop
+
+.PHONY: help demo test quick check format lint types contracts docs wheel speed clean
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/demo.stamp: pyproject.toml
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "planloop needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	@echo "installing planloop and what it needs"
+	@$(PIP) install --quiet --editable .
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp
+	@echo "installing the test tools"
+	@$(PIP) install --quiet --editable '.[test]'
+	@touch $@
+
+demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
+	@rm -rf $(VENV)/demo && cp -r plans/examples/quickstart $(VENV)/demo
+	@echo '$$ plan apply quickstart.plan.yaml'
+	@cd $(VENV)/demo && ../bin/plan apply --yes quickstart.plan.yaml
+
+test: $(VENV)/test.stamp ## Run all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+check: lint types contracts quick ## Everything a change must pass: format, lint, types, contracts, quick tests
+
+format: $(VENV)/test.stamp ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+
+contracts: $(VENV)/test.stamp
+	$(BIN)/lint-imports
+
+docs: $(VENV)/test.stamp ## Rewrite what is generated: schema, golden files, the output in docs/verbs
+	$(BIN)/python -m pytest -n 0 tests/compiler tests/planloop --update-golden --update-docs
+
+speed: $(VENV)/test.stamp ## Measure, each figure against its floor
+	$(BIN)/python -m benchmarks.speed
+
+wheel: $(VENV)/test.stamp ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist
+
+clean: ## Remove what make built
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

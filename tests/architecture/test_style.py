@@ -1,0 +1,62 @@
+"""Rules of the house that no linter has: what may not stand in the tree, and where words are banned."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import PACKAGES, ROOT, python_files, text_files
+
+SOURCE = [file for file in python_files() if file.parts[0] != "tests"]
+
+# One word per idea; these say that the idea is not clear yet (CONTRIBUTING.md, "Names").
+VAGUE = re.compile(r"(^|_)(manager|helper|helpers|util|utils|common|misc|handler|processor)(_|$)", re.IGNORECASE)
+
+# Absolute paths of one machine say where something was written, not what it is. Places every system has are fine.
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+")
+
+
+@pytest.mark.parametrize("file", SOURCE, ids=str)
+def test_every_module_says_what_it_is_for(file: Path) -> None:
+    tree = ast.parse((ROOT / file).read_text())
+
+    assert (ast.get_docstring(tree) or "").strip(".\n "), f"{file} has no module docstring"
+
+
+@pytest.mark.parametrize("file", SOURCE, ids=str)
+def test_no_name_is_vague(file: Path) -> None:
+    tree = ast.parse((ROOT / file).read_text())
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = [node.name for node in ast.walk(tree) if isinstance(node, definitions)]
+
+    assert [name for name in (file.stem, *names) if VAGUE.search(name)] == []
+
+
+def test_no_file_holds_a_path_of_one_machine() -> None:
+    found = {str(file): MACHINE_PATH.findall((ROOT / file).read_text(errors="replace")) for file in text_files()}
+
+    # A container's own `/work` in an example is a place inside the container.
+    own = {"/work/", "/root/"}
+    assert {file: paths for file, paths in found.items() if set(paths) - own} == {}
+
+
+def test_nothing_is_left_to_do_without_being_said() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    here = Path(__file__).resolve().relative_to(ROOT)
+    found = [str(file) for file in python_files() if file != here and marks.search((ROOT / file).read_text())]
+
+    assert found == []
+
+
+def test_a_broad_except_stands_only_where_a_loop_must_survive() -> None:
+    places = [str(file) for file in SOURCE if re.search(r"except (Base)?Exception\b", (ROOT / file).read_text())]
+
+    # The worker loop, and the command's last line of defence, which turns our bug into exit 70.
+    assert set(places) <= {"reconciler/engine.py", "planloop/cli/main.py"}
+
+
+def test_every_package_ships_type_marks() -> None:
+    assert [name for name in PACKAGES if not (ROOT / name / "py.typed").is_file()] == []

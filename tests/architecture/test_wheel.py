@@ -1,0 +1,38 @@
+"""The wheel holds what the product needs and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import PACKAGES, ROOT
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = out.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_wheel_has_exactly_the_top_level_names_of_the_product(names: list[str]) -> None:
+    tops = {Path(name).parts[0] for name in names}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {*PACKAGES, "plans"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_wheel_ships_the_library_the_examples_and_the_editor_schema(names: list[str]) -> None:
+    assert any(name.startswith("plans/library/") for name in names)
+    assert any(name.startswith("plans/examples/quickstart/") for name in names)
+    assert any(name.startswith("schemas/json/") for name in names)
