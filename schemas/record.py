@@ -74,7 +74,20 @@ class Drop:
     uid: Uid
 
 
-Change: TypeAlias = Put | PatchSpec | SetStatus | Mark | Drop
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Takes the object to the address `to` with its uid, generation and status; dropped when `to` is taken.
+
+    Whatever names the old address (refs, owners) is written again by the same record. A status that is still under
+    way to the old address finds the object by its uid.
+    """
+
+    address: str
+    uid: Uid
+    to: str
+
+
+Change: TypeAlias = Put | PatchSpec | SetStatus | Mark | Drop | Move
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,41 +121,63 @@ def fold(objects: MutableMapping[str, Resource], record: Record) -> tuple[str, .
     """Applies the changes of `record` to `objects`; returns the addresses that changed, in order.
 
     A change that names an old uid, or an object that is gone, is dropped (law 7): it stays in the log as evidence.
+    A change whose uid lives at another address by now follows it there: the uid is the object, the address its place.
     """
-    touched = [change.address for change in record.draft.changes if _apply(objects, change, record.rev)]
+    touched = [address for change in record.draft.changes for address in _apply(objects, change, record.rev)]
     return tuple(dict.fromkeys(touched))
 
 
-def _apply(objects: MutableMapping[str, Resource], change: Change, rev: int) -> bool:
-    old = objects.get(change.address)
+def _apply(objects: MutableMapping[str, Resource], change: Change, rev: int) -> tuple[str, ...]:
     match change:
         case Put():
-            objects[change.address] = _put(old, change, rev)
-            return True
+            objects[change.address] = _put(objects.get(change.address), change, rev)
+            return (change.address,)
         case PatchSpec():
-            if old is None:
-                return False
-            spec = patching.apply(old.spec, change.ops)
-            objects[change.address] = replace(old, spec=spec, generation=old.generation + 1, rev=rev)
-            return True
-        case SetStatus() | Mark() | Drop():
-            if old is None or old.uid != change.uid:
-                return False
+            plan = objects.get(change.address)
+            if plan is None:
+                return ()
+            spec = patching.apply(plan.spec, change.ops)
+            objects[change.address] = replace(plan, spec=spec, generation=plan.generation + 1, rev=rev)
+            return (change.address,)
+        case SetStatus() | Mark() | Drop() | Move():
+            old = _found(objects, change.address, change.uid)
+            return () if old is None else _write(objects, old, change, rev)
         case _:
             assert_never(change)
+
+
+def _found(objects: Mapping[str, Resource], address: str, uid: Uid) -> Resource | None:
+    old = objects.get(address)
+    if old is not None and old.uid == uid:
+        return old
+    # Only late writes come here, so a scan is cheaper than an index that every write would have to keep.
+    return next((one for one in objects.values() if one.uid == uid), None)
+
+
+def _write(
+    objects: MutableMapping[str, Resource], old: Resource, change: SetStatus | Mark | Drop | Move, rev: int
+) -> tuple[str, ...]:
     match change:
         case SetStatus():
-            objects[change.address] = replace(old, status=patching.merge(old.status, change.merge), rev=rev)
+            objects[old.address] = replace(old, status=patching.merge(old.status, change.merge), rev=rev)
         case Mark():
-            objects[change.address] = replace(
+            objects[old.address] = replace(
                 old,
                 deleting=old.deleting if change.deleting is None else change.deleting,
                 finalizers=old.finalizers if change.finalizers is None else change.finalizers,
                 rev=rev,
             )
         case Drop():
-            del objects[change.address]
-    return True
+            del objects[old.address]
+        case Move():
+            if change.to in objects:
+                return ()
+            del objects[old.address]
+            objects[change.to] = replace(old, address=change.to, rev=rev)
+            return (old.address, change.to)
+        case _:
+            assert_never(change)
+    return (old.address,)
 
 
 def _put(old: Resource | None, change: Put, rev: int) -> Resource:
@@ -180,6 +215,8 @@ def change_to_json(change: Change) -> JsonObject:
             return out
         case Drop():
             return {"drop": change.address, "uid": change.uid}
+        case Move():
+            return {"move": change.address, "uid": change.uid, "to": change.to}
         case _:
             assert_never(change)
 
@@ -215,6 +252,8 @@ def change_from_json(raw: JsonObject) -> Change:
         return Mark(
             raw["mark"], Uid(raw["uid"]), raw.get("deleting"), None if finalizers is None else tuple(finalizers)
         )
+    if "move" in raw:
+        return Move(raw["move"], Uid(raw["uid"]), raw["to"])
     return Drop(raw["drop"], Uid(raw["uid"]))
 
 
