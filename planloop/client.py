@@ -1,0 +1,97 @@
+"""The client of a plan's owner: plain blocking HTTP over its unix socket, for every command but the owner itself.
+
+No asyncio here: importing it would cost as much as the whole command. The API is `planloop/server`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from planloop import sockets
+from planloop.exits import Exit, Halt
+from schemas.encoding import Json, JsonObject, decode, encode
+
+VERSION = "v1"
+ANSWER_TIMEOUT_S = 60.0  # Longer than this is a hung owner: compiling 5,000 tasks takes one second.
+
+
+class OwnerGone(Exception):
+    """Nobody listens, or the owner ended in the middle of an answer."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, folder: Path, timeout_s: float | None) -> None:
+        super().__init__("plan", timeout=timeout_s)
+        self._folder = folder
+        self._timeout_s = timeout_s
+
+    def connect(self) -> None:
+        self.sock: socket.socket = sockets.connect(self._folder, timeout_s=self._timeout_s)
+
+
+class OwnerClient:
+    """Speaks to the owner of the plan in `folder`. Connects anew for each request: a socket costs 0.1 ms."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, path: str, **query: str | int) -> Json:
+        """The answer to GET `path`. Raises Halt as the owner says, OwnerGone when there is none."""
+        return self._ask("GET", path, query, None)
+
+    def post(self, path: str, body: JsonObject) -> Json:
+        """The answer to POST `path`. Raises Halt as the owner says, OwnerGone when there is none."""
+        return self._ask("POST", path, {}, body)
+
+    def stream(self, path: str, **query: str | int) -> Iterator[Json]:
+        """One value a line, as they come, until the owner ends the stream."""
+        connection = _UnixConnection(self._folder, None)
+        try:
+            connection.request("GET", _target(path, query))
+            response = connection.getresponse()
+            if response.status != 200:
+                raise _halt(response.read())
+            while line := response.readline():
+                if line.strip():  # Empty lines keep the connection known to be alive.
+                    yield decode(line)
+        except (OSError, http.client.HTTPException):
+            return
+        finally:
+            connection.close()
+
+    def _ask(self, method: str, path: str, query: dict[str, str | int], body: JsonObject | None) -> Json:
+        connection = _UnixConnection(self._folder, ANSWER_TIMEOUT_S)
+        content = None if body is None else encode(body)
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        try:
+            connection.request(method, _target(path, query), content, headers)
+            response = connection.getresponse()
+            answer = response.read()
+        except TimeoutError:
+            hint = "plan doctor looks at it; plan down --force ends it"
+            raise Halt(Exit.TIMEOUT, f"the owner did not answer within {ANSWER_TIMEOUT_S:.0f} s", hint) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise OwnerGone(str(error)) from error
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise _halt(answer)
+        return decode(answer) if answer else None
+
+
+def _target(path: str, query: dict[str, str | int]) -> str:
+    target = f"/{VERSION}/{quote(path)}"
+    return f"{target}?{urlencode(query)}" if query else target
+
+
+def _halt(answer: bytes) -> Halt:
+    """The ending that the owner's error body states."""
+    try:
+        error = decode(answer)["error"]
+        return Halt(Exit(error["exit"]), error["summary"], error["hint"])
+    except (ValueError, KeyError, TypeError):
+        return Halt(Exit.BUG, f"the owner answered with something else: {answer[:200]!r}", "plan version; plan doctor")

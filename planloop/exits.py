@@ -1,0 +1,43 @@
+"""How a command ends: the exit codes that are a promise, and the exception that carries one to the top.
+
+Every verb ends by returning (0) or by raising `Halt`; `cli/main.py` is the only place that turns either into a code.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """The promise of docs/verbs/README.md. For `diff`, FAILED says that there are differences."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    CONFLICT = 4
+    REFUSED = 5
+    NOT_FOUND = 6
+    CANCELLED = 8
+    TIMEOUT = 9
+    FINISHED_WITH_FAILURES = 10
+    BUG = 70
+
+
+class Halt(Exception):
+    """The command stops here. `summary` says what is wrong (empty: already said), `hint` what to do next.
+
+    An end that is no error (differences found, tasks failed) has an empty summary: only its code matters.
+    """
+
+    def __init__(self, exit_: Exit, summary: str = "", hint: str = "") -> None:
+        super().__init__(summary)
+        self.exit = exit_
+        self.summary = summary
+        self.hint = hint
+
+    def text(self) -> str:
+        """What is printed on stderr: one `error:` line and one `help:` line, either may be absent."""
+        lines = [f"error: {self.summary}"] if self.summary else []
+        lines += [f"help: {self.hint}"] if self.hint else []
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Pure text: what the command prints, made from values."""

@@ -1,0 +1,52 @@
+"""Tables of plain text: columns padded to their widest cell, the last one cut to the width that is left.
+
+Terminals narrower than the table lose the end of the last column, never a whole column; pipes lose nothing.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+GAP = "   "
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
+    """Lines under an upper-case head. `width` None: as wide as it gets."""
+    cells = [[name.upper() for name in head], *rows]
+    widths = [max(cells_wide(row[column]) for row in cells) for column in range(len(head))]
+    return "\n".join(_line(row, widths, width) for row in cells)
+
+
+def _line(row: Sequence[str], widths: Sequence[int], width: int | None) -> str:
+    line = GAP.join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
+    return line if width is None else cut(line, width)
+
+
+def padded(text: str, width: int) -> str:
+    """`text` with spaces up to `width` terminal cells."""
+    return text + " " * (width - cells_wide(text))
+
+
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` cells, with `…` for what is missing."""
+    if cells_wide(text) <= width:
+        return text
+    out, used = [], 0
+    for character in text:
+        used += _cell(character)
+        if used > width - 1:
+            break
+        out.append(character)
+    return "".join(out).rstrip() + "…"
+
+
+def cells_wide(text: str) -> int:
+    """Terminal cells that `text` takes: wide East Asian characters take two, combining marks none."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def _cell(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,117 @@
+"""What the API answers to a read: a function of the view, the log and the request, the same with and without an owner.
+
+`answer` knows every GET path of /v1 but the streams. Reads are synchronous and touch memory and the log only, so a
+command with no owner alive needs no event loop for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from planloop.exits import Exit, Halt
+from schemas import address as addresses
+from schemas.encoding import Json, JsonObject
+from schemas.limits import HISTORY_SHOWN_MAX
+from schemas.record import Record, record_to_json
+from schemas.resource import Resource
+
+
+class Archive(Protocol):
+    """What reads need: the objects, the log and the blobs of one plan."""
+
+    @property
+    def rev(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    def get(self, address: str) -> Resource | None: ...
+
+    def list(self, kind: str) -> Sequence[Resource]: ...
+
+    def log(self, after: int, limit: int) -> Sequence[Record]: ...
+
+    def get_blob(self, digest: str) -> bytes | None: ...
+
+    def read_output(self, op: str, after: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Who answers: the plan's name and, with an owner alive, its process and what it does with the file."""
+
+    name: str
+    pid: int | None = None
+    version: str = ""
+    file: str | None = None
+
+
+def answer(archive: Archive, host: Host, path: str, query: Mapping[str, str]) -> Json:
+    """The answer to GET /v1/`path`. Raises Halt: NOT_FOUND for an object, USAGE for a path that there is not."""
+    head, _, rest = path.partition("/")
+    match head:
+        case "status":
+            return _status(archive, host)
+        case "objects" if rest:
+            return _object(archive, rest)
+        case "objects":
+            return _objects(archive, query.get("kind", ""))
+        case "log":
+            return _log(archive, query)
+        case "blobs":
+            return _blob(archive, rest)
+        case "output":
+            after = int(query.get("after", 0))
+            content = archive.read_output(rest, after)
+            return {"text": content.decode(errors="replace"), "next": after + len(content)}
+        case _:
+            raise Halt(Exit.USAGE, f"the API has no `{path}`", "plan version on both sides tells if they differ")
+
+
+def _status(archive: Archive, host: Host) -> JsonObject:
+    return {
+        "plan": host.name,
+        "pid": host.pid,
+        "version": host.version,
+        "file": host.file,
+        "rev": archive.rev,
+        "epoch": archive.epoch,
+    }
+
+
+def _object(archive: Archive, address: str) -> JsonObject:
+    found = archive.get(address)
+    if found is None:
+        raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", near(archive, address))
+    return found.to_json()
+
+
+def near(archive: Archive, address: str) -> str:
+    """Words that name the closest address there is."""
+    kind = address.partition("/")[0]
+    known = [item.address for item in archive.list(kind)]
+    if kind not in addresses.KINDS:
+        return f"kinds are {', '.join(sorted(addresses.KINDS))}"
+    close = difflib.get_close_matches(address, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"plan get {kind}s lists what there is"
+
+
+def _objects(archive: Archive, kinds: str) -> JsonObject:
+    wanted = kinds.split(",") if kinds else sorted(addresses.KINDS)
+    return {"rev": archive.rev, "objects": [item.to_json() for kind in wanted for item in archive.list(kind)]}
+
+
+def _log(archive: Archive, query: Mapping[str, str]) -> JsonObject:
+    after = int(query.get("after", 0))
+    limit = min(int(query.get("limit", HISTORY_SHOWN_MAX)), HISTORY_SHOWN_MAX)
+    return {"records": [record_to_json(record) for record in archive.log(after, limit)], "rev": archive.rev}
+
+
+def _blob(archive: Archive, digest: str) -> JsonObject:
+    content = archive.get_blob(digest)
+    if content is None:
+        raise Halt(Exit.NOT_FOUND, f"no blob {digest[:12]}", "plan replay says whether any are missing")
+    return {"text": content.decode(errors="replace"), "size": len(content)}
