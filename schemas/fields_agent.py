@@ -1,0 +1,310 @@
+"""The fields of an agent, of a prototype (the same fields) and of a mixin."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.fields import (
+    ANY,
+    COMMAND,
+    COUNT,
+    DURATION,
+    TEXT,
+    TEXTS,
+    WORD,
+    WORDS,
+    ChangeClass,
+    Either,
+    Field,
+    FieldTable,
+    Keyed,
+    Many,
+    Scalar,
+    Table,
+)
+
+_PREFIX, _RESTART = ChangeClass.PREFIX, ChangeClass.RESTART
+
+MIND_FIELDS: Final = (
+    Field(
+        "model",
+        WORD,
+        "The language model, as `provider/name`; `record/<file>` and `replay/<file>` record and replay one.",
+        "ollama/qwen3:32b",
+        _RESTART,
+        lowered=("mind",),
+    ),
+    Field(
+        "options",
+        Keyed(ANY, is_id=False),
+        "Passed to the model as they stand.",
+        {"temperature": 0},
+        _RESTART,
+        lowered=("mind",),
+    ),
+    Field(
+        "script",
+        Many(Table("step", short="say")),
+        "Makes the agent deterministic: it takes these steps, one after the other.",
+        [{"say": "on it"}, {"done": "finished"}],
+        _RESTART,
+        lowered=("mind",),
+    ),
+    Field(
+        "python",
+        TEXT,
+        "A function `file.py:name` that takes the turns, run in a process of its own.",
+        "agents/planner.py:step",
+        _RESTART,
+        lowered=("mind",),
+    ),
+    Field(
+        "run",
+        COMMAND,
+        "A program that takes the turns: one JSON line in, JSON lines of actions out.",
+        ["python3", "planner.py"],
+        _RESTART,
+        lowered=("mind",),
+    ),
+)
+
+NATURE_FIELDS: Final = (
+    Field(
+        "extends",
+        WORD,
+        "The agent or prototype it is made from.",
+        "lib:child",
+        _PREFIX,
+        aliases=("proto",),
+        lowered=("prototype",),
+    ),
+    Field(
+        "mixins",
+        Many(Either(plain=WORD, map=Keyed(ANY, is_id=False))),
+        "Behaviours merged over the prototype, in this order; `{lib:retry: {max: 3}}` gives one its settings.",
+        ["lib:denylist"],
+        _PREFIX,
+        lowered=("mixins",),
+    ),
+    Field(
+        "settings",
+        Keyed(Keyed(ANY, is_id=False), is_id=False),
+        "Settings of mixins, by the mixin's name.",
+        {"retry": {"max": 3}},
+        _PREFIX,
+        lowered=("mixins",),
+    ),
+    Field(
+        "prompt",
+        TEXT,
+        "Its instructions: `lib:name`, `file:path`, the name of one of the plan's prompts, or the text itself.",
+        "lib:worker",
+        _PREFIX,
+        lowered=("prompt",),
+    ),
+    Field(
+        "doc",
+        TEXT,
+        "What it is for, for people.",
+        "writes the code of one task",
+        ChangeClass.NONE,
+        read_in="compiler/explaining.py",
+    ),
+)
+
+POWER_FIELDS: Final = (
+    Field(
+        "tools",
+        WORDS,
+        "Tools and toolsets it may use: names, `lib:code`, or `all`; the rights on its path still hold.",
+        ["lib:code"],
+        _PREFIX,
+        lowered=("tools",),
+    ),
+    Field(
+        "deny",
+        WORDS,
+        "Tool calls it may not make: a name, or a pattern such as `shell(rm -rf *)`. Denials unite and nothing lifts them.",
+        ["shell"],
+        _PREFIX,
+        lowered=("rights",),
+    ),
+    Field(
+        "effects",
+        Keyed(Scalar("word", ("read", "idempotent", "reconcilable", "once")), is_id=False),
+        "The effect class of tools, by name, where it differs from the tool's own.",
+        {"shell": "idempotent"},
+        lowered=("effects",),
+    ),
+    Field("rights", Table("rights"), "Narrows what it may use and grant.", {"spawn": 2}, _PREFIX, lowered=("rights",)),
+    Field(
+        "budget", Table("budget"), "What each task that it does may use at most.", {"turns": 50}, lowered=("budget",)
+    ),
+    Field(
+        "hooks",
+        WORDS,
+        "Hooks of the plan that watch it.",
+        ["no-secrets"],
+        lowered=("hooks",),
+    ),
+    Field(
+        "sandbox",
+        Either(plain=Scalar("integer", minimum=0), map=Table("sandbox")),
+        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container.",
+        1,
+        _RESTART,
+        lowered=("sandbox",),
+    ),
+)
+
+CONDUCT_FIELDS: Final = (
+    Field(
+        "topology",
+        Table("topology"),
+        "Whom it may talk to.",
+        {"talk-to": ["parent"]},
+        lowered=("talk_to",),
+    ),
+    Field(
+        "wake",
+        Table("wake"),
+        "When it wakes though nothing happened, while it has children that live.",
+        {"every": 120},
+        lowered=("wake_every_s",),
+    ),
+    Field(
+        "lock",
+        Scalar("word", ("turn", "task", "off")),
+        "How long a file it wrote stays locked for others: to the end of the turn, of the task, or not at all.",
+        "task",
+        default="turn",
+        lowered=("lock",),
+    ),
+)
+
+AGENT_FIELDS: Final = (*MIND_FIELDS, *NATURE_FIELDS, *POWER_FIELDS, *CONDUCT_FIELDS)
+
+AGENT: Final = FieldTable("agent", "Who takes turns for a task; prototypes have the same fields.", AGENT_FIELDS)
+
+STEP: Final = FieldTable(
+    "step",
+    "One step of a script: exactly one of the verbs, and when it may be taken.",
+    (
+        Field("say", ANY, "Says a text, or `{to: parent, text: …}`.", "on it"),
+        Field("call", ANY, "Calls a tool: `{write: {path: a.txt, text: hello}}`.", {"list": {}}),
+        Field("patch", Many(ANY), "RFC 6902 operations on the plan.", [{"op": "add", "path": "/notes", "value": "x"}]),
+        Field("expect", ANY, "Fails the script unless the last result has this.", "ok"),
+        Field("sleep", DURATION, "Waits so many seconds of the clock.", 1),
+        Field("done", ANY, "Claims that the task is done, with a result.", "finished"),
+        Field("fail", ANY, "Claims that it cannot be done, with a reason.", "no compiler"),
+        Field("when", ANY, "Waits for a message like this before the step.", "goal"),
+    ),
+)
+
+AGENT_TABLES: Final = (
+    AGENT,
+    STEP,
+    FieldTable(
+        "mixin",
+        "Fields and settings that agents merge over their prototype.",
+        (
+            *POWER_FIELDS,
+            *CONDUCT_FIELDS,
+            Field(
+                "doc", TEXT, "What it is for, for people.", "asks again after a fault", read_in="compiler/explaining.py"
+            ),
+            Field("prompt", TEXT, "Added after the agent's own prompt.", "be brief", lowered=("prompt",)),
+            Field(
+                "settings", Keyed(ANY, is_id=False), "Its settings and their defaults.", {"max": 2}, lowered=("mixins",)
+            ),
+        ),
+    ),
+    FieldTable(
+        "toolset",
+        "Tools under one name.",
+        (
+            Field("extends", WORD, "The toolset it adds to.", "lib:base"),
+            Field("tools", WORDS, "Tools and toolsets.", ["read", "list"]),
+            Field("doc", TEXT, "What it is for, for people.", "reads only", read_in="compiler/explaining.py"),
+        ),
+    ),
+    FieldTable(
+        "topology",
+        "Whom an agent may talk to.",
+        (
+            Field(
+                "talk-to",
+                WORDS,
+                "`parent`, `children`, `siblings`, or paths of tasks. Asking upward is always possible.",
+                ["parent", "children"],
+                aliases=("can-talk-to",),
+                lowered=("talk_to",),
+            ),
+        ),
+    ),
+    FieldTable(
+        "wake",
+        "The watchdog.",
+        (Field("every", DURATION, "Seconds between two wakes.", 120, lowered=("wake_every_s",)),),
+    ),
+    FieldTable(
+        "sandbox",
+        "What an agent's commands run in.",
+        (
+            Field("tier", Scalar("integer", minimum=0), "The least tier that will do.", 1),
+            Field("container", WORD, "The container that its shell, file tools and checks act in.", "sut"),
+            Field("memory", Scalar("size", minimum=0), "Bytes of memory for each command.", 536870912),
+            Field("processes", COUNT, "Processes at once for each command.", 64),
+        ),
+    ),
+    FieldTable(
+        "rights",
+        "What may be used, and under `grant` what may be handed on. A line that is left out narrows nothing.",
+        (
+            Field(
+                "models",
+                WORDS,
+                "Model names or patterns such as `ollama/*`; `all`.",
+                ["ollama/*"],
+                _PREFIX,
+                aliases=("allowed-models",),
+            ),
+            Field("tools", WORDS, "Tools, toolsets, or `all`.", ["work"], _PREFIX),
+            Field("deny", WORDS, "Tool calls that nobody below may make.", ["shell(rm -rf *)"], _PREFIX),
+            Field("read", TEXTS, "Globs of what may be read.", ["**"], _PREFIX),
+            Field("write", TEXTS, "Globs of what may be written.", ["frontend/**"], _PREFIX),
+            Field("network", Scalar("word", ("none", "all")), "Whether commands may use the network.", "all", _PREFIX),
+            Field("spawn", COUNT, "How many child tasks it may add.", 4, _PREFIX),
+            Field(
+                "depth",
+                COUNT,
+                "How many levels it may add below itself. In a tier: the depth the tier is for.",
+                2,
+                _PREFIX,
+            ),
+            Field(
+                "grant",
+                Table("grant"),
+                "What may be handed on; left out, what may be used.",
+                {"tools": ["all"]},
+                _PREFIX,
+            ),
+            Field(
+                "tiers",
+                Many(Table("rights")),
+                "Rights by depth; the last line holds for all deeper levels.",
+                [{"models": ["ollama/*"]}],
+                _PREFIX,
+            ),
+            Field("budget", Table("budget"), "In a tier: the most one task of that depth may use.", {"turns": 10}),
+        ),
+    ),
+    FieldTable(
+        "grant",
+        "What may be handed on.",
+        (
+            Field("models", WORDS, "Model names or patterns; `all`.", ["ollama/*"], _PREFIX),
+            Field("tools", WORDS, "Tools, toolsets, or `all`.", ["code"], _PREFIX),
+        ),
+    ),
+)

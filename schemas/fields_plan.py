@@ -1,0 +1,252 @@
+"""The fields that only the top of a plan has, and those of its hooks, servers and containers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.fields import (
+    ANY,
+    COMMAND,
+    COUNT,
+    DURATION,
+    FLAG,
+    TEXT,
+    TEXTS,
+    WORD,
+    WORDS,
+    ChangeClass,
+    Either,
+    Field,
+    FieldTable,
+    Keyed,
+    Many,
+    Scalar,
+    Table,
+)
+from schemas.fields_task import COMMON_FIELDS
+
+_REPLACE = ChangeClass.REPLACE
+_POINTS = (
+    "on-input before-call after-call before-reply on-wake on-sleep on-child on-patch on-conflict on-budget on-end"
+).split()
+
+LIBRARY_FIELDS: Final = (
+    Field("agents", Keyed(Table("agent")), "Agents and prototypes by name.", {"writer": {"script": [{"done": "ok"}]}}),
+    Field("mixins", Keyed(Table("mixin")), "Mixins by name.", {"careful": {"deny": ["shell"]}}),
+    Field(
+        "toolsets", Keyed(Table("toolset", short="tools")), "Toolsets by name.", {"look": {"tools": ["read", "list"]}}
+    ),
+    Field("prompts", Keyed(TEXT), "Prompts by name: text, `lib:name` or `file:path`.", {"polite": "Say please."}),
+    Field(
+        "hooks",
+        Keyed(Table("hook")),
+        "Hooks by name; those of the plan watch every agent.",
+        {"no-secrets": {"on": ["before-call"], "run": "python3 hooks/no_secrets.py"}},
+    ),
+    Field(
+        "use",
+        TEXTS,
+        "Bundles of agents, mixins, toolsets, prompts and hooks: `lib:name`, or a file beside the plan.",
+        ["lib:coding"],
+    ),
+)
+
+PLAN: Final = FieldTable(
+    "plan",
+    "The top of the file: the root task, and what the tasks share.",
+    (
+        Field(
+            "plan",
+            WORD,
+            "The plan's name: under it its state and its log are kept. Left out, the file's name.",
+            "webchat",
+            ChangeClass.IMMUTABLE,
+            aliases=("name", "id"),
+            read_in="compiler/lowering.py",
+        ),
+        *COMMON_FIELDS,
+        *LIBRARY_FIELDS,
+        Field("limits", Table("limits"), "Bounds of the work plane.", {"parallel": 4}, read_in="planloop/wiring.py"),
+        Field(
+            "mcp",
+            Keyed(Table("mcp")),
+            "Tool servers by name.",
+            {"files": {"command": ["server"], "tools": ["read_file"]}},
+        ),
+        Field(
+            "containers",
+            Keyed(Table("container", short="image")),
+            "Containers by name.",
+            {"redis": {"image": "redis:7"}},
+        ),
+        Field(
+            "moved",
+            Keyed(WORD, is_id=False),
+            "Tasks that got another id or parent, as `old: new`: what runs there is not restarted.",
+            {"ui": "frontend"},
+            ChangeClass.NONE,
+            read_in="reconciler/materialising.py",
+        ),
+    ),
+)
+
+LIBRARY: Final = FieldTable("library", "A file that `use` may name.", LIBRARY_FIELDS)
+
+PLAN_TABLES: Final = (
+    PLAN,
+    LIBRARY,
+    FieldTable(
+        "limits",
+        "Bounds of the work plane.",
+        (
+            Field(
+                "parallel",
+                Scalar("integer", minimum=1),
+                "Commands and tool calls at once.",
+                8,
+                default=8,
+                read_in="planloop/wiring.py",
+            ),
+            Field(
+                "models",
+                Keyed(Scalar("integer", minimum=1), is_id=False),
+                "Model calls at once, by pattern.",
+                {"ollama/*": 2},
+                read_in="planloop/wiring.py",
+            ),
+        ),
+    ),
+    FieldTable(
+        "hook",
+        "An agent, a program or a rule that watches agents at stated points.",
+        (
+            Field("on", Many(Scalar("word", tuple(_POINTS))), "The points at which it is asked.", ["before-call"]),
+            Field("match", TEXT, "Only calls like this pattern.", "write(*)"),
+            Field("run", COMMAND, "A program: JSON in, JSON out.", ["python", "hooks/no_secrets.py"]),
+            Field("python", TEXT, "A function `file.py:name`.", "hooks/checks.py:no_secrets"),
+            Field("agent", Either(plain=WORD, map=Table("agent")), "An agent that decides.", "careful"),
+            Field(
+                "copy", Scalar("word", ("same", "read-only", "none")), "What children of the watched agent get.", "same"
+            ),
+            Field("expires", ANY, "When it ends: turns, time or a condition.", {"turns": 10}),
+            Field("on-fault", Scalar("word", ("deny", "note")), "What a broken or late hook means.", "deny"),
+            Field("timeout", DURATION, "How long it may think.", 10),
+        ),
+    ),
+    FieldTable(
+        "mcp",
+        "A tool server.",
+        (
+            Field("command", COMMAND, "Starts it, over stdio.", ["npx", "-y", "server"]),
+            Field("url", TEXT, "Where it listens, over HTTP.", "http://localhost:9000/mcp"),
+            Field("tools", WORDS, "Which of its tools may be used; left out, all.", ["read_file"]),
+            Field("env", Keyed(Scalar("loose"), is_id=False), "Variables for it.", {"ROOT": "."}),
+            Field(
+                "effects",
+                Keyed(Scalar("word", ("read", "idempotent", "reconcilable", "once")), is_id=False),
+                "Effect classes of its tools.",
+                {"read_file": "read"},
+            ),
+        ),
+    ),
+    FieldTable(
+        "container",
+        "A container.",
+        (
+            Field("image", TEXT, "Image name or digest.", "redis:7", _REPLACE),
+            Field("build", ANY, "Builds the image: a folder, or a map.", "docker/", _REPLACE),
+            Field("rootfs", TEXT, "Makes the image from a tar file.", "root.tar", _REPLACE),
+            Field("cmd", COMMAND, "The command.", ["bash", "-lc", "npm test"], _REPLACE),
+            Field("entrypoint", COMMAND, "The entry point.", ["tini"], _REPLACE),
+            Field(
+                "env",
+                Keyed(Scalar("loose"), is_id=False),
+                "Variables; `secret:name` is a reference.",
+                {"CI": "1"},
+                _REPLACE,
+            ),
+            Field("workdir", TEXT, "Working directory inside.", "/work", _REPLACE),
+            Field("user", Scalar("loose"), "User inside.", "1000", _REPLACE),
+            Field(
+                "mounts",
+                Either(items=Many(Table("mount")), map=Keyed(TEXT, is_id=False)),
+                "Host folders: `{.: /work}`, or a list of maps.",
+                {".": "/work"},
+                _REPLACE,
+            ),
+            Field(
+                "ports",
+                Either(items=Many(Table("port-map")), map=Keyed(Scalar("integer", minimum=1), is_id=False)),
+                "Ports, host to container.",
+                {"6379": 6379},
+                _REPLACE,
+            ),
+            Field("networks", WORDS, "Networks; `internal` has no way out.", ["internal"], _REPLACE),
+            Field(
+                "needs",
+                Either(items=Many(WORD), map=Keyed(Scalar("word", ("started", "healthy", "completed")), is_id=False)),
+                "Containers that come first, and how far they must be.",
+                {"redis": "started"},
+            ),
+            Field("health", Table("health"), "How to tell that it is well.", {"cmd": ["redis-cli", "ping"]}, _REPLACE),
+            Field("limits", Table("container-limits"), "Bounds.", {"cpu": 2}),
+            Field("read-only", FLAG, "The root file system cannot be written.", True, _REPLACE),
+            Field("cap-drop", WORDS, "Capabilities taken away; all by default.", ["ALL"], _REPLACE, default=["ALL"]),
+            Field(
+                "restart", Scalar("word", ("no", "always", "on-failure")), "What an exit means.", "on-failure", _REPLACE
+            ),
+            Field("logs", ANY, "How much of the logs is kept.", {"max": "10MB"}),
+            Field(
+                "keep",
+                Scalar("word", ("on-failure", "always", "never")),
+                "Whether it stays for inspection.",
+                "on-failure",
+            ),
+            Field("ttl", DURATION, "Removed after this long.", 3600),
+            Field(
+                "labels", Keyed(Scalar("loose"), is_id=False), "Labels of your own.", {"team": "chat"}, ChangeClass.NONE
+            ),
+        ),
+    ),
+    FieldTable(
+        "mount",
+        "A host folder inside a container.",
+        (
+            Field("host", TEXT, "The folder here.", "."),
+            Field("container", TEXT, "The folder inside.", "/work"),
+            Field("read-only", FLAG, "It cannot be written from inside.", True),
+            Field("volume", TEXT, "A named volume instead of a folder.", "cache"),
+            Field("tmpfs", FLAG, "Memory instead of a folder.", True),
+        ),
+    ),
+    FieldTable(
+        "port-map",
+        "A port of a container on the host.",
+        (
+            Field("host", Scalar("integer", minimum=1), "The port here.", 6379),
+            Field("container", Scalar("integer", minimum=1), "The port inside.", 6379),
+        ),
+    ),
+    FieldTable(
+        "health",
+        "A health check.",
+        (
+            Field("cmd", COMMAND, "A command inside that must end with exit code 0.", ["redis-cli", "ping"]),
+            Field("http", TEXT, "A URL that must answer.", "http://localhost:8080/health"),
+            Field("tcp", Scalar("integer", minimum=1), "A port that must accept.", 6379),
+            Field("interval", DURATION, "Between two probes.", 1),
+            Field("timeout", DURATION, "Of one probe.", 5),
+            Field("retries", COUNT, "Failures in a row before it counts as ill.", 3),
+            Field("start-period", DURATION, "Failures do not count for so long.", 10),
+        ),
+    ),
+    FieldTable(
+        "container-limits",
+        "Bounds of a container.",
+        (
+            Field("cpu", Scalar("number", minimum=0), "Processors.", 2),
+            Field("memory", Scalar("size", minimum=0), "Bytes.", 536870912),
+            Field("pids", COUNT, "Processes.", 256),
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""The names of the built-in tools, their one-line docs and their default effect classes.
+
+The plan language checks tool names against this list; the agent controller registers one implementation for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.call import EffectClass
+
+
+@dataclass(frozen=True, slots=True)
+class ToolName:
+    """A built-in tool. `effect` holds unless the plan says otherwise under the agent's `effects`."""
+
+    name: str
+    doc: str
+    effect: EffectClass
+
+
+_READ, _IDEMPOTENT, _ONCE = EffectClass.READ, EffectClass.IDEMPOTENT, EffectClass.ONCE
+
+FILE_TOOLS: Final = (
+    ToolName("read", "reads a file, or a range of its lines", _READ),
+    ToolName("list", "lists files below a folder, by glob", _READ),
+    ToolName("search", "finds a pattern in files", _READ),
+    ToolName("write", "writes a whole file that was read before, or a new one", _IDEMPOTENT),
+    ToolName("edit", "replaces one stretch of a file that was read before", _IDEMPOTENT),
+)
+WORK_TOOLS: Final = (ToolName("shell", "runs a command in the task's workspace", _ONCE),)
+PLAN_TOOLS: Final = (
+    ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
+    ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT),
+    ToolName("plan_edit", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT),
+    ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT),
+    ToolName("terminate", "removes a child task", _IDEMPOTENT),
+    ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
+    ToolName("send", "sends a message to another agent", _IDEMPOTENT),
+    ToolName("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
+    ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
+)
+LOCK_TOOLS: Final = (
+    ToolName("lock", "takes locks on paths, all or none", _IDEMPOTENT),
+    ToolName("release", "gives locks back", _IDEMPOTENT),
+)
+
+CORE_TOOLS: Final = ("plan_view", "send", "request", "done", "fail")
+"""Every agent has these whatever its toolset says: asking upward and ending are always possible. A denial still holds."""
+
+TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *LOCK_TOOLS)}
