@@ -47,7 +47,11 @@ class EffectClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:
-    """What is to be done, for whom. `op` is the operation id we minted; `turn` and `index` place it in a transcript."""
+    """What is to be done, for whom. `op` is the operation id we minted; `turn` and `index` place it in a transcript.
+
+    `is_process` says that the effect runs through `Processes` under `op`, so that after a crash its files tell what
+    became of it; a call that runs inside the owner leaves no trace and counts as lost.
+    """
 
     owner: str
     owner_uid: str
@@ -58,6 +62,7 @@ class CallSpec:
     effect: EffectClass = EffectClass.ONCE
     turn: int = 0
     index: int = 0
+    is_process: bool = False
 
     def to_json(self) -> JsonObject:
         return {
@@ -70,6 +75,7 @@ class CallSpec:
             "effect": str(self.effect),
             "turn": self.turn,
             "index": self.index,
+            "is_process": self.is_process,
         }
 
 
@@ -85,6 +91,7 @@ def call_from_json(raw: JsonObject) -> CallSpec:
         effect=EffectClass(raw["effect"]),
         turn=raw["turn"],
         index=raw["index"],
+        is_process=raw.get("is_process", False),
     )
 
 

@@ -1,0 +1,64 @@
+"""Tells a controller that works from two that fight, or one that chases its own tail.
+
+Progress writes ever new states; a fight returns to states already seen. So an address is slowed down when, within one
+window, controllers wrote the same content over and over, or wrote more often than any real work does. Pure: time and
+content are arguments; the engine applies the delay and opens the condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+WINDOW_S: Final = 10.0
+FREE_WRITES: Final = 50  # In a window, before contents are compared at all: nearly every object stays below.
+REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a state a few times, a fight forever.
+WRITES_MAX: Final = 2_000  # In a window, whatever the content: a counter or a clock in a status hides repeats.
+DELAY_BASE_S: Final = 1.0
+DELAY_CAP_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Record:
+    since: float
+    writes: int = 0
+    contents: dict[str, int] = field(default_factory=dict)
+    trips: int = 0  # Windows in a row that ended in a fight.
+    is_tripped: bool = False
+
+
+class FightDetector:
+    """Counts controllers' writes per address."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+
+    def wrote(self, address: str, now: float, content: Callable[[], str]) -> None:
+        """Notes one write; `content` is asked for a digest of the object only when there were many."""
+        record = self._records.get(address)
+        if record is None:
+            record = self._records[address] = _Record(now)
+        elif now - record.since > WINDOW_S:
+            record.trips = record.trips if record.is_tripped else 0
+            record.since, record.writes, record.is_tripped = now, 0, False
+            record.contents.clear()
+        record.writes += 1
+        if record.is_tripped or record.writes <= FREE_WRITES:
+            return
+        digest = content()
+        record.contents[digest] = record.contents.get(digest, 0) + 1
+        if record.contents[digest] > REPEATS_MAX or record.writes > WRITES_MAX:
+            record.is_tripped = True
+            record.trips += 1
+
+    def delay_s(self, address: str, now: float) -> float:
+        """How long controllers' wake-ups of `address` are to be held back; 0 when it is calm."""
+        record = self._records.get(address)
+        if record is None or not record.is_tripped or now - record.since > WINDOW_S + DELAY_CAP_S:
+            return 0.0
+        return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** (record.trips - 1)))
+
+    def forget(self, address: str) -> None:
+        """Drops what is known of an object that is gone."""
+        self._records.pop(address, None)
