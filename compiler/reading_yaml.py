@@ -1,0 +1,239 @@
+"""Reads YAML: makes plain values of the node tree that PyYAML's C parser builds (`compiler/yaml_composing.py`).
+
+Positions stay in the node tree until `compiler/yaml_layout.py` is asked for one. What libyaml says about a broken
+text is put into words by `compiler/yaml_complaints.py`, what a plain scalar means is in `compiler/yaml_scalars.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Final
+
+from yaml import MarkedYAMLError, YAMLError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from compiler import yaml_complaints, yaml_scalars
+from compiler.source import SizeLimits, Source
+from compiler.syntax import Format, Path, Place, SourceValue
+from compiler.yaml_composing import PLAIN, TEXT, Expansion, TooBig, collector_off, compose, tag_of, too_big
+from compiler.yaml_layout import YamlLayout
+from schemas.diagnostic import Diagnostic, Related, Span
+
+_CORE: Final = "tag:yaml.org,2002:"
+_TEXTUAL: Final = (_CORE + "str", "!")
+
+
+class YamlTree:
+    """A YAML text that was read: see `compiler.syntax.SourceTree`."""
+
+    format: Format = "yaml"
+
+    def __init__(
+        self, source: Source, value: SourceValue, diagnostics: tuple[Diagnostic, ...], root: Node | None = None
+    ) -> None:
+        self.source = source
+        self.value = value
+        self.diagnostics = diagnostics
+        self.root = root
+
+    @property
+    def file(self) -> str:
+        return self.source.file
+
+    @property
+    def text(self) -> str:
+        return self.source.text
+
+    @cached_property
+    def layout(self) -> YamlLayout | None:
+        """Where everything stands; None when the text could not be read."""
+        return None if self.root is None else YamlLayout(self.source.text, self.root)
+
+    def place(self, path: Path) -> Place | None:
+        layout = self.layout
+        entry = layout.entry(path) if layout else None
+        if layout is None or entry is None:
+            return None
+        key = None if entry.key_start is None else self.source.span(entry.key_start, entry.key_end)
+        return Place(self.source.span(entry.start, layout.end(entry)), key)
+
+
+def read_yaml(source: Source, limits: SizeLimits) -> YamlTree:
+    """The one document in the text. All faults of its values in one pass; a broken text has one fault, the first."""
+    with collector_off():
+        try:
+            root = compose(source.text, limits)
+        except TooBig as stop:
+            return YamlTree(source, None, (too_big(source, stop),))
+        except MarkedYAMLError as error:
+            return YamlTree(source, None, yaml_complaints.explain(source, error))
+        except YAMLError as error:
+            return YamlTree(source, None, (Diagnostic("P0105", str(error), span=source.span(0, 0)),))
+        if root is None or (isinstance(root, ScalarNode) and tag_of(root) is PLAIN and not root.value):
+            return YamlTree(source, None, (_empty(source),))
+        overgrown = Expansion(source, limits).faults(root) if "*" in source.text and "&" in source.text else ()
+        if overgrown:
+            return YamlTree(source, None, overgrown)
+        return _converted(source, root, limits)
+
+
+def _converted(source: Source, root: Node, limits: SizeLimits) -> YamlTree:
+    conversion = _Conversion(source)
+    value = conversion.value(root)
+    if conversion.count > limits.nodes:
+        return YamlTree(source, None, (too_big(source, TooBig("nodes", limits.nodes, 0)),))
+    tree = YamlTree(source, value, (), root)
+    tree.diagnostics = tuple(conversion.faults)
+    return tree
+
+
+def _empty(source: Source) -> Diagnostic:
+    return Diagnostic(
+        "P0103", "there is nothing in the file", "`plan init` writes a plan to start from", span=source.span(0, 0)
+    )
+
+
+class _Conversion:
+    """Node tree to plain values. `count` is how many values that made, keys left out."""
+
+    def __init__(self, source: Source) -> None:
+        self.faults: list[Diagnostic] = []
+        self.count = 1
+        self._source = source
+        self._plain: dict[str, SourceValue] = {}  # The same few words make up most of a plan.
+
+    def value(self, node: Node) -> SourceValue:
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, SequenceNode):
+            self._want_tag(node, _CORE + "seq")
+            self.count += len(node.value)
+            return [self.value(item) for item in node.value]
+        self._want_tag(node, _CORE + "map")
+        return self._map(node)
+
+    def _map(self, node: Node) -> dict[str, SourceValue]:
+        pairs: list[tuple[Node, Node]] = node.value
+        self.count += len(pairs)
+        out: dict[str, SourceValue] = {}
+        keys: dict[str, Node] = {}
+        merged: list[Node] = []
+        for key_node, value_node in pairs:
+            key: str = key_node.value if key_node.__class__ is ScalarNode else ""
+            if not key and not self._is_good_key(key_node):
+                continue
+            if key == "<<" and tag_of(key_node) is PLAIN:
+                merged.append(value_node)
+            elif key in keys:
+                self._twice(key, keys[key], key_node)
+            else:
+                keys[key] = key_node
+                if value_node.__class__ is ScalarNode:
+                    out[key] = self._scalar(value_node)
+                else:
+                    out[key] = self.value(value_node)
+        return self._with_merged(out, merged) if merged else out
+
+    def _scalar(self, node: Node) -> SourceValue:
+        tag = tag_of(node)
+        text: str = node.value
+        if tag is TEXT:
+            return text
+        if tag is not PLAIN:
+            return self._tagged(node)
+        try:
+            return self._plain[text]
+        except KeyError:
+            pass
+        try:
+            value = yaml_scalars.plain_value(text)
+        except yaml_scalars.OutOfRange:
+            self._out_of_range(node)
+            return None
+        self._plain[text] = value
+        return value
+
+    def _tagged(self, node: Node) -> SourceValue:
+        tag = tag_of(node)
+        if tag in _TEXTUAL:
+            return str(node.value)
+        try:
+            value = yaml_scalars.plain_value(node.value)
+        except yaml_scalars.OutOfRange:
+            self._out_of_range(node)
+            return None
+        wanted: dict[str, Any] = {
+            _CORE + "int": int,
+            _CORE + "float": (float, int),
+            _CORE + "bool": bool,
+            _CORE + "null": type(None),
+        }
+        if tag in wanted and isinstance(value, wanted[tag]) and (tag.endswith("bool") or not isinstance(value, bool)):
+            return float(value) if tag.endswith("float") else value
+        self._unknown_tag(node, f"`{node.value}` is not what its tag `{_short(tag)}` says" if tag in wanted else "")
+        return value
+
+    def _want_tag(self, node: Node, core: str) -> None:
+        tag = tag_of(node)
+        if tag is not PLAIN and tag not in (core, "!"):
+            self._unknown_tag(node)
+
+    def _with_merged(self, own: dict[str, SourceValue], merged: list[Node]) -> dict[str, SourceValue]:
+        out: dict[str, SourceValue] = {}
+        for node in merged:
+            for each in node.value if isinstance(node, SequenceNode) else [node]:
+                if isinstance(each, MappingNode):
+                    # The first map that has a key wins, and the map's own keys over all of them.
+                    out = {**out, **{k: v for k, v in self._map(each).items() if k not in out}}
+                else:
+                    self._fault("P0118", "`<<` takes a map, or a list of maps", "as in `<<: *defaults`", node)
+        return {**out, **own}
+
+    def _is_good_key(self, node: Node) -> bool:
+        if isinstance(node, ScalarNode):
+            if tag_of(node) is TEXT:
+                return True  # "" is odd, but it is text.
+            self._fault("P0110", "a key is empty", "write a name before the colon", node)
+        else:
+            what = "map" if isinstance(node, MappingNode) else "list"
+            self._fault(
+                "P0110",
+                f"a {what} stands where a key is wanted",
+                "keys are plain text; quote it if text is meant",
+                node,
+            )
+        return False
+
+    def _twice(self, key: str, first: Node, second: Node) -> None:
+        related = (Related("first given here", self._span(first)),)
+        hint = "keep one of them: the other would be lost silently"
+        self.faults.append(
+            Diagnostic("P0109", f"`{key}` is given twice", hint, span=self._span(second), on_key=True, related=related)
+        )
+
+    def _out_of_range(self, node: Node) -> None:
+        self._fault(
+            "P0117",
+            f"`{node.value[:40]}` is not a number a plan can hold",
+            "use 64-bit integers and finite fractions, or quote it if text is meant",
+            node,
+        )
+
+    def _unknown_tag(self, node: Node, summary: str = "") -> None:
+        tag = tag_of(node)
+        hint = "remove it: plans know only `!!str !!int !!float !!bool !!null !!map !!seq`"
+        self._fault("P0115", summary or f"unknown tag `{_short(tag)}`", hint, node)
+
+    def _fault(self, code: str, summary: str, hint: str, node: Node) -> None:
+        self.faults.append(Diagnostic(code, summary, hint, span=self._span(node)))
+
+    def _span(self, node: Node) -> Span:
+        start, end = node.start_mark.index, node.end_mark.index
+        line_end = self._source.text.find("\n", start)
+        if isinstance(node, ScalarNode) or line_end < 0:
+            return self._source.span(start, end)
+        return self._source.span(start, min(end, line_end))
+
+
+def _short(tag: str) -> str:
+    return "!!" + tag[len(_CORE) :] if tag.startswith(_CORE) else tag
