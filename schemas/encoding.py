@@ -29,6 +29,11 @@ def encode(value: Json) -> bytes:
     return _ordered(value).encode()
 
 
+def encode_text(value: Json) -> str:
+    """What `encode` gives, as text: a log row is stored and mirrored as text, and encoded once."""
+    return _ordered(value)
+
+
 def decode(text: bytes | str) -> Json:
     """The value that `encode` or `canonical` printed. Raises ValueError for anything that is not JSON."""
     return json.loads(text)

@@ -35,6 +35,14 @@ INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past i
 HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
+SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
+
+# The log.
+SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle …
+SNAPSHOT_RECORDS_MAX: Final = 4_096  # … and at the latest after so many.
+BATCH_RECORDS_MAX: Final = 2_048  # Of one transaction: bounds the memory of a flush and how long the first one waits.
+RECENT_RECORDS_MAX: Final = 512  # Kept in memory for watchers; one that is further behind reads the log.
+BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through the database costs more than a file.
 
 # Holding back.
 CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.

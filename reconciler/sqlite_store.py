@@ -1,0 +1,277 @@
+"""The store on SQLite: the view in memory, the log on disk, one writer between them.
+
+A proposal is folded at once and queued; one thread writes whatever is queued in one transaction. The event loop never
+waits for the disk, and every waiter of a batch is woken by one call. With `inline=True` there is no thread: `flush`
+writes where it stands, on asyncio or trio, so that a simulation owns every step.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from reconciler import blobs, layout, sqlite_log
+from reconciler.clock import Clock
+from reconciler.committing import Committing, Inline, Threaded, as_failure
+from reconciler.errors import Conflict, StoreFailed
+from reconciler.masking import Masks
+from reconciler.sqlite_writing import Blob, Hook, Line, LogWriter
+from reconciler.view import MemoryView
+from schemas import encoding, limits
+from schemas import record as records
+from schemas.record import RECORD_TYPES, Draft, Record
+
+Listener = Callable[[Record, Sequence[str]], None]
+
+_PAGE: Final = 500  # Records read at once for a watcher that is behind.
+_READ_ONLY: Final = StoreFailed("the store was opened for reading", "send the change to the owner of the plan")
+_CLOSED: Final = StoreFailed("the store is closed", "open it again")
+_FOREIGN_POLL_S: Final = 0.2  # How often a reader looks for what another process wrote; the owner's API pushes instead.
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What only few need. `hook` is called at every step of a write and may raise to crash there.
+
+    `secrets` are values to keep out of the log.
+    """
+
+    hook: Hook | None = None
+    secrets: tuple[str, ...] = ()
+
+
+class SqliteStore:
+    """A `store.Store` in the state folder of a plan. Made by `SqliteStore.open`."""
+
+    def __init__(self, folder: Path, clock: Clock, epoch: int, masks: Masks) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._epoch = epoch
+        self._masks = masks
+        self._view = MemoryView()
+        self._durable_rev = 0
+        self._reader: sqlite3.Connection
+        self._reading = threading.Lock()
+        self._recent: deque[Record] = deque(maxlen=limits.RECENT_RECORDS_MAX)
+        self._listeners: list[Listener] = []
+        self._unwritten_blobs: dict[str, tuple[int, bytes]] = {}
+        self._failure: StoreFailed | None = None
+        self._is_closed = False
+        self._committing: Committing | None = None  # None: opened for reading.
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        folder: Path,
+        *,
+        clock: Clock,
+        epoch: int,
+        read_only: bool = False,
+        inline: bool = False,
+        options: StoreOptions = StoreOptions(),
+    ) -> AsyncIterator[SqliteStore]:
+        """The store in `folder`, which is made if missing; closing flushes whatever was proposed.
+
+        `inline` does without threads, on asyncio or trio; otherwise asyncio is needed.
+
+        `epoch` is the owner's (`owning.py`); older ones are fenced from here on. A read-only store sees what was
+        durable when it was opened; `watch` follows what another process writes.
+        Raises StoreFailed and StoreCorrupt.
+        """
+        store = cls(folder, clock, epoch, Masks().with_secrets(options.secrets))
+        if read_only:
+            store._open_for_reading()
+        else:
+            store._open_for_writing(Inline if inline else Threaded, options.hook)
+        try:
+            yield store
+        finally:
+            with anyio.CancelScope(shield=True):
+                await store._close()
+
+    @property
+    def view(self) -> MemoryView:
+        return self._view
+
+    @property
+    def durable_rev(self) -> int:
+        return self._durable_rev
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this store writes as."""
+        return self._epoch
+
+    def learn_secrets(self, secrets: Iterable[str]) -> None:
+        """Masks these values too, in everything proposed from now on."""
+        self._masks = self._masks.with_secrets(secrets)
+
+    def propose(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
+        committing = self._require_sound()
+        if draft.type not in RECORD_TYPES:
+            raise ValueError(f"`{draft.type}` is not a record type; the closed list is in schemas/record.py")
+        if expect:
+            self._check(expect)
+        record, body = self._encoded(draft)
+        changed = self._view.fold(record)
+        self._recent.append(record)
+        committing.put(Line(record, body, {address: self._view.get(address) for address in changed}))
+        for listener in self._listeners:
+            listener(record, changed)
+        return record.rev
+
+    async def flush(self, rev: int) -> None:
+        if rev > self._view.rev:
+            raise ValueError(f"revision {rev} was never proposed; the last is {self._view.rev}")
+        if rev > self._durable_rev:
+            await self._require_sound().flush(rev)
+
+    async def append(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
+        rev = self.propose(draft, expect)
+        await self.flush(rev)
+        return rev
+
+    async def log(self, after: int, limit: int) -> list[Record]:
+        recent = self._recent
+        if recent and recent[0].rev <= after + 1:
+            start = after + 1 - recent[0].rev
+            found = [recent[index] for index in range(start, min(len(recent), start + limit))]
+            return [record for record in found if record.rev <= self._durable_rev]
+        if isinstance(self._committing, Threaded):
+            return await anyio.to_thread.run_sync(self._read_log, after, limit)
+        return self._read_log(after, limit)
+
+    async def watch(self, after: int) -> AsyncIterator[Record]:
+        while True:
+            while after < self._durable_rev:
+                for record in await self.log(after, _PAGE):
+                    after = record.rev
+                    yield record
+            if self._is_closed or self._failure is not None:
+                return
+            if self._committing is None:
+                await self._clock.sleep(_FOREIGN_POLL_S)
+                self.refresh()
+            else:
+                await self._committing.wait(after + 1)
+
+    def on_change(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def put_blob(self, content: bytes) -> str:
+        committing = self._require_sound()
+        content = self._masks.mask_bytes(content)
+        digest = encoding.digest(content)
+        if digest not in self._unwritten_blobs and self._stored_blob(digest) is None:
+            self._unwritten_blobs[digest] = (self._view.rev + 1, content)
+            committing.put(Blob(digest, content))
+        return digest
+
+    def get_blob(self, digest: str) -> bytes | None:
+        waiting = self._unwritten_blobs.get(digest)
+        return waiting[1] if waiting else self._stored_blob(digest)
+
+    def refresh(self) -> int:
+        """Folds what another process has written since, for a read-only store; returns the revision."""
+        for row in self._read_rows(self._view.rev, -1):
+            record = sqlite_log.to_record(row[5], row[0])
+            changed = self._view.fold(record)
+            self._recent.append(record)
+            self._durable_rev = record.rev
+            for listener in self._listeners:
+                listener(record, changed)
+        return self._view.rev
+
+    def _settled(self, rev: int) -> None:
+        """The log is durable up to `rev`."""
+        self._durable_rev = rev
+        if self._unwritten_blobs:
+            self._unwritten_blobs = {
+                digest: waiting for digest, waiting in self._unwritten_blobs.items() if waiting[0] > rev
+            }
+
+    def _failed(self, error: StoreFailed) -> None:
+        """Nothing after `durable_rev` is or will be stored."""
+        self._failure = error
+
+    def _open_for_reading(self) -> None:
+        self._reader = sqlite_log.open_for_reading(self._folder)
+        try:
+            with sqlite_log.failures_named(layout.log_file(self._folder)):
+                self._start_from(sqlite_log.load(self._reader))
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def _open_for_writing(self, make: type[Inline | Threaded], hook: Hook | None) -> None:
+        connection = sqlite_log.open_for_writing(self._folder, self._epoch)
+        try:
+            with sqlite_log.failures_named(layout.log_file(self._folder)):
+                loaded = sqlite_log.load(connection)
+                self._start_from(loaded)
+                writer = LogWriter(connection, self._folder, self._epoch, loaded, hook)
+                self._reader = sqlite_log.open_for_reading(self._folder)
+            self._committing = make(writer, self._settled, self._failed)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _start_from(self, loaded: sqlite_log.Loaded) -> None:
+        self._view = loaded.view
+        self._durable_rev = loaded.view.rev
+
+    def _encoded(self, draft: Draft) -> tuple[Record, str]:
+        record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
+        body = encoding.encode_text(records.record_to_json(record))
+        if self._masks.needles and self._masks.are_in(body):
+            record = Record(record.rev, record.at, record.epoch, self._masks.mask_draft(draft))
+            body = encoding.encode_text(records.record_to_json(record))
+        return record, body
+
+    def _check(self, expect: Mapping[str, int | None]) -> None:
+        for address, expected in expect.items():
+            resource = self._view.get(address)
+            actual = None if resource is None else resource.rev
+            if actual != expected:
+                raise Conflict(address, expected, actual)
+
+    def _require_sound(self) -> Committing:
+        if self._committing is None:
+            raise as_failure(_READ_ONLY)
+        if self._failure is not None:
+            raise as_failure(self._failure)
+        if self._is_closed:
+            raise as_failure(_CLOSED)
+        return self._committing
+
+    def _stored_blob(self, digest: str) -> bytes | None:
+        with self._reading, sqlite_log.failures_named(layout.log_file(self._folder)):
+            found = blobs.get_row(self._reader, digest)
+        return blobs.get_file(layout.blobs_folder(self._folder), digest) if found is None else found
+
+    def _read_rows(self, after: int, limit: int) -> list[sqlite_log.Row]:
+        with self._reading, sqlite_log.failures_named(layout.log_file(self._folder)):
+            return list(sqlite_log.rows(self._reader, after, limit))
+
+    def _read_log(self, after: int, limit: int) -> list[Record]:
+        return [sqlite_log.to_record(row[5], row[0]) for row in self._read_rows(after, limit)]
+
+    async def _close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with self._reading:
+            # First, so that the writer is the last connection, which empties the write-ahead log as it goes.
+            self._reader.close()
+        if self._committing is not None:
+            await self._committing.close()

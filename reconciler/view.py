@@ -1,0 +1,121 @@
+"""The fold of a log, in memory, with the look-ups that controllers need: by kind, by owner, by who refers to whom.
+
+One writer folds; readers get frozen objects. The indexes are kept change by change and never rebuilt; asking is a
+dictionary look-up, and a sort only after the asked-for set has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from schemas import record as records
+from schemas.record import Record
+from schemas.resource import Resource
+
+
+class _Index:
+    """Sets of addresses by key, handed out sorted. The sorted form is kept until its set changes."""
+
+    __slots__ = ("_members", "_sorted")
+
+    def __init__(self) -> None:
+        self._members: dict[str, set[str]] = {}
+        self._sorted: dict[str, tuple[str, ...]] = {}
+
+    def add(self, key: str, address: str) -> None:
+        self._members.setdefault(key, set()).add(address)
+        self._sorted.pop(key, None)
+
+    def remove(self, key: str, address: str) -> None:
+        members = self._members[key]
+        members.discard(address)
+        if not members:
+            del self._members[key]
+        self._sorted.pop(key, None)
+
+    def get(self, key: str) -> tuple[str, ...]:
+        found = self._sorted.get(key)
+        if found is None:
+            members = self._members.get(key)
+            if members is None:
+                return ()
+            found = self._sorted[key] = tuple(sorted(members))
+        return found
+
+
+class MemoryView:
+    """A `store.View`. `fold` is for the store that owns it, and for replay."""
+
+    def __init__(self, objects: Iterable[Resource] = (), rev: int = 0) -> None:
+        self._objects: dict[str, Resource] = {}
+        self._kinds = _Index()
+        self._owned = _Index()
+        self._refs = _Index()
+        self._rev = rev
+        for resource in objects:
+            self._objects[resource.address] = resource
+            self._reindex(resource.address, None, resource)
+
+    @property
+    def rev(self) -> int:
+        return self._rev
+
+    def get(self, address: str) -> Resource | None:
+        return self._objects.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self._resources(self._kinds.get(kind))
+
+    def owned_by(self, address: str) -> Sequence[Resource]:
+        return self._resources(self._owned.get(address))
+
+    def referrers(self, address: str) -> Iterable[str]:
+        return self._refs.get(address)
+
+    def everything(self) -> Sequence[Resource]:
+        """All objects, by address: for comparing whole views."""
+        return self._resources(sorted(self._objects))
+
+    def fold(self, record: Record) -> tuple[str, ...]:
+        """Applies `record`, all of it or, when it raises `patching.PatchFailed`, nothing; returns what changed."""
+        changes = record.draft.changes
+        written = (address for change in changes for address in records.places(self._objects, change))
+        before = {address: self._objects.get(address) for address in written}
+        try:
+            touched = records.fold(self._objects, record)
+        except ValueError:
+            self._restore(before)
+            raise
+        self._rev = record.rev
+        for address in touched:
+            self._reindex(address, before[address], self._objects.get(address))
+        return touched
+
+    def _resources(self, addresses: Iterable[str]) -> Sequence[Resource]:
+        objects = self._objects
+        return [objects[address] for address in addresses]
+
+    def _restore(self, before: dict[str, Resource | None]) -> None:
+        for address, resource in before.items():
+            if resource is None:
+                self._objects.pop(address, None)
+            else:
+                self._objects[address] = resource
+
+    def _reindex(self, address: str, old: Resource | None, new: Resource | None) -> None:
+        if old is None and new is not None:
+            self._kinds.add(new.kind, address)
+        elif old is not None and new is None:
+            self._kinds.remove(old.kind, address)
+        old_owner, new_owner = old.owner if old else None, new.owner if new else None
+        if old_owner != new_owner:
+            if old_owner is not None:
+                self._owned.remove(old_owner, address)
+            if new_owner is not None:
+                self._owned.add(new_owner, address)
+        old_refs, new_refs = old.refs if old else (), new.refs if new else ()
+        if old_refs != new_refs:
+            for ref in set(old_refs).difference(new_refs):
+                self._refs.remove(ref, address)
+            for ref in set(new_refs).difference(old_refs):
+                self._refs.add(ref, address)
