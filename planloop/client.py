@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -20,7 +21,7 @@ ANSWER_TIMEOUT_S = 60.0  # Longer than this is a hung owner: compiling 5,000 tas
 
 
 class OwnerGone(Exception):
-    """Nobody listens, or the owner ended in the middle of an answer."""
+    """Nobody listens, or the owner ended while it answered a read."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -47,26 +48,39 @@ class OwnerClient:
         """The answer to POST `path`. Raises Halt as the owner says, OwnerGone when there is none."""
         return self._ask("POST", path, {}, body)
 
-    def stream(self, path: str, **query: str | int) -> Iterator[Json]:
-        """One value a line, as they come, until the owner ends the stream."""
+    def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
+        """One value a line, as they come, until the owner ends the stream.
+
+        Raises TimeoutError at the monotonic time `until`, OwnerGone when there is no owner to begin with.
+        """
         connection = _UnixConnection(self._folder, None)
+        _reach(connection)
         try:
             connection.request("GET", _target(path, query))
             response = connection.getresponse()
             if response.status != 200:
                 raise _halt(response.read())
-            while line := response.readline():
+            while line := self._line(connection, response, until):
                 if line.strip():  # Empty lines keep the connection known to be alive.
                     yield decode(line)
+        except TimeoutError:
+            raise
         except (OSError, http.client.HTTPException):
             return
         finally:
             connection.close()
 
+    @staticmethod
+    def _line(connection: _UnixConnection, response: http.client.HTTPResponse, until: float | None) -> bytes:
+        if until is not None:
+            connection.sock.settimeout(max(0.001, until - time.monotonic()))
+        return response.readline()
+
     def _ask(self, method: str, path: str, query: dict[str, str | int], body: JsonObject | None) -> Json:
         connection = _UnixConnection(self._folder, ANSWER_TIMEOUT_S)
         content = None if body is None else encode(body)
         headers = {} if content is None else {"Content-Type": "application/json"}
+        _reach(connection)
         try:
             connection.request(method, _target(path, query), content, headers)
             response = connection.getresponse()
@@ -75,12 +89,23 @@ class OwnerClient:
             hint = "plan doctor looks at it; plan down --force ends it"
             raise Halt(Exit.TIMEOUT, f"the owner did not answer within {ANSWER_TIMEOUT_S:.0f} s", hint) from None
         except (OSError, http.client.HTTPException) as error:
-            raise OwnerGone(str(error)) from error
+            if method == "GET":
+                raise OwnerGone(str(error)) from error
+            hint = "plan history shows whether it was taken; then give the command again"
+            raise Halt(Exit.FAILED, "the owner ended before it answered", hint) from error
         finally:
             connection.close()
         if response.status != 200:
             raise _halt(answer)
         return decode(answer) if answer else None
+
+
+def _reach(connection: http.client.HTTPConnection) -> None:
+    """Apart from asking, because a change that was not sent may be made elsewhere, and one that was sent may not."""
+    try:
+        connection.connect()
+    except OSError as error:
+        raise OwnerGone(str(error)) from error
 
 
 def _target(path: str, query: dict[str, str | int]) -> str:

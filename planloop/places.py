@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from planloop.exits import Exit, Halt
+from reconciler import layout
 from schemas.encoding import decode, encode
 
-STATE: Final = ".plan"
-NOTE: Final = "place.json"
+NOTE: Final = "file.json"  # Which plan file the folder belongs to; a hint that may be deleted.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,15 @@ class Place:
 
 def of_file(file: Path, name: str) -> Place:
     """The place of the plan called `name` that `file` describes."""
-    return Place(name, file.absolute().parent / STATE / name)
+    return Place(name, layout.state_folder(file.absolute(), name))
 
 
 def all_in(root: Path) -> list[Place]:
     """The plans whose state is in `root`, by name."""
     try:
-        folders = sorted(entry for entry in (root / STATE).iterdir() if entry.is_dir() and any(entry.glob("*.db")))
+        folders = sorted(
+            entry for entry in (root / layout.STATE).iterdir() if entry.is_dir() and layout.log_file(entry).exists()
+        )
     except OSError:
         return []
     return [Place(folder.name, folder) for folder in folders]
@@ -74,7 +76,7 @@ def find(plan: str | None, cwd: Path) -> Place:
             return place
     known = ", ".join(place.name for place in places)
     hint = f"known here: {known}" if known else f"start it with: plan apply {plan if as_file.is_file() else 'FILE'}"
-    raise Halt(Exit.NOT_FOUND, f"no plan `{plan}` has state in {root / STATE}", hint)
+    raise Halt(Exit.NOT_FOUND, f"no plan `{plan}` has state in {root / layout.STATE}", hint)
 
 
 def _only(places: list[Place], cwd: Path) -> Place:
@@ -83,7 +85,7 @@ def _only(places: list[Place], cwd: Path) -> Place:
             return place
         case []:
             hint = "go to the folder of the plan file, or start one: plan apply FILE"
-            raise Halt(Exit.NOT_FOUND, f"no plan has state in {cwd / STATE}", hint)
+            raise Halt(Exit.NOT_FOUND, f"no plan has state in {cwd / layout.STATE}", hint)
         case _:
             names = ", ".join(place.name for place in places)
-            raise Halt(Exit.USAGE, f"several plans live in {cwd / STATE}", f"say which with --plan: {names}")
+            raise Halt(Exit.USAGE, f"several plans live in {cwd / layout.STATE}", f"say which with --plan: {names}")

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-NAME: Final = "api.sock"
+from reconciler import layout
+
 PATH_BYTES_MAX: Final = 100  # Linux takes 107, macOS 103.
 
 
@@ -33,7 +34,7 @@ def connect(folder: Path, *, timeout_s: float | None = None) -> socket.socket:
 def listen(folder: Path) -> socket.socket:
     """A listening socket in `folder`, in place of what a killed owner left there. The caller holds the owner's lock."""
     with suppress(FileNotFoundError):
-        (folder / NAME).unlink()
+        layout.socket_file(folder).unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     old_mask = os.umask(0o177)  # Never, not even for a moment, open to others.
     try:
@@ -52,12 +53,12 @@ def listen(folder: Path) -> socket.socket:
 def remove(folder: Path) -> None:
     """Takes the socket's file away; called by its owner when it leaves."""
     with suppress(OSError):
-        (folder / NAME).unlink()
+        layout.socket_file(folder).unlink()
 
 
 @contextmanager
 def _short(folder: Path) -> Iterator[str]:
-    path = str(folder / NAME)
+    path = str(layout.socket_file(folder))
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:
         yield path
         return
@@ -66,7 +67,7 @@ def _short(folder: Path) -> Iterator[str]:
     link = private / "s"
     try:
         link.symlink_to(folder.absolute(), target_is_directory=True)
-        yield str(link / NAME)
+        yield str(layout.socket_file(link))
     finally:
         link.unlink(missing_ok=True)
         private.rmdir()

@@ -1,6 +1,6 @@
 """What the API answers to a read: a function of the view, the log and the request, the same with and without an owner.
 
-`answer` knows every GET path of /v1 but the streams. Reads are synchronous and touch memory and the log only, so a
+`answer` knows every GET path of /v1 but `log` and the stream. It is synchronous, so a
 command with no owner alive needs no event loop for them.
 """
 
@@ -20,7 +20,7 @@ from schemas.resource import Resource
 
 
 class Archive(Protocol):
-    """What reads need: the objects, the log and the blobs of one plan."""
+    """What reads need: the objects, the blobs and the outputs of one plan."""
 
     @property
     def rev(self) -> int: ...
@@ -31,8 +31,6 @@ class Archive(Protocol):
     def get(self, address: str) -> Resource | None: ...
 
     def list(self, kind: str) -> Sequence[Resource]: ...
-
-    def log(self, after: int, limit: int) -> Sequence[Record]: ...
 
     def get_blob(self, digest: str) -> bytes | None: ...
 
@@ -59,8 +57,6 @@ def answer(archive: Archive, host: Host, path: str, query: Mapping[str, str]) ->
             return _object(archive, rest)
         case "objects":
             return _objects(archive, query.get("kind", ""))
-        case "log":
-            return _log(archive, query)
         case "blobs":
             return _blob(archive, rest)
         case "output":
@@ -104,10 +100,14 @@ def _objects(archive: Archive, kinds: str) -> JsonObject:
     return {"rev": archive.rev, "objects": [item.to_json() for kind in wanted for item in archive.list(kind)]}
 
 
-def _log(archive: Archive, query: Mapping[str, str]) -> JsonObject:
-    after = int(query.get("after", 0))
-    limit = min(int(query.get("limit", HISTORY_SHOWN_MAX)), HISTORY_SHOWN_MAX)
-    return {"records": [record_to_json(record) for record in archive.log(after, limit)], "rev": archive.rev}
+def page_of(query: Mapping[str, str]) -> tuple[int, int]:
+    """After which revision, and how many records, a read of `log` asks for."""
+    return int(query.get("after", 0)), min(int(query.get("limit", HISTORY_SHOWN_MAX)), HISTORY_SHOWN_MAX)
+
+
+def log_answer(records: Sequence[Record], rev: int) -> JsonObject:
+    """The answer to GET /v1/log, which alone reads the log itself: an owner does that beside its event loop."""
+    return {"records": [record_to_json(record) for record in records], "rev": rev}
 
 
 def _blob(archive: Archive, digest: str) -> JsonObject:

@@ -1,0 +1,75 @@
+"""One plan as every command reaches it: through its owner, or, with none alive, by opening its log itself.
+
+The same paths and answers either way. Without an owner a read needs no event loop (`cold.py`) and a change takes the
+owner's lock for as long as it lasts, so that two commands never write one log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from planloop.client import OwnerClient, OwnerGone
+from planloop.exits import Exit, Halt
+from planloop.places import Place
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Resource, resource_from_json
+
+TRIES_MAX: Final = 50  # Of 0.1 s: an owner that starts or ends holds the lock for a moment without listening.
+TRY_AGAIN_S: Final = 0.1
+
+
+class Access:
+    """Reads and changes of the plan at `place`."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._owner = OwnerClient(place.folder)
+
+    def get(self, path: str, **query: str | int) -> Json:
+        """The answer to GET `path`. Raises Halt."""
+        try:
+            return self._owner.get(path, **query)
+        except OwnerGone:
+            from planloop import cold  # SQLite is loaded only when no owner answers.
+
+            return cold.answer(self.place, path, {name: str(value) for name, value in query.items()})
+
+    def post(self, path: str, body: JsonObject) -> Json:
+        """The answer to POST `path`. Raises Halt."""
+        for _ in range(TRIES_MAX):
+            try:
+                return self._owner.post(path, body)
+            except OwnerGone:
+                pass
+            from planloop import wiring
+            from reconciler.errors import NotOwner
+
+            try:
+                return wiring.post_without_owner(self.place, path, body)
+            except NotOwner:
+                time.sleep(TRY_AGAIN_S)
+        hint = "plan doctor looks at it; plan down --force ends it"
+        raise Halt(Exit.TIMEOUT, f"a process holds {self.place.name} but does not answer", hint)
+
+    def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
+        """Values as they come from the owner. Raises OwnerGone when there is none, TimeoutError at `until`."""
+        return self._owner.stream(path, until=until, **query)
+
+    def is_owned(self) -> bool:
+        """Whether an owner answers."""
+        try:
+            self._owner.get("status")
+        except OwnerGone:
+            return False
+        return True
+
+    def objects(self, *kinds: str) -> list[Resource]:
+        """The objects of `kinds`, all of them without any."""
+        answer = self.get("objects", kind=",".join(kinds))
+        return [resource_from_json(raw) for raw in answer["objects"]]
+
+    def object(self, address: str) -> Resource:
+        """The object at `address`. Raises Halt."""
+        return resource_from_json(self.get(f"objects/{address}"))

@@ -1,0 +1,52 @@
+"""`plan describe`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop.access import Access
+from planloop.cli import selecting
+from planloop.cli.events import all_records
+from planloop.cli.options import access_to, plan_option
+from planloop.rendering import descriptions, printing, tables
+from planloop.rendering.records import QUIET
+from schemas.record import Record
+from schemas.resource import Resource
+
+EXAMPLE = """
+\b
+Examples:
+  plan describe task/backend
+  plan describe backend            the same
+  plan describe call/1f0c9a3b77e2
+"""
+RECENT = 8
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", metavar="KIND/NAME")
+@plan_option
+def command(what: str, plan: str | None) -> None:
+    """Show one object: its conditions, why it waits, what would unblock it.
+
+    A name without a kind is a task.
+    """
+    from planloop import wiring
+
+    access = access_to(plan)
+    item = access.object(selecting.address_of(what))
+    text = descriptions.text(item, _related(access, item), _recent(access, item), now=wiring.now())
+    width = printing.width()
+    printing.lines(line if width is None else tables.cut(line, width) for line in text.splitlines())
+
+
+def _related(access: Access, item: Resource) -> list[Resource]:
+    """The agent that does a task's work, and what the object owns."""
+    return [one for one in access.objects() if one.owner == item.address and one.kind != "task"]
+
+
+def _recent(access: Access, item: Resource) -> list[Record]:
+    """The newest records about the object or what it owns that say something to a person."""
+    names = {item.address, item.address.replace("task/", "agent/", 1)}
+    found = [one for one in all_records(access) if one.draft.subject in names and one.draft.type not in QUIET]
+    return found[-RECENT:]

@@ -1,0 +1,87 @@
+"""`plan events`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from planloop.access import Access
+from planloop.cli import selecting
+from planloop.cli.options import access_to, output_option, plan_option
+from planloop.client import OwnerGone
+from planloop.following import Following
+from planloop.rendering import printing, records, tables
+from schemas.encoding import encode
+from schemas.record import Record, record_from_json, record_to_json
+
+EXAMPLE = """
+\b
+Examples:
+  plan events                       the newest 50
+  plan events task/frontend         about one object and what is below it
+  plan events --type plan.refused   one type; `plan.` means all that begin so
+  plan events -w -o json            one JSON record a line, as they come
+"""
+PAGE = 1000
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", required=False, metavar="[KIND/NAME]")
+@plan_option
+@output_option("json")
+@click.option("--type", "type_", metavar="TYPE", default="", help="Only records whose type begins so.")
+@click.option("--after", type=int, default=0, metavar="REV", help="Only records after this revision.")
+@click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
+@click.option("-w", "--watch", is_flag=True, help="Go on as records come.")
+def command(
+    what: str | None, plan: str | None, output: str | None, type_: str, after: int, limit: int, watch: bool
+) -> None:
+    """Show the log.
+
+    Every change of the plan is a record: who asked, what was changed, what was refused, what ran and how it ended.
+    """
+    access = access_to(plan)
+    address = selecting.address_of(what) if what else None
+    following = Following(access) if watch else None
+    found = [record for record in all_records(access, after) if _is_about(record, address, type_)]
+    for record in found[-limit:] if limit else found:
+        _print(record, output)
+    if following is not None:
+        _watch(access, following, address, type_, output)
+
+
+def all_records(access: Access, after: int = 0) -> Iterator[Record]:
+    """Every record after a revision, read page by page."""
+    while True:
+        page = access.get("log", after=after, limit=PAGE)["records"]
+        yield from map(record_from_json, page)
+        if len(page) < PAGE:
+            return
+        after = page[-1]["rev"]
+
+
+def _watch(access: Access, following: Following, address: str | None, type_: str, output: str | None) -> None:
+    try:
+        for step in following.steps():
+            if _is_about(step.record, address, type_):
+                _print(step.record, output)
+    except OwnerGone:
+        from planloop.cli.watching import not_running
+
+        raise not_running(access) from None
+
+
+def _is_about(record: Record, address: str | None, type_: str) -> bool:
+    subject = record.draft.subject
+    return record.draft.type.startswith(type_) and (
+        address is None or subject == address or subject.startswith(f"{address}/")
+    )
+
+
+def _print(record: Record, output: str | None) -> None:
+    if output == "json":
+        click.echo(encode(record_to_json(record)).decode())
+        return
+    line, width = records.line(record), printing.width()
+    click.echo(line if width is None else tables.cut(line, width))

@@ -1,0 +1,59 @@
+"""`plan get`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop.access import Access
+from planloop.cli import selecting
+from planloop.cli.options import OUTPUTS, access_to, output_option, plan_option
+from planloop.rendering import objects as cells
+from planloop.rendering import printing
+from schemas.resource import Resource
+
+EXAMPLE = """
+\b
+Examples:
+  plan get                      the plan and its tasks
+  plan get agents               one kind
+  plan get task/frontend        one object
+  plan get calls -o json        for programs
+  plan get tasks -w             again and again as they change
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", nargs=-1, metavar="[KIND | KIND/NAME]...")
+@plan_option
+@output_option(*OUTPUTS)
+@click.option("-w", "--watch", is_flag=True, help="Go on printing objects as they change.")
+def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: bool) -> None:
+    """List objects.
+
+    Kinds are task, agent, call, approval, lock, container, hook, thread and plan, in singular or plural; `all` is every
+    kind. Without any: the tasks.
+    """
+    access = access_to(plan)
+    found = selecting.selected(access, what or ("tasks",))
+    show(found, output, is_whole=not what, access=access)
+    if watch:
+        from planloop.cli import watching
+
+        watching.print_changes(access, found, what or ("tasks",), output)
+
+
+def show(found: list[Resource], output: str | None, *, is_whole: bool, access: Access) -> None:
+    """Prints objects in the chosen form; `is_whole` adds the head line that says how the plan does."""
+    from planloop import wiring
+
+    match output:
+        case "json" | "yaml":
+            listed = [item.to_json() for item in found]
+            printing.structured(listed[0] if len(listed) == 1 and not is_whole else listed, output)
+        case "name":
+            printing.lines(item.address for item in found)
+        case _:
+            if is_whole:
+                click.echo(selecting.headline(access, found))
+            text = cells.text(found, now=wiring.now(), wide=output == "wide", width=printing.width())
+            click.echo(text if text else "nothing of that kind")

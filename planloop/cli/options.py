@@ -1,0 +1,43 @@
+"""Options that many verbs share, and what they all need first: the plan they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from planloop.access import Access
+from planloop.places import Place, find
+
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+OUTPUTS = ("json", "yaml", "name", "wide")
+
+
+def plan_option(verb: Verb) -> Verb:
+    """`--plan`: which plan, by name or by plan file."""
+    text = "The plan, by name or by its file; not needed where only one lives."
+    return click.option("--plan", "-p", "plan", metavar="NAME", help=text)(verb)
+
+
+def output_option(*formats: str) -> Callable[[Verb], Verb]:
+    """`-o` with these formats."""
+    text = "How to print: " + ", ".join(formats) + "."
+    return click.option("-o", "--output", type=click.Choice(formats), metavar="FORMAT", help=text)
+
+
+def file_argument(verb: Verb) -> Verb:
+    """The plan file; `-` is standard input. Read by `planloop.cli.files`, which words its faults."""
+    return click.argument("file", metavar="FILE", type=click.Path(path_type=Path))(verb)
+
+
+def place_of(plan: str | None) -> Place:
+    """The plan that `--plan` or the current folder says. Raises Halt."""
+    return find(plan, Path.cwd())
+
+
+def access_to(plan: str | None) -> Access:
+    """The same plan, to ask and to change."""
+    return Access(place_of(plan))

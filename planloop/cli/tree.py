@@ -1,0 +1,35 @@
+"""`plan tree`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop.cli import selecting
+from planloop.cli.options import access_to, plan_option
+from planloop.exits import Exit, Halt
+from planloop.rendering import printing, trees
+
+EXAMPLE = """
+\b
+Examples:
+  plan tree
+  plan tree task/frontend --depth 1
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("top", default=".", metavar="[TASK]")
+@plan_option
+@click.option("--depth", type=click.IntRange(min=1), help="How many levels below it.")
+def command(top: str, plan: str | None, depth: int | None) -> None:
+    """Show the tree of tasks with their states."""
+    from planloop import wiring
+
+    access = access_to(plan)
+    tasks = {item.address: item for item in access.objects("task")}
+    address = selecting.address_of(top)
+    if address not in tasks:
+        raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
+    click.echo(selecting.headline(access, list(tasks.values())))
+    found = trees.rows(tasks, now=wiring.now(), top=address, depth=depth)
+    printing.lines(trees.lines(found, width=printing.width(), plain=printing.is_plain()))

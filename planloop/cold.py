@@ -1,0 +1,68 @@
+"""Reads of a plan that nobody runs, straight from its log and without an event loop.
+
+The log is opened read-only, so that this is safe beside an owner that starts meanwhile and in a folder that cannot be
+written. Changes with no owner go through `wiring.py`, which takes the owner's lock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+
+from planloop.exits import Exit, Halt
+from planloop.places import Place
+from planloop.server.answering import Host, log_answer, page_of
+from planloop.server.answering import answer as answer_from
+from reconciler import blobs, layout, sqlite_log
+from schemas.encoding import Json
+from schemas.resource import Resource
+
+
+class ColdArchive:
+    """The log of one plan as of when it was opened: an `answering.Archive`."""
+
+    def __init__(self, place: Place, connection: sqlite3.Connection) -> None:
+        self._place = place
+        self._connection = connection
+        self._view = sqlite_log.load(connection).view
+
+    @property
+    def rev(self) -> int:
+        return self._view.rev
+
+    @property
+    def epoch(self) -> int:
+        return sqlite_log.meta(self._connection, "epoch", 0)
+
+    def get(self, address: str) -> Resource | None:
+        return self._view.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self._view.list(kind)
+
+    def get_blob(self, digest: str) -> bytes | None:
+        row = blobs.get_row(self._connection, digest)
+        return row if row is not None else blobs.get_file(layout.blobs_folder(self._place.folder), digest)
+
+    def read_output(self, op: str, after: int) -> bytes:
+        try:
+            with (layout.run_folder(self._place.folder) / f"{op}.out").open("rb") as file:
+                file.seek(after)
+                return file.read()
+        except OSError:
+            return b""  # It has ended and its output is a blob, or it never began.
+
+
+def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
+    """What an owner of the plan would answer to GET `path`. Raises Halt."""
+    if not layout.log_file(place.folder).exists():
+        raise Halt(Exit.NOT_FOUND, f"no plan `{place.name}` has state in {place.folder.parent}", "plan apply FILE")
+    connection = sqlite_log.open_for_reading(place.folder)
+    try:
+        if path == "log":
+            after, limit = page_of(query)
+            found = [sqlite_log.to_record(row[5], row[0]) for row in sqlite_log.rows(connection, after, limit)]
+            return log_answer(found, found[-1].rev if found else after)
+        return answer_from(ColdArchive(place, connection), Host(place.name), path, query)
+    finally:
+        connection.close()

@@ -1,0 +1,106 @@
+"""One object in words: what it is for, its conditions, why it is not further, what would change that, what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planloop.rendering import amounts, records, tables
+from planloop.rendering import objects as cells
+from schemas.condition import Condition, of_status
+from schemas.encoding import Json
+from schemas.record import Record
+from schemas.resource import Resource
+
+LABEL_WIDTH = 10
+
+
+def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], *, now: float) -> str:
+    """The lines of `plan describe`. `related` are objects that it owns or that do its work."""
+    lines = [_head(item), *_conditions(item, now), *_why(item), *_facts(item, now)]
+    lines += [_labelled(one.kind, _related(one, now)) for one in related]
+    lines += _checks(item)
+    if recent:
+        first, *rest = [records.line(record) for record in recent]
+        lines += [_labelled("recent", first), *(" " * LABEL_WIDTH + line for line in rest)]
+    return "\n".join(lines)
+
+
+def _head(item: Resource) -> str:
+    goal = cells.one_line(str(item.spec.get("goal") or ""))
+    state = cells.state_of(item)
+    return f"{item.address}   {state}" + (f"   goal: {goal}" if goal else "")
+
+
+def _conditions(item: Resource, now: float) -> list[str]:
+    found = list(of_status(item.status).values())
+    if not found:
+        return []
+    name = max(len(one.type) for one in found)
+    reason = max(len(one.reason) for one in found)
+    return [
+        f"  {one.type:<{name}}  {one.status:<7}  {one.reason:<{reason}}  {_said(one, now)}".rstrip() for one in found
+    ]
+
+
+def _said(condition: Condition, now: float) -> str:
+    since = f"since {amounts.duration(now - condition.since)}" if condition.since else ""
+    return " · ".join(part for part in (cells.one_line(condition.message), since) if part)
+
+
+def _why(item: Resource) -> list[str]:
+    lines = []
+    why = item.status.get("why")
+    if why:
+        lines.append(_labelled("why", str(why)))
+    exits = [line for one in of_status(item.status).values() if cells.is_bad(one) for line in one.unblocks]
+    if exits:
+        lines.append(_labelled("unblocks", " · or: ".join(dict.fromkeys(exits))))
+    return lines
+
+
+def _facts(item: Resource, now: float) -> list[str]:
+    status, lines = item.status, []
+    needs = item.spec.get("needs") or ()
+    if needs:
+        lines.append(_labelled("needs", ", ".join(map(str, needs))))
+    if status.get("incarnation"):
+        lines.append(_labelled("run", f"incarnation {status['incarnation']}, {cells.age_of(item, now) or 'not begun'}"))
+    if status.get("result") is not None:
+        lines.append(_labelled("result", cells.one_line(_plain(status["result"]))))
+    if item.deleting:
+        waits = ", ".join(item.finalizers) or "nothing more"
+        lines.append(_labelled("leaving", f"waits for {waits}"))
+    lines.append(_labelled("object", f"uid {item.uid}, generation {item.generation}, rev {item.rev}"))
+    return lines
+
+
+def _related(item: Resource, now: float) -> str:
+    parts = [item.address, cells.state_of(item), cells.age_of(item, now), cells.what_of(item)]
+    return ", ".join(part for part in parts if part)
+
+
+def _checks(item: Resource) -> list[str]:
+    results = item.status.get("checks") or {}
+    lines = []
+    for check in item.spec.get("acceptance") or ():
+        found = results.get(check["key"]) or {}
+        said = cells.one_line(str(found.get("message", "")))
+        what = _check_words(check["kind"], check["arguments"])
+        line = f"{check['key']}: {found.get('result', 'not run'):<7}  {what}" + (f"  {said}" if said else "")
+        lines.append(_labelled("check", line))
+    return lines
+
+
+def _check_words(kind: str, arguments: dict[str, Json]) -> str:
+    values = [str(value) for value in arguments.values() if isinstance(value, str | int) and value != ""]
+    return tables.cut(f"{kind} {' '.join(values)}", 60)
+
+
+def _plain(value: Json) -> str:
+    if isinstance(value, dict):
+        return str(value.get("text") or value.get("message") or ", ".join(f"{key} {one}" for key, one in value.items()))
+    return str(value)
+
+
+def _labelled(label: str, said: str) -> str:
+    return f"{label:<{LABEL_WIDTH}}{said}"

@@ -1,0 +1,164 @@
+"""Objects as table rows: which columns each kind has, and how a cell reads. Pure; `now` is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from planloop.rendering import amounts, tables
+from schemas.condition import Condition, of_status
+from schemas.encoding import JsonObject
+from schemas.resource import Resource
+
+KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "call", "approval", "thread")
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table of one kind: its head and its rows."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def sheets(objects: Sequence[Resource], *, now: float, wide: bool) -> list[Sheet]:
+    """One sheet a kind, in a fixed order; kinds without objects are left out."""
+    out = []
+    for kind in KINDS_IN_ORDER:
+        of_kind = [item for item in objects if item.kind == kind]
+        if of_kind:
+            out.append(_sheet(kind, of_kind, now, wide))
+    return out
+
+
+def text(objects: Sequence[Resource], *, now: float, wide: bool = False, width: int | None = None) -> str:
+    """All sheets, one blank line between them."""
+    found = sheets(objects, now=now, wide=wide)
+    return "\n\n".join(tables.table(sheet.head, sheet.rows, width=width) for sheet in found)
+
+
+def _sheet(kind: str, objects: Sequence[Resource], now: float, wide: bool) -> Sheet:
+    head: tuple[str, ...]
+    row: Callable[[Resource, float], tuple[str, ...]]
+    match kind:
+        case "task":
+            head, row = ("task", "state", "checks", "for", "what"), _task_row
+        case "agent":
+            head, row = ("agent", "state", "turn", "for", "what"), _agent_row
+        case "call":
+            head, row = ("call", "state", "for", "owner", "what"), _call_row
+        case "approval":
+            head, row = ("approval", "state", "for", "by", "what"), _approval_row
+        case _:
+            head, row = (kind, "state", "rev", "for", "what"), _other_row
+    rows = [row(item, now) for item in objects]
+    if wide:
+        head = (*head[:-1], "uid", "gen", "rev", head[-1])
+        rows = [
+            (*cells[:-1], item.uid, str(item.generation), str(item.rev), cells[-1])
+            for cells, item in zip(rows, objects, strict=True)
+        ]
+    return Sheet(head, tuple(rows))
+
+
+def _task_row(item: Resource, now: float) -> tuple[str, ...]:
+    return (path_of(item), state_of(item), checks_of(item), age_of(item, now), what_of(item))
+
+
+def _agent_row(item: Resource, now: float) -> tuple[str, ...]:
+    return (path_of(item), state_of(item), str(item.status.get("turn", 0)), age_of(item, now), what_of(item))
+
+
+def _call_row(item: Resource, now: float) -> tuple[str, ...]:
+    return (
+        path_of(item),
+        state_of(item),
+        age_of(item, now),
+        str(item.spec.get("owner", "")),
+        call_text(item),
+    )
+
+
+def _approval_row(item: Resource, now: float) -> tuple[str, ...]:
+    return (path_of(item), state_of(item), age_of(item, now), str(item.spec.get("author", "")), what_of(item))
+
+
+def _other_row(item: Resource, now: float) -> tuple[str, ...]:
+    return (path_of(item), state_of(item), str(item.rev), age_of(item, now), what_of(item))
+
+
+def path_of(item: Resource) -> str:
+    """The address without its kind: what `plan get tasks` lists under TASK."""
+    return item.address.partition("/")[2]
+
+
+def state_of(item: Resource) -> str:
+    """The state in one word; `deleting` when it is on its way out, `new` before its first reconcile."""
+    return "deleting" if item.deleting else item.state or "new"
+
+
+def checks_of(item: Resource) -> str:
+    """`3 of 5` passing checks, empty when the task has none."""
+    wanted = item.spec.get("acceptance") or []
+    if not wanted:
+        return ""
+    results = item.status.get("checks") or {}
+    passing = sum(1 for check in wanted if (results.get(check["key"]) or {}).get("result") == "pass")
+    return f"{passing} of {len(wanted)}"
+
+
+def age_of(item: Resource, now: float) -> str:
+    """How long it has worked, or did work; empty before it began."""
+    started, ended = item.status.get("started_at"), item.status.get("ended_at")
+    if started is None:
+        return ""
+    return amounts.duration((now if ended is None else ended) - started)
+
+
+def what_of(item: Resource) -> str:
+    """The one sentence about it: why it is not further, else its result, else its goal."""
+    status = item.status
+    why = status.get("why") or status.get("message")
+    if why:
+        return one_line(str(why))
+    blocking = worst(of_status(status))
+    if blocking is not None:
+        return one_line(blocking.message)
+    return one_line(str(status.get("result") or item.spec.get("goal") or item.spec.get("why") or ""))
+
+
+def worst(conditions: dict[str, Condition]) -> Condition | None:
+    """The condition that a reader must know first; None when all is well."""
+    bad = [condition for condition in conditions.values() if is_bad(condition)]
+    return max(bad, key=lambda condition: condition.since, default=None)
+
+
+POSITIVE = frozenset({"Ready", "Accepted", "Progressing", "Done", "Available"})
+
+
+def is_bad(condition: Condition) -> bool:
+    """Whether it stands in the way: a good thing that is False, or a bad one (`FileInvalid`) that is True."""
+    return condition.status == ("False" if condition.type in POSITIVE else "True")
+
+
+def call_text(item: Resource) -> str:
+    """`shell("git push origin fix")`."""
+    tool, arguments = str(item.spec.get("tool", "")), item.spec.get("arguments") or {}
+    return f"{tool}({one_line(_shown_arguments(arguments))})"
+
+
+def _shown_arguments(arguments: JsonObject) -> str:
+    values = [value for value in arguments.values() if isinstance(value, str | int | list)]
+    return ", ".join(repr(value) if isinstance(value, str) else str(value) for value in values[:3])
+
+
+def spent_of(item: Resource) -> Decimal:
+    """Money the object has spent so far."""
+    return Decimal(str((item.status.get("spent") or {}).get("usd", "0")))
+
+
+def one_line(text_: str) -> str:
+    """The first line, with a mark when there are more."""
+    first, _, rest = text_.strip().partition("\n")
+    return first + (" …" if rest.strip() else "")

@@ -1,0 +1,59 @@
+"""Where results go: stdout for what was asked, as text, JSON, YAML or names; how wide it may be; colour or none.
+
+`NO_COLOR` and a missing terminal turn colour off (no-color.org); a pipe gets unlimited width, so nothing is lost in it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from schemas.encoding import Json
+
+WIDTH_MIN: Final = 40
+COLOURS: Final = {"done": "green", "failed": "red", "running": "cyan", "blocked": "yellow", "cancelled": "bright_black"}
+
+
+def width() -> int | None:
+    """The terminal's columns, None where there is no terminal."""
+    return max(WIDTH_MIN, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+
+
+def is_plain() -> bool:
+    """Whether output must do with ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+
+
+def structured(value: Json, output: str) -> None:
+    """Prints `value` as `json` or `yaml`."""
+    click.echo(as_yaml(value) if output == "yaml" else as_json(value))
+
+
+def as_json(value: Json) -> str:
+    """Indented, keys in the order they have."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def as_yaml(value: Json) -> str:
+    """Block style, keys in the order they have, long text as it is."""
+    import yaml  # 20 ms, only for those who ask for it.
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text.rstrip("\n")
+
+
+def lines(found: Iterable[str]) -> None:
+    """Prints lines as they come."""
+    for line in found:
+        click.echo(line)
+
+
+def note(text: str) -> None:
+    """Says something beside the result: on stderr."""
+    click.echo(text, err=True)

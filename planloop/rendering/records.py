@@ -1,0 +1,93 @@
+"""Log records as lines for people: when, who, what happened to which object, in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from planloop.rendering import amounts
+from planloop.rendering.objects import one_line
+from schemas import pointer
+from schemas.encoding import Json, JsonObject
+from schemas.record import Draft, Mark, Put, Record, SetStatus
+
+QUIET: Final = frozenset(
+    {"object.created", "object.updated", "message.read", "lock.renewed", "timer.set", "turn.started"}
+)
+
+
+def line(record: Record) -> str:
+    """`14:03:22  rev 44  human:file  plan.patched  ~ tasks/frontend/goal`."""
+    draft = record.draft
+    said = words(draft)
+    return f"{clock_time(record.at)}  {record.rev:>5}  {draft.type:<16}  {draft.subject}  {said}".rstrip()
+
+
+def clock_time(at: float) -> str:
+    """Local time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def words(draft: Draft) -> str:
+    """What happened, without who and when. Falls back to the changed state of the subject."""
+    sayer = _SAYERS.get(draft.type)
+    said = sayer(draft.data) if sayer else ""
+    return one_line(said or _state_words(draft) or _data_words(draft.data))
+
+
+def patch_words(ops: Json) -> str:
+    """`~ tasks/frontend/goal, - tasks/old`: at most four operations."""
+    signs = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "+", "test": "?"}
+    shown = [f"{signs.get(op['op'], '?')} {op['path'].lstrip('/') or '(the whole plan)'}" for op in ops[:4]]
+    rest = f" and {amounts.plural(len(ops) - 4, 'more')}" if len(ops) > 4 else ""
+    return ", ".join(shown) + rest
+
+
+def short_path(path: tuple[str, ...]) -> str:
+    """A document path as people name it: `task/frontend` and the field."""
+    address, rest = pointer.owner_of(path)
+    return "/".join((str(address), *rest))
+
+
+def _state_words(draft: Draft) -> str:
+    for change in draft.changes:
+        if isinstance(change, SetStatus) and change.address == draft.subject:
+            state, why = change.merge.get("state"), change.merge.get("why")
+            return ": ".join(str(part) for part in (state, why) if part)
+        if isinstance(change, Put) and change.address == draft.subject:
+            return str(change.spec.get("goal") or change.spec.get("tool") or "")
+        if isinstance(change, Mark) and change.deleting:
+            return "on its way out"
+    return ""
+
+
+def _data_words(data: JsonObject) -> str:
+    return ", ".join(f"{key} {value}" for key, value in data.items() if isinstance(value, str | int | float))
+
+
+def _patched(data: JsonObject) -> str:
+    reason = f" ({data['reason']})" if data.get("reason") else ""
+    return patch_words(data.get("ops", [])) + reason
+
+
+def _refused(data: JsonObject) -> str:
+    faults = data.get("faults") or []
+    return "; ".join(str(fault.get("message", fault)) if isinstance(fault, dict) else str(fault) for fault in faults)
+
+
+def _message(data: JsonObject) -> str:
+    message = data.get("message") if isinstance(data.get("message"), dict) else data
+    assert isinstance(message, dict)
+    body = message.get("body", "")
+    text = body if isinstance(body, str) else str(body.get("text", body) if isinstance(body, dict) else body)
+    return f"from {message.get('sender', '')}: {text}" if message.get("sender") else text
+
+
+_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
+    "plan.patched": _patched,
+    "plan.refused": _refused,
+    "plan.held": lambda data: str(data.get("why", "")),
+    "message.sent": _message,
+    "message.delivered": _message,
+}

@@ -1,0 +1,87 @@
+"""The tree of tasks as lines: a sign, the name, the state in words, and what it is about.
+
+`plan tree` prints them, the live tree of `plan apply` paints them. Signs are decoration: the words say it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from planloop.rendering import objects as cells
+from planloop.rendering import tables
+from schemas.resource import Resource
+
+SIGNS: Final = {
+    "running": "●", "checking": "●", "done": "✔", "asleep": "◐", "blocked": "◼", "waiting": "○", "new": "○",
+    "failed": "✖", "cancelled": "⊘", "paused": "‖", "stopping": "◌", "deleting": "◌", "parked": "◼", "claimed": "●",
+}  # fmt: skip
+PLAIN_SIGNS: Final = {
+    "running": "*", "checking": "*", "done": "+", "asleep": "~", "blocked": "#", "waiting": ".", "new": ".",
+    "failed": "x", "cancelled": "-", "paused": "=", "stopping": "-", "deleting": "-", "parked": "#", "claimed": "*",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One task of the tree. `branch` is the drawing before its sign, already as wide as its depth."""
+
+    branch: str
+    name: str
+    state: str
+    checks: str
+    age: str
+    what: str
+
+
+def rows(tasks: Mapping[str, Resource], *, now: float, top: str = "task/.", depth: int | None = None) -> list[Row]:
+    """The tasks below `top`, which itself is left out, in the plan's order."""
+    out: list[Row] = []
+    _below(tasks, top, "", now, depth, out)
+    return out
+
+
+def _below(
+    tasks: Mapping[str, Resource], address: str, branch: str, now: float, depth: int | None, out: list[Row]
+) -> None:
+    if depth == 0 or address not in tasks:
+        return
+    children = [child for child in children_of(tasks, address) if child in tasks]
+    for index, child in enumerate(children):
+        is_last = index == len(children) - 1
+        out.append(_row(tasks[child], branch + ("└─ " if is_last else "├─ "), now))
+        _below(tasks, child, branch + ("   " if is_last else "│  "), now, None if depth is None else depth - 1, out)
+
+
+def children_of(tasks: Mapping[str, Resource], address: str) -> Sequence[str]:
+    """The addresses of the child tasks, in the plan's order; those on their way out come last."""
+    listed = [str(child) for child in tasks[address].spec.get("children", ())]
+    leaving = [
+        task.address for task in tasks.values() if task.spec.get("parent") == address and task.address not in listed
+    ]
+    return [*listed, *leaving]
+
+
+def _row(task: Resource, branch: str, now: float) -> Row:
+    name = task.address.rpartition("/")[2]
+    what, checks = cells.what_of(task), cells.checks_of(task)
+    return Row(branch, name, cells.state_of(task), checks, cells.age_of(task, now), what)
+
+
+def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False) -> list[str]:
+    """The rows as aligned text. `plain` draws with ASCII, for terminals that have no more."""
+    signs = PLAIN_SIGNS if plain else SIGNS
+    heads = [f"{row.branch}{signs.get(row.state, '?')} {row.name}" for row in found]
+    if plain:
+        heads = [head.translate({ord("├"): "|", ord("└"): "`", ord("─"): "-", ord("│"): "|"}) for head in heads]
+    name_width = max((tables.cells_wide(head) for head in heads), default=0)
+    state_width = max((len(row.state) for row in found), default=0)
+    checks_width = max((len(row.checks) for row in found), default=0)
+    age_width = max((len(row.age) for row in found), default=0)
+    out = []
+    for head, row in zip(heads, found, strict=True):
+        line = f"{tables.padded(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
+        line = f"{line.rstrip() if not checks_width else line}  {row.age:>{age_width}}  {row.what}".rstrip()
+        out.append(line if width is None else tables.cut(line, width))
+    return out
