@@ -43,11 +43,40 @@ class _Index:
         return found
 
 
+class _Objects(dict[str, Resource]):
+    """Resources by address, which remembers what was there before the first write since `before` was cleared.
+
+    A fold may write elsewhere than a change says (an object that moved is found by its uid), so the writes themselves
+    are watched.
+    """
+
+    __slots__ = ("before",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: dict[str, Resource | None] = {}
+
+    def __setitem__(self, address: str, resource: Resource) -> None:
+        self.before.setdefault(address, self.get(address))
+        super().__setitem__(address, resource)
+
+    def __delitem__(self, address: str) -> None:
+        self.before.setdefault(address, self.get(address))
+        super().__delitem__(address)
+
+    def restore(self) -> None:
+        for address, resource in self.before.items():
+            if resource is not None:
+                super().__setitem__(address, resource)
+            elif address in self:
+                super().__delitem__(address)
+
+
 class MemoryView:
     """A `store.View`. `fold` is for the store that owns it, and for replay."""
 
     def __init__(self, objects: Iterable[Resource] = (), rev: int = 0) -> None:
-        self._objects: dict[str, Resource] = {}
+        self._objects = _Objects()
         self._kinds = _Index()
         self._owned = _Index()
         self._refs = _Index()
@@ -78,29 +107,21 @@ class MemoryView:
 
     def fold(self, record: Record) -> tuple[str, ...]:
         """Applies `record`, all of it or, when it raises `patching.PatchFailed`, nothing; returns what changed."""
-        changes = record.draft.changes
-        written = (address for change in changes for address in records.places(self._objects, change))
-        before = {address: self._objects.get(address) for address in written}
+        objects = self._objects
+        objects.before.clear()
         try:
-            touched = records.fold(self._objects, record)
+            touched = records.fold(objects, record)
         except ValueError:
-            self._restore(before)
+            objects.restore()
             raise
         self._rev = record.rev
         for address in touched:
-            self._reindex(address, before[address], self._objects.get(address))
+            self._reindex(address, objects.before[address], objects.get(address))
         return touched
 
     def _resources(self, addresses: Iterable[str]) -> Sequence[Resource]:
         objects = self._objects
         return [objects[address] for address in addresses]
-
-    def _restore(self, before: dict[str, Resource | None]) -> None:
-        for address, resource in before.items():
-            if resource is None:
-                self._objects.pop(address, None)
-            else:
-                self._objects[address] = resource
 
     def _reindex(self, address: str, old: Resource | None, new: Resource | None) -> None:
         if old is None and new is not None:
