@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, Self
 
 from reconciler.errors import StoreCorrupt
 from schemas import encoding
@@ -74,6 +74,31 @@ class Mirror:
         cursor = connection.execute("SELECT body FROM log WHERE rev > ? ORDER BY rev", (rev,))
         while found := cursor.fetchmany(_CHUNK_LINES):
             _write(self._handle, [body for (body,) in found])
+
+
+class Comparison:
+    """Reads a mirror beside its log. `rev` is the last revision up to which the two say the same bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.rev = 0
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._file = self._path.open("rb")
+        except OSError:
+            self._file = None  # No mirror: nothing agrees, and nothing is lost.
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def take(self, rev: int, body: str) -> None:
+        """Compares the record at `rev`, each in turn from 1, with the next line."""
+        if self._file is not None and self.rev == rev - 1 and self._file.readline() == body.encode() + b"\n":
+            self.rev = rev
 
 
 def last_line(handle: int) -> tuple[bytes | None, int]:

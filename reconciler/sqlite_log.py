@@ -125,17 +125,27 @@ def set_meta(connection: sqlite3.Connection, key: str, value: int) -> None:
 
 def load(connection: sqlite3.Connection) -> Loaded:
     """The snapshot with the rest of the log folded over it, as of one moment. Raises StoreCorrupt."""
-    connection.execute("BEGIN")
-    try:
+    with one_moment(connection):
         view, snapshot_rev = _load_snapshot(connection)
         checksum = checksum_at(connection, snapshot_rev)
         for row in rows(connection, snapshot_rev):
             record = verified(row, view.rev, checksum)
             view.fold(record)
             checksum = row[6]
+    return Loaded(view, checksum, snapshot_rev)
+
+
+@contextmanager
+def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Reads within see one state of the database, whatever a writer does meanwhile. Nests."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
     finally:
         connection.execute("COMMIT")
-    return Loaded(view, checksum, snapshot_rev)
 
 
 def checksum_at(connection: sqlite3.Connection, rev: int) -> bytes:
