@@ -27,17 +27,19 @@ class Exit(IntEnum):
 class Halt(Exception):
     """The command stops here. `summary` says what is wrong (empty: already said), `hint` what to do next.
 
-    An end that is no error (differences found, tasks failed) has an empty summary: only its code matters.
+    An end that is no error (differences found, tasks failed) has an empty summary: only its code matters. Several
+    lines of summary or hint are several faults or cures. `label` is the word before each line of the summary.
     """
 
-    def __init__(self, exit_: Exit, summary: str = "", hint: str = "") -> None:
+    def __init__(self, exit_: Exit, summary: str = "", hint: str = "", *, label: str = "error") -> None:
         super().__init__(summary)
         self.exit = exit_
         self.summary = summary
         self.hint = hint
+        self.label = label
 
     def text(self) -> str:
-        """What is printed on stderr: one `error:` line and one `help:` line, either may be absent."""
-        lines = [f"error: {self.summary}"] if self.summary else []
-        lines += [f"help: {self.hint}"] if self.hint else []
+        """What is printed on stderr: `error:` lines, then `help:` lines; either may be absent."""
+        lines = [f"{self.label}: {line}" for line in self.summary.splitlines()]
+        lines += [f"help: {line}" for line in self.hint.splitlines()]
         return "\n".join(lines)

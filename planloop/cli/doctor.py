@@ -1,0 +1,100 @@
+"""`plan doctor`."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from planloop.exits import Exit, Halt
+from planloop.places import all_in
+
+EXAMPLE = """
+\b
+Example:
+  plan doctor
+"""
+SQLITE_OLDEST = (3, 35, 0)
+FREE_BYTES_LEAST = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`cure` is empty when all is well; `is_needed` tells a fault from a thing one can do without."""
+
+    what: str
+    said: str
+    cure: str = ""
+    is_needed: bool = True
+
+
+@click.command(epilog=EXAMPLE)
+def command() -> None:
+    """Say what is missing on this machine and how to get it.
+
+    Exit 1 when something that every plan needs is missing.
+    """
+    found = list(findings(Path.cwd()))
+    for one in found:
+        mark = "ok" if not one.cure else "missing" if one.is_needed else "without"
+        click.echo(f"{mark:<8} {one.what:<18} {one.said}" + (f"   help: {one.cure}" if one.cure else ""))
+    if any(one.cure and one.is_needed for one in found):
+        raise Halt(Exit.FAILED)
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Everything that is looked at, in the order it matters."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    cure = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
+    yield Finding("python", version, cure)
+    sqlite_cure = "" if sqlite3.sqlite_version_info >= SQLITE_OLDEST else "a newer Python brings a newer SQLite"
+    yield Finding("sqlite", sqlite3.sqlite_version, sqlite_cure)
+    yield _yaml()
+    yield _folder(root)
+    for program, what_for in (("sh", "commands and checks"),):
+        yield _program(program, what_for, is_needed=True)
+    for program, what_for in (("git", "plans that work in repositories"), ("bwrap", "sandbox tier 2")):
+        yield _program(program, what_for, is_needed=False)
+    yield from _plans(root)
+
+
+def _yaml() -> Finding:
+    import yaml
+
+    if hasattr(yaml, "CSafeLoader"):
+        return Finding("yaml", f"{yaml.__version__} with its C reader")
+    return Finding("yaml", f"{yaml.__version__} without its C reader: plans are read ten times slower",
+                   "pip install --force-reinstall pyyaml", is_needed=False)  # fmt: skip
+
+
+def _folder(root: Path) -> Finding:
+    import os
+
+    free = shutil.disk_usage(root).free
+    if not os.access(root, os.W_OK):
+        return Finding("this folder", "cannot be written", f"chmod u+w {root}, or work somewhere else")
+    if free < FREE_BYTES_LEAST:
+        return Finding("this folder", f"{free >> 20} MiB free", "free some disk space")
+    return Finding("this folder", f"writable, {free >> 30} GiB free")
+
+
+def _program(program: str, what_for: str, *, is_needed: bool) -> Finding:
+    path = shutil.which(program)
+    cure = "" if path else f"install {program} with your system's package manager"
+    return Finding(program, path or f"not found; only for {what_for}", cure, is_needed)
+
+
+def _plans(root: Path) -> Iterator[Finding]:
+    from planloop.client import OwnerClient, OwnerGone
+
+    for place in all_in(root):
+        try:
+            status = OwnerClient(place.folder).get("status")
+            yield Finding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
+        except OwnerGone:
+            yield Finding(f"plan {place.name}", "nobody runs it")

@@ -1,0 +1,120 @@
+"""`plan logs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import click
+
+from planloop.access import Access
+from planloop.cli import selecting
+from planloop.cli.events import all_records
+from planloop.cli.options import access_to, plan_option
+from planloop.client import OwnerGone
+from planloop.exits import Exit, Halt
+from planloop.following import Following
+from planloop.rendering import records
+from schemas.encoding import JsonObject
+from schemas.record import Record
+from schemas.resource import Resource
+
+EXAMPLE = """
+\b
+Examples:
+  plan logs task/build                 what its command printed, and its agent's transcript
+  plan logs task/build -f              go on as it comes
+  plan logs task/build --check 1       the output of its second acceptance check
+"""
+SHOWN = ("turn.", "model.", "call.", "message.", "check.ran", "agent.", "task.changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Whose records are shown: a task and the agent that does its work."""
+
+    task: str
+    agent: str
+
+    def covers(self, record: Record) -> bool:
+        draft = record.draft
+        mine = (self.task, self.agent)
+        is_mine = draft.subject in mine or str(draft.data.get("owner", "")) in mine
+        return is_mine and draft.type.startswith(SHOWN)
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", metavar="TASK | AGENT | CALL")
+@plan_option
+@click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task ends.")
+@click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
+def command(what: str, plan: str | None, follow: bool, check: str | None) -> None:
+    """Show outputs of commands and transcripts of agents."""
+    access = access_to(plan)
+    item = access.object(selecting.address_of(what))
+    if check is not None:
+        _print_check(access, item, check)
+        return
+    path = item.address.partition("/")[2]
+    source = Source(f"task/{path}", f"agent/{path}")
+    following = Following(access) if follow else None
+    for record in all_records(access):
+        if source.covers(record) or record.draft.subject == item.address:
+            _print(access, record)
+    for op in _live_ops(access, source):
+        _print_live(access, op, 0)
+    if following is not None:
+        _follow(access, following, source)
+
+
+def _print_check(access: Access, item: Resource, check: str) -> None:
+    found = (item.status.get("checks") or {}).get(check)
+    if found is None:
+        known = ", ".join((item.status.get("checks") or {}).keys()) or "none has run"
+        raise Halt(Exit.NOT_FOUND, f"{item.address} has no result of check {check}", f"checks with results: {known}")
+    click.echo(f"{found.get('result')}: {found.get('message', '')}", err=True)
+    if found.get("blob"):
+        click.echo(access.get(f"blobs/{found['blob']}")["text"], nl=False)
+
+
+def _print(access: Access, record: Record) -> None:
+    data = record.draft.data
+    click.echo(records.line(record))
+    for line in _output_of(access, data):
+        click.echo(f"          {line}")
+
+
+def _output_of(access: Access, data: JsonObject) -> Iterator[str]:
+    result = data.get("result") if isinstance(data.get("result"), dict) else data
+    assert isinstance(result, dict)
+    blob = result.get("blob")
+    text = access.get(f"blobs/{blob}")["text"] if blob else result.get("text") or data.get("text") or ""
+    yield from str(text).splitlines()
+
+
+def _live_ops(access: Access, source: Source) -> list[str]:
+    calls = [one for one in access.objects("call") if one.spec.get("owner") in (source.task, source.agent)]
+    return [str(one.spec["op"]) for one in calls if one.state == "Started"]
+
+
+def _print_live(access: Access, op: str, after: int) -> int:
+    answer = access.get(f"output/{op}", after=after)
+    if answer["text"]:
+        click.echo(answer["text"], nl=False)
+    return int(answer["next"])
+
+
+def _follow(access: Access, following: Following, source: Source) -> None:
+    """Records as they come. The output of a running command is asked for whenever anything in the plan moves."""
+    shown: dict[str, int] = dict.fromkeys(_live_ops(access, source), 0)
+    try:
+        for step in following.steps():
+            for op in list(shown):
+                shown[op] = _print_live(access, op, shown[op])
+            if source.covers(step.record):
+                _print(access, step.record)
+            task = following.view.get(source.task)
+            if task is None or task.state in ("done", "failed", "cancelled"):
+                return
+    except OwnerGone:
+        return
