@@ -1,0 +1,121 @@
+"""`plan patch`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from planloop.access import Access
+from planloop.cli import patching, selecting
+from planloop.cli.options import access_to, plan_option
+from planloop.exits import Exit, Halt
+from schemas import patching as operations
+from schemas import pointer
+from schemas.encoding import Json, JsonObject, decode
+
+EXAMPLE = """
+\b
+Examples:
+  plan patch task/backend budget.usd=40
+  plan patch . goal="a chat with rooms"           the plan itself
+  plan patch task/ui --merge '{"goal": "dark theme", "notes": null}'
+  plan patch --json '[{"op": "add", "path": "/tasks/ui/priority", "value": 5}]'
+  plan patch task/ui pause=true --dry-run
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", required=False, metavar="[KIND/NAME]")
+@click.argument("changes", nargs=-1, metavar="[FIELD=VALUE | FIELD-]...")
+@plan_option
+@click.option("--merge", metavar="JSON", help="A merge patch (RFC 7386) of the object; null removes.")
+@click.option("--json", "json_", metavar="JSON", help="Operations (RFC 6902) on the whole plan document.")
+@click.option("--file", "-f", "file", type=click.Path(path_type=Path, allow_dash=True), help="The same from a file.")
+@click.option("--reason", default="", help="Why, for the history.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def command(
+    what: str | None,
+    changes: tuple[str, ...],
+    plan: str | None,
+    merge: str | None,
+    json_: str | None,
+    file: Path | None,
+    reason: str,
+    dry_run: bool,
+) -> None:
+    """Change fields of the live plan.
+
+    It passes the same gate as an edit of the file. A value is JSON, or else text; `FIELD-` removes the field. The file
+    itself is not written: `plan pull` does that.
+    """
+    access = access_to(plan)
+    if file is not None:
+        json_ = sys.stdin.read() if str(file) == "-" else file.read_text()
+    given = [name for name, value in (("changes", changes), ("--merge", merge), ("--json", json_)) if value]
+    if len(given) != 1:
+        hint = "plan patch task/x FIELD=VALUE, or --merge, or --json"
+        raise Halt(Exit.USAGE, "say in one way what to change", hint)
+    if json_:
+        ops = _operations(json_)
+    else:
+        address = selecting.address_of(what or ".")
+        ops = _merge_ops(access, address, merge) if merge else _field_ops(access, address, changes)
+    patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def _operations(text: str) -> list[JsonObject]:
+    raw = _json(text)
+    if isinstance(raw, dict):
+        raw = [raw]
+    if not isinstance(raw, list):
+        raise Halt(Exit.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]')
+    try:
+        return [operations.op_from_json(index, one).to_json() for index, one in enumerate(raw)]
+    except operations.PatchFailed as error:
+        raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
+
+
+def _merge_ops(access: Access, address: str, text: str) -> list[JsonObject]:
+    document, at = document_of(access), patching.field_of(address, "")
+    if not pointer.has(document, at):
+        raise Halt(Exit.NOT_FOUND, f"no {address} in the plan document", "plan get tasks -o name")
+    old = pointer.get(document, at)
+    new = operations.merge(old, _json(text))
+    return [op.to_json() for op in operations.difference(old, new, at)]
+
+
+def _field_ops(access: Access, address: str, changes: tuple[str, ...]) -> list[JsonObject]:
+    document = document_of(access)
+    return [op for change in changes for op in _field_op(document, address, change)]
+
+
+def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObject]:
+    field, equals, text = change.partition("=")
+    if not equals:
+        if not change.endswith("-"):
+            raise Halt(Exit.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
+        path = patching.field_of(address, change[:-1])
+        return [operations.Op("remove", path).to_json()] if pointer.has(document, path) else []
+    path = patching.field_of(address, field)
+    # Maps on the way that are not there yet (`budget.usd=40` without a budget) are added with the value in them.
+    value: Json = patching.value_of(text)
+    while len(path) > 1 and not pointer.has(document, path[:-1]) and "tasks" not in path[-2:-1]:
+        path, value = path[:-1], {path[-1]: value}
+    return [operations.Op("add", path, value).to_json()]
+
+
+def document_of(access: Access) -> JsonObject:
+    """The live plan document."""
+    document: JsonObject = access.object(f"plan/{access.place.name}").spec
+    return document
+
+
+def _json(text: str) -> Json:
+    try:
+        return decode(text)
+    except ValueError as error:
+        raise Halt(
+            Exit.USAGE, f"that is not JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
+        ) from None

@@ -1,0 +1,95 @@
+"""What the verbs that change the live plan share: from words to operations, to the gate, and what the gate said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from planloop.access import Access
+from planloop.exits import Exit, Halt
+from planloop.rendering import differences, printing
+from planloop.rendering.records import short_path
+from schemas import pointer
+from schemas.encoding import Json, JsonObject, decode
+
+EXIT_OF_RULE = {"schema": Exit.INVALID, "conflict": Exit.CONFLICT, "stale": Exit.CONFLICT}
+
+
+def submit(access: Access, ops: Sequence[JsonObject], *, reason: str = "", dry_run: bool = False) -> None:
+    """Sends one patch by `human:cli` and says what came of it. Raises Halt when it was refused."""
+    verdict = access.post("patch", {"ops": list(ops), "reason": reason, "dry_run": dry_run})
+    say(verdict, access.place.name)
+
+
+def say(verdict: JsonObject, plan: str) -> None:
+    """Prints what the gate decided; raises Halt for a refusal."""
+    from planloop import wiring
+
+    match verdict["verdict"]:
+        case "refused":
+            raise refusal(verdict)
+        case "held":
+            click.echo(f"held: {verdict['why']}")
+            _print_differences(verdict, wiring.now())
+            approval = verdict["approval"]
+            click.echo(f"next: plan approve {approval} · or: plan reject {approval}")
+        case "preview":
+            _print_differences(verdict, wiring.now())
+            click.echo(f"{differences.summary(verdict['differences'])} · nothing was changed")
+        case _:
+            done = "nothing to change" if not verdict["changed"] else "patched"
+            click.echo(f"{plan} {done}, rev {verdict['rev']}")
+            _print_differences(verdict, wiring.now())
+    for note in verdict.get("notes", ()):
+        printing.note(f"note: {note}")
+
+
+def refusal(verdict: JsonObject) -> Halt:
+    """The ending for a refused patch: every fault with its rule, every cure once."""
+    faults = verdict["faults"]
+    lines = [_fault_line(fault) for fault in faults]
+    hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
+    return Halt(exit_of(faults), "\n".join(lines), "\n".join(hints), label="refused")
+
+
+def exit_of(faults: Sequence[JsonObject]) -> Exit:
+    """The code of the gravest fault: not allowed, then not up to date, then not a plan."""
+    codes = {EXIT_OF_RULE.get(fault["rule"], Exit.REFUSED) for fault in faults}
+    return next((code for code in (Exit.REFUSED, Exit.CONFLICT, Exit.INVALID) if code in codes), Exit.REFUSED)
+
+
+def _fault_line(fault: JsonObject) -> str:
+    where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
+    return f"{where}{fault['message']} ({fault['rule']})"
+
+
+def _print_differences(verdict: JsonObject, now: float) -> None:
+    shown = differences.text(verdict.get("differences", ()), now=now, width=printing.width())
+    if shown:
+        click.echo(shown)
+
+
+def field_of(address: str, field: str) -> tuple[str, ...]:
+    """The path in the document of a field of an object: `task/a/b` and `budget.usd`. Raises Halt."""
+    kind, _, path = address.partition("/")
+    names = () if path == "." else tuple(path.split("/"))
+    fields = tuple(field.split(".")) if field else ()
+    match kind:
+        case "task":
+            return (*pointer.of_task(names), *fields)
+        case "agent":
+            return (*pointer.of_task(names), "agent", *fields)
+        case "container" | "hook":
+            return (f"{kind}s", *names, *fields)
+    raise Halt(
+        Exit.USAGE, f"a {kind} is not part of the plan document", "patch a task, an agent, a container or a hook"
+    )
+
+
+def value_of(text: str) -> Json:
+    """`40`, `true`, `null`, `[1, 2]` and `{"a": 1}` as JSON says; anything else is text."""
+    try:
+        return decode(text)
+    except ValueError:
+        return text

@@ -1,0 +1,28 @@
+"""`plan resume`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop.cli import steering
+from planloop.cli.options import plan_option
+
+EXAMPLE = """
+\b
+Examples:
+  plan resume task/frontend
+  plan resume .
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", nargs=-1, required=True, metavar="TASK...")
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
+    """Let a paused subtree go on.
+
+    Also takes back a `plan cancel`: the task runs again.
+    """
+    steering.clear(what, plan, ("pause", "cancel"), reason=reason, dry_run=dry_run)

@@ -1,0 +1,51 @@
+"""What pause, resume, cancel and delete have in common: one field of some tasks, set through the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planloop.cli import patching, selecting
+from planloop.cli.options import access_to
+from planloop.cli.patch import document_of
+from planloop.exits import Exit, Halt
+from schemas import pointer
+from schemas.encoding import Json, JsonObject
+
+
+def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *, reason: str, dry_run: bool) -> None:
+    """Sets `field` of each task to `value`. Raises Halt for a task that there is not."""
+    access = access_to(plan)
+    paths = paths_of(document_of(access), what)
+    ops: list[JsonObject] = [{"op": "add", "path": pointer.render((*path, field)), "value": value} for path in paths]
+    patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def clear(what: Sequence[str], plan: str | None, fields: Sequence[str], *, reason: str, dry_run: bool) -> None:
+    """Takes `fields` away from each task that has them. Raises Halt for a task that there is not."""
+    access = access_to(plan)
+    document = document_of(access)
+    fields_at = [(*path, field) for path in paths_of(document, what) for field in fields]
+    ops = [{"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)]
+    patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
+    """Takes tasks out of the plan with all that is below them. Raises Halt for a task that there is not."""
+    access = access_to(plan)
+    ops = [{"op": "remove", "path": pointer.render(path)} for path in paths_of(document_of(access), what)]
+    patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def paths_of(document: JsonObject, what: Sequence[str]) -> list[tuple[str, ...]]:
+    """Where the tasks named by `what` stand in the document. Raises Halt."""
+    return [_path_of(document, selecting.address_of(word)) for word in what]
+
+
+def _path_of(document: JsonObject, address: str) -> tuple[str, ...]:
+    kind, _, name = address.partition("/")
+    if kind != "task":
+        raise Halt(Exit.USAGE, f"{address} is not a task", f"name the task that it works for: task/{name}")
+    path = patching.field_of(address, "")
+    if not pointer.has(document, path):
+        raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
+    return path

@@ -1,0 +1,71 @@
+"""What applying would do, for people: deletions first, each with its action, its reason and what is at stake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from planloop.rendering import amounts, tables
+from schemas.encoding import JsonObject
+
+SIGNS: Final = {
+    "cancel": "-", "replace": "-", "restart": "~", "message": "~", "start": "+", "attach": "+", "move": ">",
+    "pause": "~", "resume": "~", "continue": "~", "adopt": "+", "none": " ",
+}  # fmt: skip
+ADDED: Final = ("start", "attach", "adopt")
+REMOVED: Final = ("cancel", "replace")
+
+
+def text(differences: Sequence[JsonObject], *, now: float, width: int | None = None) -> str:
+    """One line an object, in the order given."""
+    shown = [one for one in differences if one["action"] != "none"]
+    names = max((tables.cells_wide(_name(one)) for one in shown), default=0)
+    verbs = max((len(one["action"]) for one in shown), default=0)
+    lines = []
+    for one in shown:
+        name = tables.padded(_name(one), names)
+        line = f"  {SIGNS[one['action']]} {name}   {one['action']:<{verbs}}   {_said(one, now)}".rstrip()
+        lines.append(line if width is None else tables.cut(line, width))
+    return "\n".join(lines)
+
+
+def summary(differences: Sequence[JsonObject]) -> str:
+    """`5 to add, 0 to change, 0 to remove`."""
+    actions = [one["action"] for one in differences if one["action"] != "none"]
+    added = sum(action in ADDED for action in actions)
+    removed = sum(action in REMOVED for action in actions)
+    return f"{added} to add, {len(actions) - added - removed} to change, {removed} to remove"
+
+
+def budget_words(budget: JsonObject | None) -> str:
+    """`at most $20.00, 2M tokens, 2h00m`; empty for a plan without a budget."""
+    if not budget:
+        return ""
+    words = []
+    if "usd" in budget:
+        words.append(amounts.money(Decimal(str(budget["usd"]))))
+    words += [f"{amounts.count(budget[unit])} {unit}" for unit in ("tokens", "calls", "turns") if unit in budget]
+    time_s = budget.get("time_s", budget.get("time"))
+    if time_s is not None:
+        words.append(amounts.duration(float(time_s)))
+    return f"at most {', '.join(words)}"
+
+
+def _name(one: JsonObject) -> str:
+    fields = one.get("fields") or []
+    return str(one["address"]) + (f"/{fields[0]}" if len(fields) == 1 else "")
+
+
+def _said(one: JsonObject, now: float) -> str:
+    stake = one.get("stake") or {}
+    parts = [one["words"]]
+    if stake.get("is_running") or stake.get("state") in ("running", "checking"):
+        since = stake.get("started_at")
+        parts.append(f"running for {amounts.duration(now - since)}" if since else "running")
+    spent = stake.get("spent") or {}
+    if spent.get("usd"):
+        parts.append(f"spent {amounts.money(Decimal(str(spent['usd'])))}")
+    if spent.get("time_s"):
+        parts.append(f"{amounts.duration(spent['time_s'])} of work")
+    return "; ".join(parts)
