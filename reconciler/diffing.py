@@ -1,0 +1,206 @@
+"""What an edit would do to what is running: one `Difference` an object, deletions first, each with reason and stake.
+
+Pure: live objects × wanted objects × the classes of fields. `plan diff`, holds and live announcements all read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from reconciler.language import ChangeClassOf
+from reconciler.materialising import renamed
+from schemas import patching
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Wanted
+
+Action: TypeAlias = Literal[
+    "cancel",
+    "replace",
+    "restart",
+    "message",
+    "start",
+    "move",
+    "pause",
+    "resume",
+    "continue",
+    "attach",
+    "adopt",
+    "none",
+]
+
+STRUCTURE: Final = frozenset({"children", "parent"})
+"""Fields that only say where an object hangs; the objects they name have differences of their own."""
+
+BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
+"""States in which a task has work that can be lost."""
+
+ENDED: Final = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """What is there to lose: the state, since when (seconds since 1970, None: never begun), and what was spent."""
+
+    state: str
+    started_at: float | None = None
+    spent: JsonObject | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in BEGUN or (self.state == "blocked" and self.started_at is not None)
+
+    def to_json(self) -> JsonObject:
+        return {"state": self.state, "started_at": self.started_at, "spent": self.spent or {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One object's change. `reason` is a CamelCase code, `words` a phrase for people, `fields` lowered field names.
+
+    `address` is where the object is after the change (before it, for a cancel); `was` its old address when it moves.
+    """
+
+    action: Action
+    address: str
+    reason: str
+    words: str
+    fields: tuple[str, ...] = ()
+    stake: Stake | None = None
+    was: str | None = None
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"action": self.action, "address": self.address, "reason": self.reason, "words": self.words}
+        out["fields"] = list(self.fields)
+        if self.stake is not None:
+            out["stake"] = self.stake.to_json()
+        if self.was is not None:
+            out["was"] = self.was
+        return out
+
+
+def diff(
+    live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Mapping[str, str], change_class: ChangeClassOf
+) -> tuple[Difference, ...]:
+    """Every difference between the live planned objects and the wanted ones; empty when they agree.
+
+    `moves` are the effective ones of `materialising`. A task's agent is told of with its task when both come or go.
+    """
+    back = {new: old for old, new in moves.items()}
+    out = list(_gone(live, wanted, moves))
+    for address, want in wanted.items():
+        old = live.get(back.get(address, address))
+        if old is None or (old.deleting and address not in back):
+            out += _come(live, wanted, want)
+        else:
+            out += _changed(old, want, _Frame(moves, change_class, _stake(live, old)))
+    return tuple(sorted(out, key=lambda one: _ORDER[one.action]))
+
+
+_ORDER: Final[dict[Action, int]] = {"cancel": 0, "replace": 1, "restart": 2}
+_ORDER.update({action: 3 for action in ("message", "start", "move", "pause", "resume")})
+_ORDER.update({action: 3 for action in ("continue", "attach", "adopt", "none")})
+
+
+def stake_of(task: Resource, agent: Resource | None) -> Stake:
+    """What a task and its agent have done so far, read from their statuses."""
+    spent: JsonObject = {}
+    if task.status.get("spent_s"):
+        spent["time_s"] = task.status["spent_s"]
+    if agent is not None:
+        spent |= {unit: amount for unit, amount in agent.status.get("used", {}).items() if amount}
+    return Stake(task.state, task.status.get("started_at") or None, spent)
+
+
+def _stake(live: Mapping[str, Resource], one: Resource) -> Stake:
+    if one.kind == "agent":
+        task = live.get("task/" + one.address.partition("/")[2])
+        return stake_of(task, one) if task is not None else Stake(one.state)
+    return stake_of(one, live.get("agent/" + one.address.partition("/")[2]))
+
+
+def _gone(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Mapping[str, str]) -> Iterator[Difference]:
+    for address, one in live.items():
+        if address in wanted or address in moves or one.deleting or one.kind == "agent":
+            continue
+        stake = _stake(live, one)
+        words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
+        yield Difference("cancel", address, "Removed", words, stake=stake)
+
+
+def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Wanted) -> Iterator[Difference]:
+    kind, _, path = want.address.partition("/")
+    if kind == "agent" and f"task/{path}" in wanted:
+        return
+    needs = want.spec.get("needs") or ()
+    words = f"new; after {', '.join(str(need).partition('/')[2] for need in needs)}" if needs else "new"
+    if want.address in live:
+        words = "new, once the old one is gone"
+    yield Difference("attach" if kind == "hook" else "start", want.address, "Added", words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    moves: Mapping[str, str]
+    change_class: ChangeClassOf
+    stake: Stake
+
+
+def _changed(old: Resource, want: Wanted, frame: _Frame) -> Iterator[Difference]:
+    before = renamed(old.spec, frame.moves) if frame.moves else old.spec
+    fields = tuple(op.path[0] for op in patching.difference(before, want.spec) if op.path)
+    fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
+    was = old.address if old.address != want.address else None
+    if was is not None and old.kind == "task":
+        yield Difference("move", want.address, "Moved", f"was {was}; goes on where it is", (), frame.stake, was)
+    if fields:
+        action, reason, words = _switch(want.spec, fields) or _by_class(old, want, fields, frame.change_class)
+        yield Difference(action, want.address, reason, words, fields, frame.stake)
+
+
+_Told: TypeAlias = tuple[Action, str, str]
+
+
+def _switch(after: JsonObject, fields: tuple[str, ...]) -> _Told | None:
+    if "cancel" in fields:
+        if after["cancel"]:
+            return "cancel", "CancelAsked", "is stopped and kept as cancelled"
+        return "start", "CancelWithdrawn", "may run again"
+    if "pause" in fields:
+        if after["pause"]:
+            return "pause", "PauseAsked", "stops at its next boundary and is kept"
+        return "resume", "PauseWithdrawn", "goes on where it was"
+    return None
+
+
+def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
+    classes = {name: _class_of(old.kind, name, want, change_class) for name in fields}
+    strongest = max(classes.values(), key=_STRENGTH.index)
+    guilty = ", ".join(name for name, cls in classes.items() if cls == strongest)
+    if strongest in ("replace", "immutable"):
+        return "replace", "MustBeReplaced", f"{guilty} cannot change in place"
+    if strongest == "none":
+        return "none", "Bookkeeping", f"{guilty} changes nothing that runs"
+    if old.kind == "task" and not _has_begun(old):
+        return "continue", "NotBegun", f"{guilty} counts from its start on"
+    if strongest == "restart":
+        return "restart", "WorkChanged", f"{guilty} changed: a new incarnation"
+    if strongest == "tail":
+        return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"
+    if strongest == "prefix":
+        return "continue", "NextTurn", f"{guilty} counts from the next turn on"
+    return "continue", "NextStep", f"{guilty} counts at once, without a restart"
+
+
+_STRENGTH: Final = ("none", "hot", "prefix", "tail", "restart", "replace", "immutable")
+
+
+def _class_of(kind: str, field: str, want: Wanted, change_class: ChangeClassOf) -> str:
+    if kind == "task" and field in ("goal", "notes") and want.spec.get("on_change") == "restart":
+        return "restart"
+    return str(change_class(kind, field))
+
+
+def _has_begun(task: Resource) -> bool:
+    return task.state in BEGUN or task.state in ENDED or bool(task.status.get("started_at"))

@@ -1,0 +1,71 @@
+"""What the engine must know of the plan language, as arguments: the compiler is given to it, never imported.
+
+`planloop/wiring.py` fills a `Language` from the compiler; tests fill it with a small language of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from schemas.diagnostic import Diagnostic
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Wanted
+
+
+class DesiredGraph(Protocol):
+    """Every wanted object but the plan document itself, by address, in document order."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def objects(self) -> Mapping[str, Wanted]: ...
+
+
+class CheckedDocument(Protocol):
+    """A document with its faults; `graph` is None when one of them is an error."""
+
+    @property
+    def graph(self) -> DesiredGraph | None: ...
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]: ...
+
+
+class Taken(Protocol):
+    """One place where both sides had changed the same thing; the file's side was taken."""
+
+    @property
+    def path(self) -> tuple[str, ...]: ...
+
+    @property
+    def words(self) -> str: ...
+
+
+class MergedDocument(Protocol):
+    """Both sides in one document, and what the file's side took from the live one."""
+
+    @property
+    def document(self) -> JsonObject: ...
+
+    @property
+    def conflicts(self) -> Sequence[Taken]: ...
+
+
+Check: TypeAlias = Callable[[JsonObject], CheckedDocument]
+Merge: TypeAlias = Callable[[Json, Json, Json], MergedDocument]
+"""Of (base, file, live), in that order."""
+
+ChangeClassOf: TypeAlias = Callable[[str, str], str]
+"""Of a kind and a lowered field: hot, tail, prefix, restart, replace, immutable or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The three functions of the compiler that the gate calls. All pure."""
+
+    check: Check
+    merge: Merge
+    change_class: ChangeClassOf

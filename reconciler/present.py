@@ -1,0 +1,66 @@
+"""What a patch is judged against: the plan as it stands, read once, so that every rule sees one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reconciler.store import Store
+from schemas import encoding
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Resource, Uid
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """`plan` is None before the first apply. `filed` is the document of the last applied file, empty without one."""
+
+    address: str
+    plan: Resource | None
+    filed: JsonObject
+    rev: int
+
+    @property
+    def document(self) -> JsonObject:
+        return {} if self.plan is None else self.plan.spec
+
+    @property
+    def document_rev(self) -> int:
+        """The revision of the last change of the document, 0 before the first."""
+        return 0 if self.plan is None else int(self.plan.status.get("document_rev", 0))
+
+    @property
+    def stamps(self) -> JsonObject:
+        """The tree of `ownership.py`."""
+        return {} if self.plan is None else self.plan.status.get("stamps", {})
+
+    @property
+    def file(self) -> JsonObject:
+        """What is known of the last applied file: path, blob, document, rev, held_back."""
+        return {} if self.plan is None else self.plan.status.get("file") or {}
+
+    @property
+    def uid(self) -> Uid | None:
+        return None if self.plan is None else self.plan.uid
+
+
+def read(store: Store, plan: str) -> Present:
+    """The plan at `plan/<name>` as the view of `store` has it."""
+    found = store.view.get(plan)
+    digest = None if found is None else (found.status.get("file") or {}).get("document")
+    return Present(plan, found, _filed(store, digest), store.view.rev)
+
+
+def _filed(store: Store, digest: str | None) -> JsonObject:
+    content = None if digest is None else store.get_blob(digest)
+    return {} if content is None else encoding.decode(content)
+
+
+def moves_of(document: JsonObject) -> dict[str, str]:
+    """The `moved:` of a document as addresses of tasks: `{old: new}`."""
+    moved: Mapping[str, Json] = document.get("moved") or {}
+    return {_task_address(old): _task_address(str(new)) for old, new in moved.items()}
+
+
+def _task_address(text: str) -> str:
+    return text if text.startswith("task/") else f"task/{text.strip('/')}"

@@ -1,0 +1,123 @@
+"""What an agent's patch may come to: judged on the result, so that no spelling of a patch slips past it.
+
+Its own agent and every agent outside its subtree stay exactly as they were; a command that the tasks below it would run
+is one that the author could run or grant itself; their workspaces lie in its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Final
+
+from reconciler.scoping import task_path
+from schemas import patching
+from schemas.address import Address
+from schemas.encoding import JsonObject
+from schemas.patch import Author, Fault
+from schemas.resource import Resource, Wanted
+from schemas.rights import Rights, rights_from_json
+
+SHELL: Final = "shell"
+KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
+"""Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
+
+
+def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[str, Wanted]) -> Iterator[Fault]:
+    """Every way in which the result would give the author, or others through it, more than it has."""
+    path = task_path(author)
+    own = live.get(str(Address("agent", path)))
+    if own is None:
+        yield Fault("scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved")
+        return
+    rights = rights_from_json(own.spec["rights"])
+    for address, want in wanted.items():
+        old = live.get(address)
+        kind, _, rest = address.partition("/")
+        is_below = _is_below(() if rest == "." else tuple(rest.split("/")), path)
+        if kind == "agent":
+            yield from _agent_faults(old, want, rights, is_below=is_below)
+        elif kind == "task" and is_below:
+            yield from _task_faults(old, want, rights, _workspace(live, path))
+        elif kind == "task":
+            yield from _kept_faults(old, want)
+
+
+def allows(rights: Rights, tool: str, argument: str = "") -> bool:
+    """Whether `rights` let their holder use or grant `tool` with `argument`; a denial always wins."""
+    granted = (rights.tools, rights.grant_tools)
+    is_given = any(patterns is None or any(fnmatchcase(tool, one) for one in patterns) for patterns in granted)
+    return is_given and not any(_denies(pattern, tool, argument) for pattern in rights.deny)
+
+
+def _denies(pattern: str, tool: str, argument: str) -> bool:
+    name, bracket, rest = pattern.partition("(")
+    return fnmatchcase(tool, name.strip()) and (not bracket or fnmatchcase(argument, rest.removesuffix(")")))
+
+
+def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
+    return len(path) > len(author) and path[: len(author)] == author
+
+
+def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosixPath:
+    task = live.get(str(Address("task", path)))
+    return PurePosixPath(task.spec.get("cwd", ".") if task is not None else ".")
+
+
+def _agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_below: bool) -> Iterator[Fault]:
+    if not is_below:
+        if old is not None and patching.difference(old.spec, want.spec):
+            changed = ", ".join(dict.fromkeys(op.path[0] for op in patching.difference(old.spec, want.spec)))
+            yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
+        return
+    mind = want.spec.get("mind") or {}
+    if (old is None or old.spec.get("mind") != mind) and mind.get("kind") in ("program", "python"):
+        program = " ".join(mind.get("argv") or (str(mind.get("target", "")),))
+        yield from _command_faults(want.address, program, rights)
+
+
+def _task_faults(old: Resource | None, want: Wanted, rights: Rights, own: PurePosixPath) -> Iterator[Fault]:
+    known = set(_commands(old.spec)) if old is not None else set()
+    for command in _commands(want.spec):
+        if command not in known:
+            yield from _command_faults(want.address, command, rights)
+    cwd = PurePosixPath(want.spec.get("cwd", "."))
+    if (old is None or old.spec.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
+        yield Fault(
+            "rights",
+            f"the workspace `{cwd}` of {want.address} is outside your own, `{own}`",
+            (),
+            f"give it a folder below `{own}`",
+        )
+
+
+def _kept_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
+    if old is None:
+        return
+    for op in patching.difference(old.spec, want.spec):
+        if op.path[0] in KEPT:
+            rule = "budget" if op.path[0] == "budget" else "rights"
+            yield Fault(rule, f"the patch would change {op.path[0]} of {want.address}, which belongs to its parent")
+
+
+def _command_faults(address: str, command: str, rights: Rights) -> Iterator[Fault]:
+    if not allows(rights, SHELL, command):
+        yield Fault(
+            "rights",
+            f"{address} would run `{command}`, and you may neither run that nor grant it",
+            (),
+            "use checks that run no command (require-file, contains, json), or `request` the shell",
+        )
+
+
+def _commands(task: JsonObject) -> Iterator[str]:
+    for what in (task["work"], *(check["arguments"] for check in task["acceptance"])):
+        if what.get("shell"):
+            yield str(what["shell"])
+        elif what.get("argv"):
+            yield " ".join(str(word) for word in what["argv"])
+
+
+def _is_inside(path: PurePosixPath, folder: PurePosixPath) -> bool:
+    return ".." not in path.parts and not path.is_absolute() and path.is_relative_to(folder)

@@ -1,0 +1,64 @@
+"""An approval: something that waits for a person's (or a parent's) yes, as an object at `approval/<id>`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from schemas.encoding import JsonObject
+from schemas.patch import Patch, author_from_text
+from schemas.patching import op_from_json
+
+ApprovalKind: TypeAlias = Literal["patch", "call", "request"]
+
+WAITING: Final = "waiting"
+APPROVED: Final = "approved"
+REJECTED: Final = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSpec:
+    """`by` asks (an author's text), `why` says for what in a sentence, `what` is the thing itself by `kind`.
+
+    patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for.
+    `differences` are those of a patch when it was held. The status holds `state` (waiting, approved, rejected), `by`
+    and `reason`. A person's own patch leaves no approval behind once settled; what an agent asked for is dropped by
+    its controller when it has read the answer.
+    """
+
+    kind: ApprovalKind
+    by: str
+    why: str
+    what: JsonObject
+    differences: tuple[JsonObject, ...] = field(default_factory=tuple)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "kind": self.kind,
+            "by": self.by,
+            "why": self.why,
+            "what": self.what,
+            "differences": list(self.differences),
+        }
+
+
+def approval_from_json(raw: JsonObject) -> ApprovalSpec:
+    """Inverse of `ApprovalSpec.to_json`."""
+    return ApprovalSpec(raw["kind"], raw["by"], raw["why"], raw["what"], tuple(raw["differences"]))
+
+
+def patch_to_json(patch: Patch) -> JsonObject:
+    """A patch for an approval, a record or a saved preview. Whether it is approved is not part of it."""
+    return {
+        "author": str(patch.author),
+        "ops": [op.to_json() for op in patch.ops],
+        "base_rev": patch.base_rev,
+        "reason": patch.reason,
+        "source": patch.source,
+    }
+
+
+def patch_from_json(raw: JsonObject) -> Patch:
+    """Inverse of `patch_to_json`. Raises `patching.PatchFailed` for operations that are none."""
+    ops = tuple(op_from_json(index, op) for index, op in enumerate(raw["ops"]))
+    return Patch(author_from_text(raw["author"]), ops, raw["base_rev"], raw["reason"], raw["source"])

@@ -1,0 +1,98 @@
+"""A real store with a gate before it, and a clock and ids that a test can foresee."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reconciler.filing import FileSave
+from reconciler.gate import Gate
+from reconciler.sqlite_store import SqliteStore
+from schemas import encoding, pointer
+from schemas.encoding import Json, JsonObject
+from schemas.patch import HUMAN_CLI, Author, Patch, Verdict
+from schemas.patching import Op, OpName
+from schemas.record import Change, Draft, SetStatus
+from tests.reconciler import small_language
+
+
+@dataclass(slots=True)
+class SetClock:
+    """Time that stands still until a test moves it."""
+
+    at: float = 1_000.0
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+@dataclass(slots=True)
+class CountedIds:
+    """Ids in the order of minting: 000000000001, ….."""
+
+    minted: int = 0
+
+    def mint(self) -> str:
+        self.minted += 1
+        return f"{self.minted:012x}"
+
+
+@dataclass(slots=True)
+class Plan:
+    """A plan called `p` on a real store, with what tests ask of it."""
+
+    store: SqliteStore
+    gate: Gate
+    clock: SetClock = field(default_factory=SetClock)
+
+    @property
+    def document(self) -> JsonObject:
+        return self.gate.present.document
+
+    @property
+    def rev(self) -> int:
+        return self.store.view.rev
+
+    async def save(self, document: JsonObject, *, targets: tuple[str, ...] = (), is_approved: bool = False) -> Verdict:
+        return await self.gate.submit_file(save_of(document, targets=targets, is_approved=is_approved))
+
+    async def patch(self, *ops: Op, by: Author = HUMAN_CLI, base: int | None = None, reason: str = "") -> Verdict:
+        return await self.gate.submit(Patch(by, ops, self.rev if base is None else base, reason))
+
+    async def status(self, address: str, merge: JsonObject) -> None:
+        """What a controller would have written."""
+        found = self.store.view.get(address)
+        assert found is not None, address
+        await self.write(SetStatus(address, found.uid, merge))
+
+    async def write(self, *changes: Change) -> None:
+        await self.store.append(Draft("object.updated", "controller:task", "plan/p", changes))
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Plan]:
+    """The plan in `folder`, empty the first time."""
+    clock = SetClock()
+    async with SqliteStore.open(folder, clock=clock, epoch=1, inline=True) as store:
+        gate = Gate(store, "p", ids=CountedIds(store.view.rev * 1000), clock=clock, language=small_language.language())
+        yield Plan(store, gate, clock)
+
+
+def save_of(document: JsonObject, *, targets: tuple[str, ...] = (), is_approved: bool = False) -> FileSave:
+    """A file whose bytes are the document's JSON."""
+    return FileSave("p.yaml", encoding.encode(document), document, targets, is_approved=is_approved)
+
+
+def op(name: OpName, path: str, value: Json = None, source: str = "") -> Op:
+    """`op("add", "/tasks/a", {...})`."""
+    return Op(name, pointer.parse(path), value, pointer.parse(source))
+
+
+def agent(path: str) -> Author:
+    """The agent of the task at `path`, `.` for the root's."""
+    return Author("agent", path)
