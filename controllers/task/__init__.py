@@ -1,1 +1,14 @@
-"""."""
+"""The controller of tasks: drives each task of a plan from waiting to done, verified by its acceptance checks.
+
+`observing` reads, `deciding` is the pure core (its rules in the files around it), `controller` acts. Nothing here knows
+agents but by the objects in the store.
+"""
+
+from controllers.task.checking import Bench, Finding, run_checks
+from controllers.task.controller import TaskController
+from controllers.task.explaining import why
+from controllers.task.status import Standing, standing
+from controllers.task.step import Says
+from controllers.task.surroundings import Surroundings
+
+__all__ = ["Bench", "Finding", "Says", "Standing", "Surroundings", "TaskController", "run_checks", "standing", "why"]

@@ -1,0 +1,41 @@
+"""What a check is given and what it answers. One file next door for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from reconciler.clock import Ids
+from reconciler.processes import Processes
+from schemas.task import CheckSpec
+
+Result: TypeAlias = Literal["pass", "fail", "error"]
+"""Holds, does not hold, or could not be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found. `message` is a sentence for people and models, `output` the whole of what was printed."""
+
+    result: Result
+    message: str
+    output: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands."""
+
+    processes: Processes
+    ids: Ids
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, name: str) -> Path:
+        """The file that a check names."""
+        return Path(self.cwd) / name
+
+
+Check: TypeAlias = Callable[[CheckSpec, Bench], Awaitable[Finding]]

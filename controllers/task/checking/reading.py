@@ -1,0 +1,28 @@
+"""Reads a file for a check, bounded, away from the event loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio.to_thread
+
+from controllers.task.checking.contract import Finding
+from schemas import limits
+
+
+async def read(path: Path, name: str) -> bytes | Finding:
+    """The bytes of `path`, or what a check that needs them finds."""
+    return await anyio.to_thread.run_sync(_read, path, name)
+
+
+def _read(path: Path, name: str) -> bytes | Finding:
+    try:
+        with path.open("rb") as file:
+            content = file.read(limits.OUTPUT_KEPT_BYTES_MAX + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return Finding("fail", f"{name} is not there")
+    except OSError as error:
+        return Finding("error", f"{name} cannot be read: {error.strerror}")
+    if len(content) > limits.OUTPUT_KEPT_BYTES_MAX:
+        return Finding("error", f"{name} is larger than {limits.OUTPUT_KEPT_BYTES_MAX >> 20} MiB")
+    return content

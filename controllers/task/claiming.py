@@ -1,0 +1,57 @@
+"""The agent's side of a task: it goes until it claims an end, and each claim is answered once.
+
+A claim names the incarnation it is about; one of an older incarnation is not seen (law 7).
+"""
+
+from __future__ import annotations
+
+from controllers.task import family, finishing, verifying, working
+from controllers.task.observing import Observed
+from controllers.task.step import Says, Step, after
+from schemas.agent import AgentState
+from schemas.encoding import Json, JsonObject
+from schemas.task import TaskState
+
+
+def advance(observed: Observed) -> Step:
+    """Lets the agent go, or answers what it claims."""
+    # The digests follow the plan while the agent works: it is told of a new goal, and what it then ends is that goal.
+    merge: JsonObject = {"go": observed.progress.incarnation, "basis": observed.basis}
+    claim = newest_claim(observed)
+    if claim is None:
+        return Step(_at_work(observed), merge=merge)
+    if claim["kind"] == "fail":
+        reason = str(_said(claim) or "the agent gave up")
+        refused = verifying.verdict(observed, accepted=False, message=reason)
+        return finishing.failed(observed, "AgentFailed", reason).on_top_of({"verdict": refused})
+    merge["result"] = {"ok": True, "text": _said(claim)}
+    says = family.not_done(observed)
+    if says is not None and says.state is TaskState.FAILED:
+        merge["verdict"] = verifying.verdict(observed, accepted=False, message=says.message)
+        return Step(_at_work(observed), merge=merge)
+    if observed.spec.acceptance or says is not None:
+        return working.over(after(observed, merge)).on_top_of(merge)
+    merge["verdict"] = verifying.verdict(observed, accepted=True, message="accepted")
+    return finishing.done(after(observed, merge)).on_top_of(merge)
+
+
+def newest_claim(observed: Observed) -> JsonObject | None:
+    """What the agent claims of this incarnation and has no answer to yet."""
+    claim: JsonObject | None = observed.agent.status.get("claim") if observed.agent is not None else None
+    if not claim or claim.get("incarnation") != observed.progress.incarnation:
+        return None
+    return claim if claim["seq"] > observed.progress.judged else None
+
+
+def _said(claim: JsonObject) -> Json:
+    # Agents keep free values in a list of one, where a merge cannot look into them.
+    said = claim.get("result")
+    return said[0] if isinstance(said, list) and said else said
+
+
+def _at_work(observed: Observed) -> Says:
+    agent = observed.agent
+    if agent is not None and agent.state == AgentState.PARKED:
+        says = f"{agent.address} has used up its budget"
+        return Says(TaskState.BLOCKED, "BudgetSpent", says, ("its budget is raised",))
+    return Says(TaskState.RUNNING, "Running", "its agent works")

@@ -1,0 +1,96 @@
+"""From what a step says to the conditions, the state and the signal that are written, cut down to what is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controllers.task.observing import Observed
+from controllers.task.step import Says, Step
+from schemas import patching
+from schemas.condition import Condition, Truth, condition_from_json, updated
+from schemas.encoding import Json, JsonObject
+from schemas.task import ByAgent, TaskState
+
+_MOVING = (TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING)
+
+
+def complete(observed: Observed, step: Step) -> Step:
+    """`step` with everything that its status is to say, less what it says already."""
+    if _is_plain_wait(observed, step):
+        return replace(step, merge={})
+    says = step.says
+    status = patching.merge(observed.me.status, step.merge)
+    merge: JsonObject = {**step.merge, "state": str(says.state), "signal": _signal(observed, step, status)}
+    merge["why"] = says.message or None
+    written = observed.me.status.get("conditions", {})
+    merge["conditions"] = {
+        new.type: _stamped(written.get(new.type), new) for new in _conditions(observed, says, status)
+    }
+    absent = [type_ for type_ in written if type_ not in merge["conditions"] and type_ in _OURS]
+    merge["conditions"].update(dict.fromkeys(absent))
+    return replace(step, merge=news(observed.me.status, merge))
+
+
+def _is_plain_wait(observed: Observed, step: Step) -> bool:
+    # A task that only waits its turn writes nothing until then: a plan of 1,000 tasks would begin with 1,000 writes
+    # that say what the plan says already. `why` tells it from the view.
+    return not observed.me.status and step.says.state is TaskState.WAITING and not step.merge
+
+
+def news(old: JsonObject, merge: JsonObject) -> JsonObject:
+    """The part of a merge patch that would change `old`."""
+    out: JsonObject = {}
+    for key, value in merge.items():
+        before: Json = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            changed = news(before, value)
+            if changed:
+                out[key] = changed
+        elif value != before or (value is None and key in old):
+            out[key] = value
+    return out
+
+
+_OURS = frozenset({"Ready", "Progressing", "Accepted", "InDoubt"})
+
+
+def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Condition]:
+    def condition(type_: str, truth: Truth) -> Condition:
+        generation = observed.me.generation
+        return Condition(type_, truth, says.reason, says.message, observed.now, generation, says.unblocks)
+
+    out = [condition("Ready", "True" if says.state is TaskState.DONE else "False")]
+    if not says.state.is_terminal:
+        out.append(condition("Progressing", "True" if says.state in _MOVING else "False"))
+    if says.reason == "InDoubt":
+        out.append(condition("InDoubt", "True"))
+    if observed.spec.acceptance:
+        out.append(_accepted(observed, says, status))
+    return out
+
+
+def _accepted(observed: Observed, says: Says, status: JsonObject) -> Condition:
+    """Whether the checks hold, by their newest results; Unknown while one has none."""
+    checks = status.get("checks") or {}
+    results = [checks.get(check.key) for check in observed.spec.acceptance]
+    bad = next((result for result in results if result is not None and result["result"] != "pass"), None)
+    now, generation = observed.now, observed.me.generation
+    if bad is not None:
+        return Condition("Accepted", "False", "ChecksFailing", bad["message"], now, generation)
+    if any(result is None for result in results) or says.state is TaskState.CHECKING:
+        return Condition("Accepted", "Unknown", "NotChecked", "its checks have not all run", now, generation)
+    return Condition("Accepted", "True", "ChecksHold", f"all {len(results)} checks hold", now, generation)
+
+
+def _stamped(written: JsonObject | None, new: Condition) -> JsonObject:
+    return updated(condition_from_json(new.type, written) if written else None, new).to_json()
+
+
+def _signal(observed: Observed, step: Step, status: JsonObject) -> Json:
+    """What agents, parents and dependents react to besides the state."""
+    out: JsonObject = {"stuck": True} if step.says.is_stuck else {}
+    if isinstance(observed.spec.work, ByAgent):
+        verdict = status.get("verdict") or {}
+        out["go"] = status.get("go")
+        out["verdict"] = [verdict.get("incarnation", 0), verdict.get("claim", 0)]
+    return out or None

@@ -1,0 +1,72 @@
+"""The reconciler of tasks: observe, decide, act. It keeps nothing about a task between two reconciles."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from controllers.task import finding, running
+from controllers.task.deciding import decide
+from controllers.task.observing import Observer
+from controllers.task.running import Desk
+from controllers.task.step import CheckJob, Job, RunJob, StopJob
+from controllers.task.surroundings import Surroundings
+from controllers.task.tallying import Tallies
+from controllers.task.writing import write
+from reconciler.clock import Clock, Ids
+from reconciler.contract import Again, Done, Outcome
+from reconciler.processes import Processes
+from reconciler.store import Store
+from reconciler.working import WorkPlane
+from schemas.address import Address
+from schemas.resource import Uid
+
+POOL = "tools"
+
+
+class TaskController:
+    """A `contract.Reconciler` for `task`. Made after the store is open and before anything is reconciled."""
+
+    kind = "task"
+
+    def __init__(
+        self,
+        store: Store,
+        plane: WorkPlane,
+        processes: Processes,
+        clock: Clock,
+        ids: Ids,
+        surroundings: Surroundings,
+    ) -> None:
+        self._store = store
+        self._plane = plane
+        self._clock = clock
+        tallies = Tallies()
+        tallies.follow(store)
+        self._observer = Observer(store.view, tallies, plane)
+        self._desk = Desk(store, processes, clock, ids, self._observer, surroundings)
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """One step for the task at `address`. Raises Conflict when it moved meanwhile."""
+        observed = self._observer.observe(str(address), self._clock.now())
+        if observed is None:
+            return Done()
+        step = decide(observed)
+        write(self._store, observed, step)
+        for key in step.cancel:
+            self._plane.cancel(key)
+        for job in step.start:
+            self._start(observed.me.uid, observed.address, job)
+        return Done() if step.again_s is None else Again(max(0.0, step.again_s))
+
+    def _start(self, uid: Uid, address: str, job: Job) -> None:
+        desk = self._desk
+        match job:
+            case RunJob():
+                self._queue(address, job.key, lambda: running.run(desk, uid, address, job), job.priority)
+            case CheckJob():
+                self._queue(address, job.key, lambda: finding.check(desk, uid, address, job), job.priority)
+            case StopJob():
+                self._plane.start(job.key, address, lambda: running.stop(desk, uid, address, job), pool="free")
+
+    def _queue(self, address: str, key: str, job: Callable[[], Awaitable[None]], priority: int) -> None:
+        self._plane.start(key, address, job, pool=POOL, priority=priority)

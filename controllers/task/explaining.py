@@ -1,0 +1,21 @@
+"""Why a task is as it is, and what would change that: the controller's own rules, on a view and nothing else."""
+
+from __future__ import annotations
+
+from controllers.task.deciding import step_for
+from controllers.task.observing import Observer
+from controllers.task.step import Says
+from controllers.task.tallying import Tallies
+from reconciler.store import View
+from schemas.resource import Resource
+
+
+def why(task: Resource, view: View, now: float) -> Says:
+    """State, reason, message and `unblocks` of `task` as the view has it at `now`; for `plan describe`.
+
+    A command that may start and has not is Queued: who waits for a slot is known to the owner's work plane only.
+    """
+    tallies = Tallies()
+    near = [task.address, *task.spec["needs"], *(owned.address for owned in view.owned_by(task.address))]
+    tallies.update(view, near)
+    return step_for(Observer(view, tallies, None).observe_as(task, now)).says

@@ -1,0 +1,167 @@
+"""Reads everything that one decision about a task needs into one frozen value.
+
+All reads are look-ups in the view and the work plane, so an observation is of one instant. Nothing else in this package
+reads either of them to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from controllers.task import keys
+from controllers.task.basis import Basis, Wish, wish_of
+from controllers.task.locking import LockStanding, lock_standing
+from controllers.task.status import Progress, Standing, progress_of, standing
+from controllers.task.tallying import NONE, Tallies, Tally
+from reconciler.store import View
+from reconciler.working import WorkPlane
+from schemas import limits
+from schemas.resource import Resource
+from schemas.task import ByAgent, TaskSpec
+
+Halting: TypeAlias = Literal["cancel", "pause"]
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Who says that the task is not to go on: itself or the nearest ancestor that does. Cancel beats pause."""
+
+    how: Halting
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
+
+    `bad_need` is the first need that will not be done by itself; `remains` what it still owns (read only when it is
+    being removed); `now` seconds since 1970.
+    """
+
+    me: Resource
+    spec: TaskSpec
+    progress: Progress
+    basis: Basis
+    digests: Mapping[str, str]
+    now: float
+    parent: Resource | None = None
+    parent_progress: Progress | None = None
+    agent: Resource | None = None
+    call: Resource | None = None
+    children: Tally = NONE
+    needs: Tally = NONE
+    bad_need: Resource | None = None
+    bad_child: Resource | None = None
+    open_need: str = ""
+    halt: Halt | None = None
+    locks: LockStanding = LockStanding.FREE
+    remains: tuple[str, ...] = ()
+    jobs: frozenset[str] = field(default_factory=frozenset)
+    running: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def address(self) -> str:
+        return self.me.address
+
+
+class Observer:
+    """Reads for decisions. Keeps parsed specs by address; a spec is parsed once in its life."""
+
+    def __init__(self, view: View, tallies: Tallies, plane: WorkPlane | None) -> None:
+        self._view = view
+        self._tallies = tallies
+        self._plane = plane
+        self._wishes: dict[str, Wish] = {}
+
+    def observe(self, address: str, now: float, *, without_job: str = "") -> Observed | None:
+        """What there is to know about `address`; None when there is no such object.
+
+        `without_job` leaves a job out: the one that asks is about to end.
+        """
+        me = self._view.get(address)
+        if me is None:
+            self._wishes.pop(address, None)
+            return None
+        return self.observe_as(me, now, without_job=without_job)
+
+    def observe_as(self, me: Resource, now: float, *, without_job: str = "") -> Observed:
+        """The same for an object as it would be after a write that is being composed."""
+        wish = self._wish(me)
+        spec = wish.spec
+        view = self._view
+        progress = progress_of(me.status)
+        parent = view.get(spec.parent) if spec.parent else None
+        jobs = self._jobs(me, progress, spec.priority, without_job)
+        agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
+        needs = self._tallies.needs(me.address)
+        children = self._tallies.children(me.address)
+        return Observed(
+            me=me,
+            spec=spec,
+            progress=progress,
+            basis=wish.basis(agent),
+            digests=wish.digests,
+            now=now,
+            parent=parent,
+            parent_progress=progress_of(parent.status) if parent else None,
+            agent=agent,
+            call=view.get(progress.call) if progress.call else None,
+            children=children,
+            needs=needs,
+            bad_need=self._first_bad(spec.needs) if needs.bad + needs.cancelled else None,
+            bad_child=self._first_bad(spec.children) if children.bad and not children.open else None,
+            open_need=self._first_open(spec) if needs.open else "",
+            halt=self._halt(spec, me.address),
+            locks=lock_standing(view, me, spec),
+            remains=tuple(owned.address for owned in view.owned_by(me.address)) if me.deleting else (),
+            jobs=jobs,
+            running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),
+        )
+
+    def _wish(self, me: Resource) -> Wish:
+        known = self._wishes.get(me.address)
+        if known is None or known.raw is not me.spec:
+            known = self._wishes[me.address] = wish_of(me.spec)
+        return known
+
+    def _jobs(self, me: Resource, progress: Progress, priority: int, without: str) -> frozenset[str]:
+        if self._plane is None:
+            return frozenset()
+        live = {key for key in self._plane.live_for(me.address) if key != without}
+        # A task that moved keeps its job, which the work plane still knows under the old address.
+        run = keys.run(me.uid, progress.incarnation, priority)
+        if run != without and run not in live and self._plane.is_live(run):
+            live.add(run)
+        return frozenset(live)
+
+    def _first_bad(self, addresses: Sequence[str]) -> Resource | None:
+        bad = (Standing.FAILED, Standing.STUCK, Standing.CANCELLED)
+        found = (self._view.get(address) for address in addresses)
+        return next((task for task in found if task is not None and standing(task) in bad), None)
+
+    def _first_open(self, spec: TaskSpec) -> str:
+        # The first in the plan's order, and no list of all: a message that names every open need would be rewritten
+        # at each step of any of them.
+        for need in spec.needs:
+            task = self._view.get(need)
+            if task is None or standing(task) is Standing.OPEN:
+                return need
+        return ""
+
+    def _halt(self, spec: TaskSpec, address: str) -> Halt | None:
+        found = Halt("pause", address) if spec.pause else None
+        if spec.cancel:
+            return Halt("cancel", address)
+        above = spec.parent
+        for _ in range(limits.TASK_DEPTH_MAX):
+            ancestor = self._view.get(above) if above else None
+            if ancestor is None:
+                break
+            if ancestor.spec["cancel"]:
+                return Halt("cancel", ancestor.address)
+            if found is None and ancestor.spec["pause"]:
+                found = Halt("pause", ancestor.address)
+            above = ancestor.spec["parent"]
+        return found

@@ -1,0 +1,166 @@
+"""The job of a command: `Started` and the status in one flushed append, the process, its result in one append.
+
+It decides once more when its slot comes, on what then holds, so an edit made while it waited needs no cancelling. A
+crash leaves the call Started; the next owner's job adopts the process (law 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+
+import anyio
+
+from controllers.task import conditions, flight, outcome, starting, writing
+from controllers.task.budgets import timeout_s
+from controllers.task.deciding import step_for
+from controllers.task.observing import Observed, Observer
+from controllers.task.outcome import Outcome
+from controllers.task.status import Stage
+from controllers.task.step import RunJob, Says, Step, StopJob, after, composed
+from controllers.task.surroundings import Surroundings
+from reconciler import journal
+from reconciler.clock import Clock, Ids
+from reconciler.processes import Command, Exit, Processes
+from reconciler.store import Store
+from schemas import limits
+from schemas.call import CallSpec, CallState, EffectClass
+from schemas.encoding import JsonObject
+from schemas.record import Draft
+from schemas.resource import Resource, Uid
+from schemas.task import Run, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What the jobs of tasks work with."""
+
+    store: Store
+    processes: Processes
+    clock: Clock
+    ids: Ids
+    observer: Observer
+    surroundings: Surroundings
+
+
+async def run(desk: Desk, uid: Uid, address: str, job: RunJob) -> None:
+    """Runs or adopts the command of the task, if that is still what is wanted."""
+    observed = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
+    if observed is None or observed.me.uid != uid or not isinstance(observed.spec.work, Run):
+        return
+    step = step_for(observed)
+    if job.key not in [wanted.key for wanted in step.start]:
+        return
+    if flight.is_call_started(observed) and observed.call is not None:
+        left_by_another = observed.call
+        adoption = desk.processes.adopt(left_by_another.spec["op"], timeout_s(observed))
+        await _see_out(desk, observed, left_by_another.address, adoption)
+        return
+    command, call, op = await _begin(desk, observed, step)
+    await _see_out(desk, observed, call, desk.processes.run(op, command))
+
+
+async def stop(desk: Desk, uid: Uid, address: str, job: StopJob) -> None:
+    """Stops a command that an earlier owner left, and says that it was stopped."""
+    await desk.processes.stop(job.op)
+    _settle(desk, uid, address, job.call, outcome.cancelled())
+
+
+async def _begin(desk: Desk, observed: Observed, step: Step) -> tuple[Command, str, str]:
+    """Writes that the command starts, durably; returns it with the address of its call and its operation id."""
+    progress = observed.progress
+    op = desk.ids.mint()
+    call_id = observed.call.uid if observed.call is not None else op
+    incarnation = progress.incarnation + (0 if progress.stage is Stage.WORK else 1)
+    merge = composed(step.merge, {**starting.begun(observed, incarnation), "call": journal.call_address(call_id)})
+    written = conditions.complete(observed, Step(Says(TaskState.RUNNING, "Running", "its command runs"), merge))
+    started = journal.started(_call(observed, incarnation, op), call_id)
+    command = _command(desk, observed, incarnation)
+    changes = (*started, *writing.changes_of(observed, written))
+    draft = Draft("call.started", writing.ACTOR, observed.address, changes, {"op": op, "incarnation": incarnation})
+    # This await is the law: nothing may run before it returns.
+    await desk.store.append(draft, {observed.address: observed.me.rev})
+    return command, journal.call_address(call_id), op
+
+
+async def _see_out(desk: Desk, observed: Observed, call: str, process: Awaitable[Exit]) -> None:
+    """Waits for the process and writes how it ended; a cancelled job has stopped it by then."""
+    uid, address, work = observed.me.uid, observed.address, observed.spec.work
+    assert isinstance(work, Run)
+    try:
+        exit_ = await process
+    except anyio.get_cancelled_exc_class():
+        _settle(desk, uid, address, call, outcome.cancelled())
+        raise
+    blob = desk.store.put_blob(exit_.output) if exit_.output else None
+    rev = _settle(desk, uid, address, call, outcome.of_exit(exit_, work, blob))
+    if rev is not None:
+        await desk.store.flush(rev)
+
+
+def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcome) -> int | None:
+    """Writes the result and the step that follows from it in one append; None when the call is gone already.
+
+    Nothing is awaited between reading and writing, so there is no race to lose.
+    """
+    view = desk.store.view
+    call = view.get(call_address)
+    if call is None:
+        return None
+    changes = journal.settled(call.address, call.uid, ended.call)
+    data: JsonObject = {"op": call.spec["op"], "call": call.address, "result": ended.call.to_json()}
+    me = view.get(call.owner or address)
+    blobs = (ended.call.blob,) if ended.call.blob else ()
+    if me is None or me.uid != uid:
+        # The task is gone: the result is kept as evidence and changes nothing (law 7).
+        return desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs))
+    before = desk.observer.observe_as(me, desk.clock.now())
+    step = _follows(before, call, ended)
+    draft = Draft("call.settled", writing.ACTOR, me.address, (*changes, *writing.changes_of(before, step)), data, blobs)
+    return desk.store.propose(draft)
+
+
+def _follows(before: Observed, call: Resource, ended: Outcome) -> Step:
+    """What becomes of the task, decided on what it will be once the result is written."""
+    running_s = max(0.0, before.now - before.progress.started_at)
+    merge: JsonObject = {"spent_s": round(before.progress.spent_s + running_s, 6)}
+    jobs = frozenset(key for key in before.jobs if ":run:" not in key)
+    if ended.call.state is CallState.UNKNOWN:
+        doubt = replace(call, status={**call.status, "state": str(CallState.UNKNOWN)})
+        then = replace(after(before, merge), jobs=jobs, call=doubt)
+    else:
+        merge |= {"call": None, "result": ended.result}
+        if ended.result is None:
+            merge["stage"] = ""
+        then = replace(after(before, merge), jobs=jobs)
+    step = step_for(then).on_top_of(merge)
+    return conditions.complete(before, step)
+
+
+def _call(observed: Observed, incarnation: int, op: str) -> CallSpec:
+    work = observed.spec.work
+    assert isinstance(work, Run)
+    arguments: JsonObject = {"shell": work.shell} if work.shell else {"argv": list(work.argv)}
+    return CallSpec(
+        owner=observed.address,
+        owner_uid=observed.me.uid,
+        incarnation=incarnation,
+        op=op,
+        tool="run",
+        arguments=arguments,
+        effect=EffectClass(work.effect),
+        is_process=True,
+    )
+
+
+def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
+    spec, work = observed.spec, observed.spec.work
+    assert isinstance(work, Run)
+    return Command(
+        cwd=desk.surroundings.cwd(spec),
+        argv=work.argv,
+        shell=work.shell,
+        env=desk.surroundings.env(observed.address, spec, incarnation),
+        timeout_s=timeout_s(observed),
+        output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+    )

@@ -1,0 +1,142 @@
+"""From not begun to begun: what must hold before a task may start, in the order in which it is told.
+
+A parent that has not started, then needs, locks, the pause before a retry, and what is left of an earlier incarnation.
+"""
+
+from __future__ import annotations
+
+from controllers.task import flight, jobs, verifying, working
+from controllers.task.locking import LockStanding
+from controllers.task.observing import Observed
+from controllers.task.status import Stage, Standing, standing
+from controllers.task.step import Says, Step, after
+from schemas.encoding import JsonObject
+from schemas.task import ByAgent, Group, Run, TaskState
+
+_OPEN_PARENT = (Stage.WORK, Stage.VERIFY, Stage.DONE)
+
+
+def start(observed: Observed) -> Step:
+    """Begins the task, or says what it waits for."""
+    says = obstacle(observed)
+    if says is not None:
+        wait_s = observed.progress.not_before - observed.now
+        return Step(says, again_s=wait_s if says.reason == "Retrying" else None, merge=_asks(observed))
+    if observed.spec.when == "before" and observed.spec.acceptance:
+        merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
+        return verifying.begin_round(after(observed, merge), "before").on_top_of(merge)
+    return begin_work(observed)
+
+
+def obstacle(observed: Observed) -> Says | None:
+    """The first thing in the way, None when the task may start."""
+    for look in (_parent, _needs, _containers, _locks, _retry, _leftover):
+        says = look(observed)
+        if says is not None:
+            return says
+    return None
+
+
+def begin_work(observed: Observed) -> Step:
+    """Opens a group, lets the agent go, or queues the command; a queued command has not begun."""
+    spec, progress = observed.spec, observed.progress
+    if isinstance(spec.work, Run):
+        return jobs.start_run(observed, Step(queued(observed)), progress.incarnation + 1)
+    incarnation = progress.incarnation + 1
+    merge = begun(observed, incarnation)
+    if isinstance(spec.work, ByAgent):
+        merge |= {"go": incarnation, "verdict": None}
+    return working.advance(after(observed, merge)).on_top_of(merge)
+
+
+def begun(observed: Observed, incarnation: int) -> JsonObject:
+    """What is written when incarnation `incarnation` begins."""
+    return {
+        "stage": "work",
+        "incarnation": incarnation,
+        "attempt": observed.progress.attempt,
+        "basis": observed.basis,
+        "started_at": observed.now,
+        "ended_at": None,
+        "not_before": None,
+        "result": None,
+        "skipped": None,
+        "round_for": None,
+    }
+
+
+def queued(observed: Observed) -> Says:
+    """A command that may start and has no slot yet."""
+    del observed
+    return Says(TaskState.WAITING, "Queued", "waits for a free slot", ("a running command or check ends",))
+
+
+def _asks(observed: Observed) -> JsonObject:
+    return {"wants_locks": list(observed.spec.locks)} if observed.locks is LockStanding.WAITING else {}
+
+
+def _old_checks(observed: Observed) -> list[str]:
+    return list(observed.progress.checks or ())
+
+
+def _parent(observed: Observed) -> Says | None:
+    parent, progress = observed.parent, observed.parent_progress
+    if observed.spec.parent is None:
+        return None
+    if parent is None or progress is None:
+        return Says(TaskState.WAITING, "ParentWaiting", f"{observed.spec.parent} is not there yet")
+    if progress.is_skipped:
+        says = f"{parent.address} was skipped: its checks held before any work"
+        return Says(TaskState.WAITING, "ParentSkipped", says, (f"the checks of {parent.address} fail",))
+    if progress.stage is Stage.FAILED and parent.spec["work"]["kind"] != "group":
+        says = f"{parent.address} failed before this task began"
+        return Says(TaskState.BLOCKED, "ParentFailed", says, (f"{parent.address} is tried again",), is_stuck=True)
+    if progress.stage in (*_OPEN_PARENT, Stage.FAILED):
+        return None
+    return Says(TaskState.WAITING, "ParentWaiting", f"{parent.address} has not started", (f"{parent.address} starts",))
+
+
+def _needs(observed: Observed) -> Says | None:
+    bad = observed.bad_need
+    if bad is not None:
+        how = _HOW[standing(bad)]
+        cure = (f"{bad.address} becomes done: edit it, or raise its retries", f"or drop the need on {bad.address}")
+        reason = "NeedsCancelled" if how == "cancelled" else "NeedsFailed"
+        return Says(TaskState.BLOCKED, reason, f"needs {bad.address}, which is {how}", cure, is_stuck=True)
+    if observed.needs.open:
+        open_need = observed.open_need
+        return Says(TaskState.WAITING, "NeedsNotDone", f"needs {open_need}", (f"{open_need} is done",))
+    return None
+
+
+_HOW = {Standing.FAILED: "failed", Standing.CANCELLED: "cancelled", Standing.STUCK: "blocked by a failure itself"}
+
+
+def _containers(observed: Observed) -> Says | None:
+    names = observed.spec.containers
+    if not names:
+        return None
+    says = f"needs container {names[0]}, and containers are not run by this version"
+    return Says(TaskState.BLOCKED, "NoContainers", says, ("remove `containers` from the task",), is_stuck=True)
+
+
+def _locks(observed: Observed) -> Says | None:
+    if observed.locks is LockStanding.FREE:
+        return None
+    says = f"waits for locks {', '.join(observed.spec.locks)}"
+    return Says(TaskState.BLOCKED, "AwaitingLocks", says, ("whoever holds them releases them",))
+
+
+def _retry(observed: Observed) -> Says | None:
+    if observed.progress.not_before <= observed.now:
+        return None
+    attempts = f"attempt {observed.progress.attempt} follows shortly"
+    return Says(TaskState.WAITING, "Retrying", attempts, ("the pause ends", "or the task is edited"))
+
+
+def _leftover(observed: Observed) -> Says | None:
+    if isinstance(observed.spec.work, ByAgent) and observed.agent is None:
+        return Says(TaskState.WAITING, "AgentMissing", f"{observed.spec.work.agent} is not there yet")
+    if isinstance(observed.spec.work, Group) or not flight.is_agent_busy(observed):
+        return None
+    return Says(TaskState.STOPPING, "Restarting", "the agent ends its earlier run", ("the agent has stopped",))

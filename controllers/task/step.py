@@ -1,0 +1,93 @@
+"""What a decision is: a status to merge, other writes of the same append, jobs to start and to cancel.
+
+Values only. `acting.py` carries them out; the rules next door make them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from controllers.task.observing import Observed
+from controllers.task.status import progress_of
+from schemas import patching
+from schemas.encoding import JsonObject
+from schemas.record import Change
+from schemas.task import CheckSpec, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """Starts the task's command, or adopts one that runs already."""
+
+    key: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckJob:
+    """Runs one check of round `round`; `digest` names the check as it was written."""
+
+    key: str
+    priority: int
+    check: CheckSpec
+    round: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """Stops a command of an earlier owner that nobody waits for."""
+
+    key: str
+    call: str
+    op: str
+
+
+Job: TypeAlias = RunJob | CheckJob | StopJob
+
+
+@dataclass(frozen=True, slots=True)
+class Says:
+    """The state and why: one CamelCase reason, a sentence, and what would change it.
+
+    `is_stuck` tells those who wait for the task that it will not move by itself.
+    """
+
+    state: TaskState
+    reason: str
+    message: str = ""
+    unblocks: tuple[str, ...] = ()
+    is_stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds."""
+
+    says: Says
+    merge: JsonObject = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    start: tuple[Job, ...] = ()
+    cancel: tuple[str, ...] = ()
+    again_s: float | None = None
+
+    def on_top_of(self, merge: JsonObject) -> Step:
+        """The same step with an earlier merge below its own."""
+        return replace(self, merge=composed(merge, self.merge))
+
+
+def composed(first: JsonObject, second: JsonObject) -> JsonObject:
+    """One merge patch for two in a row. A map that follows a removal must name every member it may have (RFC 7386)."""
+    out = dict(first)
+    for key, value in second.items():
+        below = out.get(key)
+        out[key] = composed(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return out
+
+
+def after(observed: Observed, merge: JsonObject) -> Observed:
+    """What would be observed once `merge` is written: lets one append take several steps."""
+    status = patching.merge(observed.me.status, merge)
+    call = observed.call if status.get("call") else None
+    return replace(observed, me=replace(observed.me, status=status), progress=progress_of(status), call=call)

@@ -1,0 +1,31 @@
+"""Where commands run and what they see: the plan's folder and a clean environment, given by the wiring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from schemas.task import TaskSpec
+
+KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+"""What a command inherits. No TERM: output goes to a file, and colour codes would be kept in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used."""
+
+    plan: str
+    folder: Path
+    inherited: Mapping[str, str] = field(default_factory=dict)
+
+    def cwd(self, spec: TaskSpec) -> str:
+        """The absolute workspace of a task."""
+        return str(self.folder) if spec.cwd == "." else str(self.folder / spec.cwd)
+
+    def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
+        """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""
+        kept = {name: self.inherited[name] for name in KEPT if name in self.inherited}
+        labels = {"PLANLOOP_PLAN": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}
+        return {**kept, **labels, **{name: str(value) for name, value in spec.env.items()}}
