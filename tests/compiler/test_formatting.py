@@ -1,0 +1,103 @@
+"""Canonical text: deterministic, and reading it back gives the same document."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.formatting import format_document, to_edn, to_yaml
+from compiler.reading import read_source
+from compiler.syntax import Format, Trap
+from schemas.encoding import Json, JsonObject, canonical
+from tests.compiler.documents import TRICKY, documents, texts
+
+PLAN: JsonObject = {
+    "plan": "webchat",
+    "goal": "two lines\nof text\n",
+    "budget": {"tokens": 2000000, "usd": "20", "time": 7200},
+    "tasks": {
+        "frontend": {"goal": "a: b", "needs": ["x", "no"], "acceptance": [{"sh": "npm test"}, {"port": 80}]},
+        "backend": {},
+    },
+    "containers": {"redis": {"ports": {"6379": 6379}}},
+    "limits": {"ollama/*": 2},
+}
+
+YAML = """\
+plan: webchat
+goal: |
+  two lines
+  of text
+budget:
+  tokens: 2000000
+  usd: "20"
+  time: 7200
+tasks:
+  frontend:
+    goal: "a: b"
+    needs: [x, "no"]
+    acceptance:
+      - sh: npm test
+      - port: 80
+  backend: {}
+containers:
+  redis:
+    ports:
+      6379: 6379
+limits:
+  ollama/*: 2
+"""
+
+EDN = """\
+{:plan "webchat"
+ :goal "two lines\\nof text\\n"
+ :budget {:tokens 2000000, :usd "20", :time 7200}
+ :tasks {:frontend {:goal "a: b", :needs ["x" "no"], :acceptance [{:sh "npm test"} {:port 80}]}
+         :backend {}}
+ :containers {:redis {:ports {"6379" 6379}}}
+ :limits {"ollama/*" 2}}
+"""
+
+
+def read_back(text: str, spelling: Format) -> Json:
+    tree = read_source(text.encode(), file=f"plan.{spelling}")
+    assert tree.diagnostics == ()
+    return tree.value
+
+
+def test_a_plan_is_printed_the_way_people_write_it() -> None:
+    assert to_yaml(PLAN) == YAML
+    assert to_edn(PLAN) == EDN
+
+
+@pytest.mark.parametrize("spelling", ["yaml", "edn"])
+@given(document=documents)
+@settings(max_examples=300, deadline=None)
+def test_what_is_printed_reads_back_to_the_same_document(spelling: Format, document: JsonObject) -> None:
+    text = format_document(document, spelling)
+    back = read_back(text, spelling)
+    assert canonical(back) == canonical(document)
+    assert format_document(back, spelling) == text
+
+
+@given(text=texts)
+@settings(max_examples=300, deadline=None)
+def test_printed_yaml_holds_no_trap_and_an_old_reader_agrees(text: str) -> None:
+    printed = to_yaml({"key": text})
+    assert not isinstance(read_back(printed, "yaml")["key"], Trap)
+    assert yaml.safe_load(printed) == {"key": text}
+
+
+@pytest.mark.parametrize("spelling", ["yaml", "edn"])
+def test_every_tricky_text_survives_as_key_and_as_value(spelling: Format) -> None:
+    for text in TRICKY:
+        document = {"m": {text: text}, "l": [text, [text]]}
+        assert read_back(format_document(document, spelling), spelling) == document
+
+
+@given(document=st.one_of(st.just([]), st.just({}), st.lists(texts, max_size=3)))
+def test_a_document_that_is_no_map_is_printed_too(document: Json) -> None:
+    assert read_back(to_yaml(document), "yaml") == document
+    assert read_back(to_edn(document), "edn") == document
