@@ -161,7 +161,7 @@ class Threaded:
                 self._loop.call_soon_threadsafe(self._settle, rev)
                 self._writer.mirror(batch)
             is_sound = True
-        except Exception as error:
+        except BaseException as error:
             # Whatever it was, nobody may go on waiting for this thread.
             self._loop.call_soon_threadsafe(self._end, as_failure(error))
         finally:

@@ -26,7 +26,7 @@ class Mirror:
         self._path = path
         self._handle: int | None = None
 
-    def append(self, lines: list[str]) -> None:
+    def append(self, lines: list[bytes]) -> None:
         """Adds `lines` in one write."""
         if self._handle is None or not lines:
             return
@@ -73,7 +73,7 @@ class Mirror:
         assert self._handle is not None
         cursor = connection.execute("SELECT body FROM log WHERE rev > ? ORDER BY rev", (rev,))
         while found := cursor.fetchmany(_CHUNK_LINES):
-            _write(self._handle, [body for (body,) in found])
+            _write(self._handle, [body.encode() for (body,) in found])
 
 
 class Comparison:
@@ -117,8 +117,8 @@ def last_line(handle: int) -> tuple[bytes | None, int]:
         take *= 2
 
 
-def _write(handle: int, lines: list[str]) -> None:
-    content = ("\n".join(lines) + "\n").encode()
+def _write(handle: int, lines: list[bytes]) -> None:
+    content = b"\n".join(lines) + b"\n"
     while content:
         content = content[os.write(handle, content) :]
 

@@ -50,9 +50,9 @@ class Loaded:
     snapshot_rev: int
 
 
-def chained(previous: bytes, body: str) -> bytes:
+def chained(previous: bytes, line: bytes) -> bytes:
     """The checksum of a row: SHA-256 over the checksum before it and the record's line."""
-    return hashlib.sha256(previous + body.encode()).digest()
+    return hashlib.sha256(previous + line).digest()
 
 
 def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
@@ -171,7 +171,7 @@ def verified(row: Row, previous_rev: int, previous_checksum: bytes) -> Record:
     rev, at, epoch, type_, subject, body, checksum = row
     if rev != previous_rev + 1:
         raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which goes on at {rev}")
-    if chained(previous_checksum, body) != checksum:
+    if chained(previous_checksum, body.encode()) != checksum:
         raise StoreCorrupt(rev, "its checksum does not match: the row, or one before it, was changed or damaged")
     record = to_record(body, rev)
     if (record.rev, record.at, record.epoch, record.draft.type, record.draft.subject) != (

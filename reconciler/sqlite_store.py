@@ -24,7 +24,7 @@ from reconciler.clock import Clock
 from reconciler.committing import Committing, Inline, Threaded, as_failure
 from reconciler.errors import Conflict, StoreFailed
 from reconciler.masking import Masks
-from reconciler.sqlite_writing import Blob, Hook, Line, LogWriter
+from reconciler.sqlite_writing import Blob, Hook, Line, LogWriter, Settings
 from reconciler.view import MemoryView
 from schemas import encoding, limits
 from schemas import record as records
@@ -42,11 +42,12 @@ _FOREIGN_POLL_S: Final = 0.2  # How often a reader looks for what another proces
 class StoreOptions:
     """What only few need. `hook` is called at every step of a write and may raise to crash there.
 
-    `secrets` are values to keep out of the log.
+    `secrets` are values to keep out of the log. `snapshot_every` counts records.
     """
 
     hook: Hook | None = None
     secrets: tuple[str, ...] = ()
+    snapshot_every: int = limits.SNAPSHOT_EVERY_RECORDS
 
 
 class SqliteStore:
@@ -92,7 +93,7 @@ class SqliteStore:
         if read_only:
             store._open_for_reading()
         else:
-            store._open_for_writing(Inline if inline else Threaded, options.hook)
+            store._open_for_writing(Inline if inline else Threaded, options)
         try:
             yield store
         finally:
@@ -122,10 +123,10 @@ class SqliteStore:
             raise ValueError(f"`{draft.type}` is not a record type; the closed list is in schemas/record.py")
         if expect:
             self._check(expect)
-        record, body = self._encoded(draft)
+        record, body, content = self._encoded(draft)
         changed = self._view.fold(record)
         self._recent.append(record)
-        committing.put(Line(record, body, {address: self._view.get(address) for address in changed}))
+        committing.put(Line(record, body, content, {address: self._view.get(address) for address in changed}))
         for listener in self._listeners:
             listener(record, changed)
         return record.rev
@@ -151,19 +152,8 @@ class SqliteStore:
             return await anyio.to_thread.run_sync(self._read_log, after, limit)
         return self._read_log(after, limit)
 
-    async def watch(self, after: int) -> AsyncIterator[Record]:
-        while True:
-            while after < self._durable_rev:
-                for record in await self.log(after, _PAGE):
-                    after = record.rev
-                    yield record
-            if self._is_closed or self._failure is not None:
-                return
-            if self._committing is None:
-                await self._clock.sleep(_FOREIGN_POLL_S)
-                self.refresh()
-            else:
-                await self._committing.wait(after + 1)
+    def watch(self, after: int) -> AsyncIterator[Record]:
+        return _Watch(self, after)
 
     def on_change(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -192,6 +182,18 @@ class SqliteStore:
                 listener(record, changed)
         return self._view.rev
 
+    async def _newer(self, after: int) -> Sequence[Record]:
+        """Durable records over `after`, waiting for the first; none when the store has ended."""
+        while after >= self._durable_rev:
+            if self._is_closed or self._failure is not None:
+                return ()
+            if self._committing is None:
+                await self._clock.sleep(_FOREIGN_POLL_S)
+                self.refresh()
+            else:
+                await self._committing.wait(after + 1)
+        return await self.log(after, _PAGE)
+
     def _settled(self, rev: int) -> None:
         """The log is durable up to `rev`."""
         self._durable_rev = rev
@@ -213,13 +215,14 @@ class SqliteStore:
             self._reader.close()
             raise
 
-    def _open_for_writing(self, make: type[Inline | Threaded], hook: Hook | None) -> None:
+    def _open_for_writing(self, make: type[Inline | Threaded], options: StoreOptions) -> None:
         connection = sqlite_log.open_for_writing(self._folder, self._epoch)
         try:
             with sqlite_log.failures_named(layout.log_file(self._folder)):
                 loaded = sqlite_log.load(connection)
                 self._start_from(loaded)
-                writer = LogWriter(connection, self._folder, self._epoch, loaded, hook)
+                settings = Settings(self._folder, self._epoch, options.snapshot_every, options.hook)
+                writer = LogWriter(connection, loaded, settings)
                 self._reader = sqlite_log.open_for_reading(self._folder)
             self._committing = make(writer, self._settled, self._failed)
         except BaseException:
@@ -230,13 +233,13 @@ class SqliteStore:
         self._view = loaded.view
         self._durable_rev = loaded.view.rev
 
-    def _encoded(self, draft: Draft) -> tuple[Record, str]:
+    def _encoded(self, draft: Draft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
         body = encoding.encode_text(records.record_to_json(record))
         if self._masks.needles and self._masks.are_in(body):
             record = Record(record.rev, record.at, record.epoch, self._masks.mask_draft(draft))
             body = encoding.encode_text(records.record_to_json(record))
-        return record, body
+        return record, body, body.encode()  # Raises for text that is no Unicode, before anything has changed.
 
     def _check(self, expect: Mapping[str, int | None]) -> None:
         for address, expected in expect.items():
@@ -275,3 +278,24 @@ class SqliteStore:
             self._reader.close()
         if self._committing is not None:
             await self._committing.close()
+
+
+class _Watch:
+    """An iterator rather than an async generator: one that is left half-way needs no closing, on any event loop."""
+
+    def __init__(self, store: SqliteStore, after: int) -> None:
+        self._store = store
+        self._after = after
+        self._page: deque[Record] = deque()
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        return self
+
+    async def __anext__(self) -> Record:
+        if not self._page:
+            self._page.extend(await self._store._newer(self._after))
+        if not self._page:
+            raise StopAsyncIteration
+        record = self._page.popleft()
+        self._after = record.rev
+        return record

@@ -30,10 +30,11 @@ _INSERT_MANY: Final = _INSERT + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * _ROWS_AT_O
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A record to be written: its JSON line, and the objects as it left them (None: gone)."""
+    """A record to be written: its JSON line as text and as bytes, and the objects as it left them (None: gone)."""
 
     record: Record
     body: str
+    content: bytes
     touched: Mapping[str, Resource | None]
 
 
@@ -48,28 +49,35 @@ class Blob:
 Item: TypeAlias = Line | Blob
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where and as whom a LogWriter writes, and after how many records it renews the snapshot when it is idle."""
+
+    folder: Path
+    epoch: int
+    snapshot_every: int
+    hook: Hook | None
+
+
 class LogWriter:
     """Writes batches. Not safe for two threads; raises StoreFailed and must then not be used again."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, folder: Path, epoch: int, loaded: sqlite_log.Loaded, hook: Hook | None
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, loaded: sqlite_log.Loaded, settings: Settings) -> None:
         self._connection = connection
-        self._folder = folder
-        self._epoch = epoch
+        self._folder = settings.folder
+        self._epoch = settings.epoch
+        self._hook = settings.hook
+        self._snapshot_every = settings.snapshot_every
         self._checksum = loaded.checksum
         self._tail_count = loaded.view.rev - loaded.snapshot_rev
         # What a snapshot has to write. After opening it is unknown what the folded tail changed: then everything.
         self._dirty: dict[str, Resource | None] = {}
-        if self._tail_count:
-            self._dirty = {resource.address: resource for resource in loaded.view.everything()}
-            self._is_snapshot_whole = False
-        else:
-            self._is_snapshot_whole = True
+        self._is_snapshot_whole = loaded.snapshot_rev == loaded.view.rev > 0
+        if not self._is_snapshot_whole:
+            self._dirty |= {resource.address: resource for resource in loaded.view.everything()}
         self._rev = loaded.view.rev
-        self._mirror = Mirror(layout.mirror_file(folder))
+        self._mirror = Mirror(layout.mirror_file(self._folder))
         self._mirror.catch_up(connection)
-        self._hook = hook
 
     @property
     def rev(self) -> int:
@@ -89,7 +97,7 @@ class LogWriter:
 
     def mirror(self, items: Sequence[Item]) -> None:
         """Streams committed lines to `events.jsonl`. Called after the waiters are told: it may lag, never lead."""
-        self._mirror.append([item.body for item in items if isinstance(item, Line)])
+        self._mirror.append([item.content for item in items if isinstance(item, Line)])
         self._reach("after-mirror", self._rev)
 
     def close(self, *, is_sound: bool) -> None:
@@ -118,7 +126,7 @@ class LogWriter:
                     blobs.put_row(connection, item.digest, item.content)
             checksum = self._insert(lines)
             tail_count = self._tail_count + len(lines)
-            due = limits.SNAPSHOT_EVERY_RECORDS if is_idle else limits.SNAPSHOT_RECORDS_MAX
+            due = self._snapshot_every if is_idle else limits.SNAPSHOT_RECORDS_MAX
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
             self._reach("before-commit", last)
@@ -144,7 +152,7 @@ class LogWriter:
         flat: list[object] = []
         for line in lines:
             record, draft = line.record, line.record.draft
-            checksum = sqlite_log.chained(checksum, line.body)
+            checksum = sqlite_log.chained(checksum, line.content)
             flat += (record.rev, record.at, record.epoch, draft.type, draft.subject, line.body, checksum)
             self._dirty.update(line.touched)
         width = 7

@@ -1,0 +1,30 @@
+"""The SQLite store passes the contract with its thread, inline on asyncio, and inline on trio.
+
+The snapshot is renewed every three records here, so that reopening meets every mixture of snapshot and tail.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from reconciler.clock import SystemClock
+from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.store import Store
+from tests.contracts.store_contract import StoreContract
+
+OFTEN = StoreOptions(snapshot_every=3)
+
+
+class TestThreaded(StoreContract):
+    def opened(self, folder: Path, *, read_only: bool = False) -> AbstractAsyncContextManager[Store]:
+        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=read_only, options=OFTEN)
+
+
+class TestInline(StoreContract):
+    def opened(self, folder: Path, *, read_only: bool = False) -> AbstractAsyncContextManager[Store]:
+        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=read_only, inline=True, options=OFTEN)
+
+
+class TestInlineOnTrio(TestInline):
+    backend = "trio"
