@@ -16,11 +16,18 @@ class Sources(Protocol):
     """Reads what a plan refers to. The compiler touches no file itself (law 8)."""
 
     def read(self, reference: str) -> bytes:
-        """The bytes behind `lib:name` or a path relative to the plan file. Raises OSError."""
+        """The bytes of a file. Raises OSError.
+
+        `lib:prototypes/child.yaml` is a path inside the library (a library folder beside the plan goes before the one
+        that is shipped); anything else is a path relative to the plan file.
+        """
         ...
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """What the library holds of a kind (prototypes, prompts, toolsets …), for "did you mean"."""
+        """What the library holds in a folder, without suffixes, sorted.
+
+        The folders are bundles, mixins, prompts, prototypes and toolsets; unknown ones are empty.
+        """
         ...
 
 
@@ -53,7 +60,11 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A document (for instance after a patch), checked. `graph` is None when there are errors."""
+    """A document (for instance after a patch), checked. `graph` and `document` are None when there are errors.
+
+    `document` is the canonical form: what was written in shorthand (`2M`, `spec:`, a list of tasks) is opened in it.
+    """
 
     graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
+    document: JsonObject | None = None

@@ -27,7 +27,7 @@ class ChangeClass(StrEnum):
 
 
 ScalarKind: TypeAlias = Literal[
-    "text", "word", "flag", "integer", "number", "count", "duration", "size", "money", "loose", "any"
+    "text", "word", "pattern", "flag", "integer", "number", "count", "duration", "size", "money", "loose", "any"
 ]
 
 
@@ -35,7 +35,8 @@ ScalarKind: TypeAlias = Literal[
 class Scalar:
     """One plain value. `count` takes 2M, `duration` 2h (kept in seconds), `size` 512MB (bytes), `money` exact decimals.
 
-    `word` is a name that EDN may write as a symbol or keyword; `loose` is text that may be written as a whole number;
+    `word` is a name that EDN may write as a symbol or keyword, whose namespace is dropped; a `pattern` keeps it, as in
+    `ollama/*`; `loose` is text that may be written as a whole number;
     `any` is JSON that is passed on as it stands. `choices` close the set of a text or word.
     """
 
@@ -53,7 +54,10 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A map by id. A list of maps that carry their id (`id` or `name`) is read as one. `is_id` holds keys to id rules."""
+    """A map by id. A list of maps that carry their id (`id` or `name`) is read as one.
+
+    `is_id` holds the keys to the rules of ids; without it any text will do.
+    """
 
     value: FieldType
     is_id: bool = True
@@ -84,7 +88,9 @@ FLAG = Scalar("flag")
 COUNT = Scalar("count", minimum=0)
 DURATION = Scalar("duration", minimum=0)
 ANY = Scalar("any")
+PATTERN = Scalar("pattern")
 TEXTS = Many(TEXT)
+PATTERNS = Many(PATTERN)
 WORDS = Many(WORD)
 COMMAND = Either(plain=TEXT, items=Many(Scalar("loose")))
 """A shell line as text, or a program and its arguments as a list."""

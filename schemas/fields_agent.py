@@ -9,6 +9,9 @@ from schemas.fields import (
     COMMAND,
     COUNT,
     DURATION,
+    FLAG,
+    PATTERN,
+    PATTERNS,
     TEXT,
     TEXTS,
     WORD,
@@ -28,7 +31,7 @@ _PREFIX, _RESTART = ChangeClass.PREFIX, ChangeClass.RESTART
 MIND_FIELDS: Final = (
     Field(
         "model",
-        WORD,
+        PATTERN,
         "The language model, as `provider/name`; `record/<file>` and `replay/<file>` record and replay one.",
         "ollama/qwen3:32b",
         _RESTART,
@@ -124,7 +127,7 @@ POWER_FIELDS: Final = (
     Field(
         "deny",
         WORDS,
-        "Tool calls it may not make: a name, or a pattern such as `shell(rm -rf *)`. Denials unite and nothing lifts them.",
+        "Tool calls it may not make: a name, or a pattern such as `shell(rm -rf *)`. Denials unite; nothing lifts one.",
         ["shell"],
         _PREFIX,
         lowered=("rights",),
@@ -188,18 +191,29 @@ AGENT: Final = FieldTable("agent", "Who takes turns for a task; prototypes have 
 
 STEP: Final = FieldTable(
     "step",
-    "One step of a script: exactly one of the verbs, and when it may be taken.",
+    "One step of a script: exactly one verb, with what belongs to it.",
     (
-        Field("say", ANY, "Says a text, or `{to: parent, text: …}`.", "on it"),
-        Field("call", ANY, "Calls a tool: `{write: {path: a.txt, text: hello}}`.", {"list": {}}),
+        Field("say", ANY, "Says a text; with `to`, sends it.", "on it"),
+        Field("call", ANY, "Calls a tool, `{write: {path: a.txt, text: hi}}`, or several as a list.", {"list": {}}),
         Field("patch", Many(ANY), "RFC 6902 operations on the plan.", [{"op": "add", "path": "/notes", "value": "x"}]),
-        Field("expect", ANY, "Fails the script unless the last result has this.", "ok"),
+        Field("task", ANY, "Adds a child task, or several as a list.", {"id": "ui", "goal": "the chat window"}),
+        Field("send", ANY, "Sends a message: `{to: parent, text: half way}`.", {"to": "parent", "text": "half way"}),
+        Field("expect", ANY, "Ends the script as failed unless the last results have this.", "ok"),
         Field("sleep", DURATION, "Waits so many seconds of the clock.", 1),
         Field("done", ANY, "Claims that the task is done, with a result.", "finished"),
         Field("fail", ANY, "Claims that it cannot be done, with a reason.", "no compiler"),
-        Field("when", ANY, "Waits for a message like this before the step.", "goal"),
+        Field("parallel", ANY, "Takes several steps at once.", [{"call": {"list": {}}}]),
+        Field("again", FLAG, "Takes another turn at once.", True),
+        Field("memory", ANY, "Keeps a value for the next turns.", {"seen": 1}),
+        Field("when", ANY, "Waits until this holds: a message, a child's state, a rejected claim.", {"message": "go"}),
+        Field("with", ANY, "Arguments of the `call` beside it.", {"path": "a.txt"}),
+        Field("to", ANY, "Who hears what the `say` beside it says.", "parent"),
+        Field("reason", ANY, "Why the `patch` beside it is made.", "the design changed"),
+        Field("key", ANY, "A name for the step, so that editing the script keeps its place.", "first"),
     ),
 )
+
+STEP_VERBS: Final = "say call patch task send expect sleep done fail parallel again memory".split()
 
 AGENT_TABLES: Final = (
     AGENT,
@@ -263,7 +277,7 @@ AGENT_TABLES: Final = (
         (
             Field(
                 "models",
-                WORDS,
+                PATTERNS,
                 "Model names or patterns such as `ollama/*`; `all`.",
                 ["ollama/*"],
                 _PREFIX,
@@ -303,7 +317,7 @@ AGENT_TABLES: Final = (
         "grant",
         "What may be handed on.",
         (
-            Field("models", WORDS, "Model names or patterns; `all`.", ["ollama/*"], _PREFIX),
+            Field("models", PATTERNS, "Model names or patterns; `all`.", ["ollama/*"], _PREFIX),
             Field("tools", WORDS, "Tools, toolsets, or `all`.", ["code"], _PREFIX),
         ),
     ),

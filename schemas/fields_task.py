@@ -58,7 +58,7 @@ WORK_FIELDS: Final = (
     Field(
         "effect",
         Scalar("word", ("read", "idempotent", "reconcilable", "once")),
-        "What may be done when nobody saw how `run` ended: read and idempotent run again, the others never by themselves.",
+        "What may be done when nobody saw how `run` ended: only read and idempotent run again.",
         "idempotent",
         default="once",
         lowered=("work",),

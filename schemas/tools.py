@@ -47,6 +47,6 @@ LOCK_TOOLS: Final = (
 )
 
 CORE_TOOLS: Final = ("plan_view", "send", "request", "done", "fail")
-"""Every agent has these whatever its toolset says: asking upward and ending are always possible. A denial still holds."""
+"""Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
 TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *LOCK_TOOLS)}

@@ -1,0 +1,158 @@
+"""Who does a task: its own agent, or the nearest ancestor's choice one tier down, as the lowered spec of an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from compiler import patterns
+from compiler.budgets import budget_of
+from compiler.faults import Faults, Pointer
+from compiler.needs import TaskPath
+from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
+from compiler.rights import RightsTree, listed
+from schemas import pointer
+from schemas.agent import AgentSpec, Mind, Model, Program, PythonFunction, Script
+from schemas.budget import Budget
+from schemas.encoding import JsonObject
+from schemas.rights import Rights
+from schemas.tools import CORE_TOOLS, TOOLS
+
+_TOP: Final = "lib:top"
+_CHILD: Final = "lib:child"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An agent that was chosen, and whether it was chosen here (`is_own`) rather than inherited or by default."""
+
+    resolved: Resolved
+    is_own: bool = False
+    to: Pointer = ()
+
+
+@dataclass(slots=True)
+class AgentMaking:
+    """Makes agent specs; equal ones (same choice, same rights) are computed once."""
+
+    agents: Agents
+    rights: RightsTree
+    faults: Faults
+    default: Choice = Choice(NOBODY)
+    hooks: tuple[str, ...] = ()
+    _made: dict[tuple[int, Rights], tuple[AgentSpec, Rights]] = field(default_factory=dict)
+    _kept: list[Resolved] = field(default_factory=list)
+
+    def of_task(
+        self, task: JsonObject, path: TaskPath, above: Rights, choice: Choice
+    ) -> tuple[AgentSpec | None, Rights, Choice]:
+        """The agent of a task (None when a command or only its children do it), the task's rights, the choice made.
+
+        The spec lacks its task and parent, which differ where all else is shared.
+        """
+        to = pointer.of_task(path)
+        rights = above if not path else self.rights.child(above, len(path), task.get("rights"), (*to, "rights"))
+        chosen = self._chosen(task, path, choice)
+        if chosen is None:
+            return None, rights, choice
+        spec, rights = self._spec(chosen, rights, (*to, "agent") if "agent" in task else to)
+        return spec, rights, chosen
+
+    def _chosen(self, task: JsonObject, path: TaskPath, choice: Choice) -> Choice | None:
+        written = task.get("agent")
+        to = (*pointer.of_task(path), "agent")
+        if isinstance(written, str):
+            found = self.agents.named(written, to)
+            return None if found is None else Choice(found, True, to)
+        if written is not None:
+            words = f"agent of {'/'.join(path) or 'the plan'}"
+            return Choice(self.agents.made(written, words, to), True, to)
+        if "run" in task or task.get("tasks") or (not path and "goal" not in task):
+            return None
+        if choice.resolved is NOBODY or choice.resolved.mind in ("script", "python", "run"):
+            # Steps written for the parent's task are no answer to the child's.
+            found = self.agents.named(_CHILD if path else _TOP, to)
+            return None if found is None else Choice(found)
+        return replace(choice, is_own=False)
+
+    def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
+        """The task's own bounds, those of its agent and of its tier."""
+        written: JsonObject = task.get("budget", {})
+        if choice is not None and "budget" in choice.resolved.fields:
+            written = narrower_budget(written, choice.resolved.fields["budget"])
+        tiers = self.rights.budgets
+        if tiers and tiers[min(len(path), len(tiers) - 1)]:
+            written = narrower_budget(written, tiers[min(len(path), len(tiers) - 1)])
+        return budget_of(written)
+
+    def _spec(self, choice: Choice, above: Rights, to: Pointer) -> tuple[AgentSpec, Rights]:
+        key = (id(choice.resolved), above)
+        known = self._made.get(key) if not choice.is_own or choice.resolved.name else None
+        if known is None:
+            self._kept.append(choice.resolved)  # Keeps its id from being given to another.
+            known = self._made[key] = self._new_spec(choice, above, to)
+        return known
+
+    def _new_spec(self, choice: Choice, above: Rights, to: Pointer) -> tuple[AgentSpec, Rights]:
+        resolved, fields = choice.resolved, dict(choice.resolved.fields)
+        rights = above
+        for line in resolved.lines:
+            rights = self.rights.with_line(rights, line, (*to, "rights"))
+        if "deny" in fields:
+            self.rights.toolsets.check_denials(fields["deny"], (*to, "deny"))
+            rights = replace(rights, deny=patterns.union(rights.deny, fields["deny"]))
+        spec = AgentSpec(
+            task="",
+            mind=self._mind(choice, rights, to),
+            rights=rights,
+            prototype=resolved.prototype or resolved.name,
+            prompt=resolved.prompt,
+            tools=self._tools(fields, rights, to),
+            effects=fields.get("effects", {}),
+            mixins=resolved.mixins,
+            hooks=patterns.union(self.hooks, (f"hook/{name}" for name in fields.get("hooks", ()))),
+            talk_to=tuple(fields.get("topology", {}).get("talk-to", ("parent", "children"))),
+            wake_every_s=fields.get("wake", {}).get("every"),
+            lock=fields.get("lock", "turn"),
+            sandbox=fields.get("sandbox"),
+            budget=budget_of(fields.get("budget", {})),
+        )
+        return spec, rights
+
+    def _mind(self, choice: Choice, rights: Rights, to: Pointer) -> Mind:
+        fields = dict(choice.resolved.fields)
+        match choice.resolved.mind:
+            case "script":
+                return Script(tuple(fields["script"]))
+            case "python":
+                return PythonFunction(fields["python"])
+            case "run":
+                run = fields["run"]
+                return Program(("sh", "-c", run) if isinstance(run, str) else tuple(run))
+            case _:
+                return Model(self._model(choice, rights, to), fields.get("options", {}))
+
+    def _model(self, choice: Choice, rights: Rights, to: Pointer) -> str:
+        model = str(choice.resolved.fields.get("model", ""))
+        real = model.partition("/")[2] if model.startswith("record/") else model
+        if model and (patterns.is_covered(rights.models, real) or model.startswith("replay/")):
+            return model
+        stated = next((name for name in rights.models or () if "*" not in name), "")
+        if not model or not choice.is_own:
+            return stated  # One tier down, the tier's first model takes the place of one it may not use.
+        hint = f"its tier and the lines above it allow {listed(rights.models)}"
+        self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
+        return model
+
+    def _tools(self, fields: JsonObject, rights: Rights, to: Pointer) -> tuple[str, ...]:
+        wanted = None
+        if "tools" in fields:
+            opened = self.rights.toolsets.opened(fields["tools"], (*to, "tools"))
+            wanted = opened.patterns
+            for name, index in opened.named:
+                if not patterns.is_covered(rights.tools, name):
+                    hint = f"its tier and the lines above it allow {listed(rights.tools)}"
+                    self.faults.add("P0301", f"tool `{name}` is not allowed here", hint, to=(*to, "tools", str(index)))
+        allowed = patterns.meet(rights.tools, wanted)
+        names = tuple(TOOLS) if allowed is None else patterns.union(allowed, CORE_TOOLS)
+        return tuple(name for name in names if not any(patterns.covers(denied, name) for denied in rights.deny))

@@ -1,0 +1,78 @@
+"""The whole way: text → tree → document → checked → lowered, every fault gathered and placed on the way."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.agents import AgentMaking
+from compiler.budgets import check_budgets
+from compiler.checking import check_document as check_meaning
+from compiler.checking import resolved_needs
+from compiler.faults import Faults, Origins, placed
+from compiler.graph import Checked, Compiled, Graph, Sources
+from compiler.lowering import Lowering
+from compiler.naming import plan_name
+from compiler.normalising import Work, normalise
+from compiler.reading import read_source
+from compiler.resolving import Agents
+from compiler.rights import RightsTree
+from compiler.shelves import Shelves
+from compiler.source import SizeLimits
+from compiler.syntax import SourceTree
+from compiler.toolsets import Toolsets
+from schemas.diagnostic import Diagnostic, in_order
+from schemas.encoding import JsonObject
+
+DEFAULT_LIMITS: Final = SizeLimits()
+
+
+def compile_source(content: bytes, *, file: str, sources: Sources, limits: SizeLimits = DEFAULT_LIMITS) -> Compiled:
+    """Compiles one text. The result has a document and a graph when nothing in it is an error."""
+    tree = read_source(content, file=file, limits=limits)
+    work = Work(Faults(), {})
+    origins = Origins(tree, work.moved)
+    if tree.value is None:
+        return Compiled(tree, None, None, tuple(in_order(tree.diagnostics)), origins.find)
+    document = normalise(tree.value, "plan", work)
+    if "plan" not in document:
+        work.moved["plan",] = None
+        document = {"plan": plan_name(file), **document}
+    graph, inner = _graph(document, sources, work.faults)
+    diagnostics = in_order([*tree.diagnostics, *inner, *placed(work.faults.found, origins)])
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        return Compiled(tree, None, None, tuple(diagnostics), origins.find)
+    return Compiled(tree, document, graph, tuple(diagnostics), origins.find)
+
+
+def check_document(document: JsonObject, *, sources: Sources) -> Checked:
+    """Checks a document, for instance after a patch; places are pointers, there are no spans.
+
+    What the patch wrote in shorthand is in canonical form in the result's `document`.
+    """
+    work = Work(Faults(), {})
+    canonical = normalise(document, "plan", work)
+    canonical = canonical if "plan" in canonical else {"plan": "plan", **canonical}
+    graph, inner = _graph(canonical, sources, work.faults)
+    diagnostics = (*inner, *(fault.diagnostic for fault in work.faults.found))
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        return Checked(None, diagnostics)
+    return Checked(graph, diagnostics, canonical)
+
+
+def _graph(document: JsonObject, sources: Sources, faults: Faults) -> tuple[Graph, list[Diagnostic]]:
+    shelves = Shelves(sources, faults, _read_library)
+    shelves.take_plan(document)
+    served = frozenset(tool for server in document.get("mcp", {}).values() for tool in server.get("tools", ()))
+    rights = RightsTree(Toolsets(shelves, faults, served), faults)
+    rights.take_tiers(document)
+    hooks = tuple(f"hook/{name}" for name in document.get("hooks", {}))
+    making = AgentMaking(Agents(shelves, faults), rights, faults, hooks=hooks)
+    needs = resolved_needs(document, faults)
+    check_meaning(document, faults)
+    check_budgets(document, faults)
+    graph = Lowering(document, making, needs).graph()
+    return graph, shelves.diagnostics
+
+
+def _read_library(content: bytes, path: str) -> SourceTree:
+    return read_source(content, file=path)

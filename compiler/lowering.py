@@ -1,0 +1,211 @@
+"""Canonical document → wanted objects: tasks and agents with everything resolved, containers and hooks as they stand.
+
+One walk over the tree in document order. What a task inherits (rights, environment, workspace, agent, pause) is
+carried down in a `Place`; equal things are shared, not copied, because nobody changes a spec in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from compiler.agents import AgentMaking, Choice
+from compiler.graph import Graph
+from compiler.needs import TaskPath
+from schemas import limits
+from schemas.agent import AgentSpec
+from schemas.encoding import JsonObject
+from schemas.fields_checks import KIND_FIELDS
+from schemas.resource import Wanted
+from schemas.rights import Rights
+from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
+
+_KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the task at `path` has from above."""
+
+    path: TaskPath
+    rights: Rights
+    choice: Choice
+    cwd: str = "."
+    env: JsonObject = field(default_factory=dict)
+    agent_above: str | None = None
+    pause: bool = False
+    cancel: bool = False
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Gathers the objects of one document."""
+
+    document: JsonObject
+    making: AgentMaking
+    needs: Mapping[TaskPath, tuple[TaskPath, ...]]
+    objects: dict[str, Wanted] = field(default_factory=dict)
+    agents: dict[str, tuple[AgentSpec, list[str]]] = field(default_factory=dict)
+    choices: dict[str, Choice] = field(default_factory=dict)
+
+    def graph(self) -> Graph:
+        """The whole graph. Faults on the way went to the fault lists of those who found them."""
+        name = self.document["plan"]
+        for kind, rows in (("container", "containers"), ("hook", "hooks")):
+            for id_, value in self.document.get(rows, {}).items():
+                self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
+        self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
+        for address, (spec, below) in self.agents.items():
+            refs = (spec.task, *((spec.parent,) if spec.parent else ()), *below, *spec.hooks)
+            self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
+        return Graph(name, self.objects, Provenance(self.choices))
+
+    def _task(self, task: JsonObject, place: Place) -> None:
+        path = place.path
+        suffix = "/".join(path) or "."
+        address = f"task/{suffix}"
+        children = task.get("tasks", {})
+        prefix = f"{address}/" if path else "task/"
+        made, rights, choice = self.making.of_task(task, place.path, place.rights, place.choice)
+        agent = f"agent/{suffix}" if made is not None else None
+        place = _within(place, task)
+        spec = TaskSpec(
+            goal=_goal(task, path, self.document["plan"]),
+            work=_work(task, agent),
+            notes=task.get("notes", ""),
+            parent=_parent_of(path),
+            children=tuple(prefix + name for name in children),
+            needs=tuple("task/" + ("/".join(need) or ".") for need in self.needs.get(path, ())),
+            cwd=place.cwd,
+            env=place.env,
+            acceptance=tuple(_checks(task)),
+            when=task.get("when", "after"),
+            heal=bool(task.get("heal", False)),
+            heal_every_s=_heal_every(task),
+            locks=tuple(task.get("locks", ())),
+            containers=self._containers(task, path),
+            budget=self.making.budget(task, path, choice if made is not None else None),
+            retries=task.get("retries", limits.RETRIES_DEFAULT),
+            on_change=task.get("on-change", "message"),
+            pause=place.pause,
+            cancel=place.cancel,
+            protect=task.get("protect", False),
+            priority=place.priority,
+        )
+        self._put(address, spec, agent)
+        if made is not None and agent is not None:
+            self._keep_agent(agent, replace(made, task=address, parent=place.agent_above), choice)
+        below = replace(place, rights=rights, choice=choice, agent_above=agent or place.agent_above)
+        for name, child in children.items():
+            self._task(child, replace(below, path=(*path, name)))
+
+    def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
+        names = task.get("containers", ()) if path else ()
+        return tuple(f"container/{name}" for name in names)
+
+    def _put(self, address: str, spec: TaskSpec, agent: str | None) -> None:
+        own = (spec.parent,) if spec.parent else ()
+        refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers)
+        owner = spec.parent or f"plan/{self.document['plan']}"
+        self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("task",))
+
+    def _keep_agent(self, address: str, spec: AgentSpec, choice: Choice) -> None:
+        self.agents[address] = (spec, [])
+        self.objects[address] = Wanted(address, {})  # Holds its place in document order until its children are known.
+        self.choices[address] = choice
+        if spec.parent is not None:
+            self.agents[spec.parent][1].append(address)
+
+
+def _parent_of(path: TaskPath) -> str | None:
+    return ("task/" + ("/".join(path[:-1]) or ".")) if path else None
+
+
+def _within(place: Place, task: JsonObject) -> Place:
+    """What the task itself has, from above and from its own lines."""
+    env = task.get("env")
+    return replace(
+        place,
+        cwd=task.get("cwd", place.cwd),
+        env={**place.env, **env} if env else place.env,
+        pause=place.pause or task.get("pause", False),
+        cancel=place.cancel or task.get("cancel", False),
+        priority=task.get("priority", place.priority),
+    )
+
+
+def _goal(task: JsonObject, path: TaskPath, name: str) -> str:
+    goal = task.get("goal")
+    if goal is not None:
+        return str(goal)
+    run = task.get("run")
+    if run is not None and "tasks" not in task:
+        return run if isinstance(run, str) else " ".join(run)
+    return path[-1] if path else name
+
+
+def _work(task: JsonObject, agent: str | None) -> Work:
+    if agent is not None:
+        return ByAgent(agent)
+    run = task.get("run")
+    if run is None:
+        return Group()
+    shell, argv = (run, ()) if isinstance(run, str) else ("", tuple(run))
+    return Run(shell, argv, task.get("effect", "once"), task.get("timeout"))
+
+
+def _heal_every(task: JsonObject) -> float:
+    heal = task.get("heal")
+    return float(heal.get("every", 60)) if isinstance(heal, dict) else 60.0
+
+
+def _checks(task: JsonObject) -> Iterator[CheckSpec]:
+    for index, check in enumerate(task.get("acceptance", ())):
+        kind = next((name for name in _KIND_NAMES if name in check), None)
+        if kind is not None:  # Else checking.py has told of it.
+            timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
+            yield CheckSpec(check.get("id", str(index)), kind, _check_arguments(kind, check), timeout_s)
+
+
+def _check_arguments(kind: str, check: JsonObject) -> JsonObject:
+    value = check[kind]
+    match kind:
+        case "sh":
+            return _command(value)
+        case "require-file":
+            return {"path": value, "empty": check.get("empty", False)}
+        case "port":
+            return {"host": "127.0.0.1", **value} if isinstance(value, dict) else {"port": value, "host": "127.0.0.1"}
+        case "http":
+            return {"url": value} if isinstance(value, str) else value
+        case "container":
+            return {"name": value}
+        case _ if isinstance(value, dict) and "sh" in value:
+            return {name: item for name, item in value.items() if name != "sh"} | _command(value["sh"])
+        case _:
+            return value if isinstance(value, dict) else {"value": value}
+
+
+def _command(value: str | list[str]) -> JsonObject:
+    return {"shell": value} if isinstance(value, str) else {"argv": value}
+
+
+class Provenance(Mapping[str, str]):
+    """Where each lowered field of each agent is from, by `agent/path#field`; made when asked for."""
+
+    def __init__(self, choices: Mapping[str, Choice]) -> None:
+        self._choices = choices
+
+    def __getitem__(self, key: str) -> str:
+        address, _, name = key.partition("#")
+        return self._choices[address].resolved.provenance[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for address, choice in self._choices.items():
+            for name in choice.resolved.provenance:
+                yield f"{address}#{name}"
+
+    def __len__(self) -> int:
+        return sum(len(choice.resolved.provenance) for choice in self._choices.values())

@@ -1,0 +1,39 @@
+"""Ids: what may be one, and how one is made from a goal when none is given."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ID: Final = re.compile(r"\w[\w.-]{0,63}")
+_WORD: Final = re.compile(r"[^\W_]+")
+_SMALL_WORDS: Final = frozenset("a an the for of to and or in on with that which by from into".split())
+_DERIVED_LENGTH_MAX: Final = 40  # Characters: long enough to tell siblings apart, short enough for a tree view.
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` can be a part of an address: letters, digits, `_`, `-` and `.`, at most 64, no leading dot."""
+    return _ID.fullmatch(text) is not None
+
+
+def derived_id(goal: str) -> str:
+    """The id made from a goal: its words without the small ones, up to 40 characters. The same goal, the same id.
+
+    `create a frontend for a websocket based chat app` gives `create-frontend-websocket-based-chat-app`. Empty when the
+    goal has no letter or digit.
+    """
+    words = [word.lower() for word in _WORD.findall(goal)]
+    telling = [word for word in words if word not in _SMALL_WORDS] or words
+    out = ""
+    for word in telling:
+        longer = f"{out}-{word}" if out else word[:_DERIVED_LENGTH_MAX]
+        if len(longer) > _DERIVED_LENGTH_MAX:
+            break
+        out = longer
+    return out
+
+
+def plan_name(file: str) -> str:
+    """The name of a plan that states none: the file's, without its folders and suffixes; `plan` when that is none."""
+    stem = file.replace("\\", "/").rpartition("/")[2].split(".")[0]
+    return stem if is_id(stem) else derived_id(stem) or "plan"

@@ -1,0 +1,183 @@
+"""Agents as they are in the end: prototype under mixins under own fields, each value knowing where it came from.
+
+Order, from weakest to strongest: the chain of `extends`, furthest first; the mixins, in the order stated; the agent's
+own fields. Maps merge, lists and plain values replace, but denials and hooks unite, and rights and budgets only narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from compiler.faults import Faults, Pointer
+from compiler.shelves import Declared, Shelves
+from schemas.encoding import Json, JsonObject
+
+_MINDS: Final = ("script", "python", "run", "model")
+_UNITING: Final = ("deny", "hooks")
+_OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", "prompt"))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """An agent with nothing left to look up.
+
+    `fields` are merged; `lines` are the rights lines that all hold; `mixins` are the names and settings in order;
+    `provenance` maps a field to the words that say where its value is from; `prototype` is the name it was made from.
+    """
+
+    name: str
+    fields: Mapping[str, Json]
+    prototype: str = ""
+    prompt: str = ""
+    lines: tuple[JsonObject, ...] = ()
+    mixins: tuple[JsonObject, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mind(self) -> str:
+        """Which sort of mind it has: script, python, run, model, or nothing that was said."""
+        return next((name for name in _MINDS if name in self.fields), "")
+
+
+NOBODY: Final = Resolved("", {})
+
+
+@dataclass(slots=True)
+class Agents:
+    """Resolves agents, each declared one once."""
+
+    shelves: Shelves
+    faults: Faults
+    _known: dict[str, Resolved | None] = field(default_factory=dict)
+    _open: list[str] = field(default_factory=list)
+
+    def named(self, reference: str, to: Pointer) -> Resolved | None:
+        """The agent or prototype that `reference` names; None with a fault at `to`."""
+        if reference in self._known:
+            return self._known[reference]
+        declared = self.shelves.find("agents", reference, to)
+        if declared is None:
+            return None  # Not remembered: every place that names it is told.
+        if declared.words in self._open:
+            ring = " → ".join([*self._open[self._open.index(declared.words) :], declared.words])
+            self.faults.add("P0215", f"prototypes extend each other: {ring}", "one of them must not", to=to)
+            return None
+        self._open.append(declared.words)
+        found = self.made(declared.value, declared.words, declared.pointer or to, name=reference)
+        self._open.pop()
+        self._known[reference] = found
+        return found
+
+    def made(self, own: JsonObject, words: str, to: Pointer, *, name: str = "") -> Resolved:
+        """The agent with the fields `own`, written at `to`. What cannot be found is a fault and is left out."""
+        base = self.named(own["extends"], (*to, "extends")) if "extends" in own else None
+        merge = _Merge(base or NOBODY)
+        for index, item in enumerate(own.get("mixins", ())):
+            self._mix(merge, item, (*to, "mixins", str(index)))
+        merge.take(own, words)
+        merge.settings(own.get("settings", {}))
+        if "prompt" in own:
+            merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
+        return merge.done(name or (base.name if base else ""), own.get("extends", ""))
+
+    def _mix(self, merge: _Merge, item: Json, to: Pointer) -> None:
+        pairs = item.items() if isinstance(item, dict) else [(item, {})]
+        for reference, settings in pairs:
+            declared = self.shelves.find("mixins", reference, to)
+            if declared is not None:
+                merge.mix(declared, settings, self._added_prompt(declared, to))
+
+    def _added_prompt(self, declared: Declared, to: Pointer) -> str:
+        written = declared.value.get("prompt", "")
+        return self.prompt_text(written, to) if written else ""
+
+    def prompt_text(self, written: str, to: Pointer) -> str:
+        """The text behind a prompt: of the library, a file, one of the plan's prompts, or itself."""
+        for _ in range(8):  # A prompt may name another; eight names on a row are a ring.
+            declared = self.shelves.peek("prompts", written) if "\n" not in written else None
+            if written.startswith(("lib:", "file:")):
+                declared = self.shelves.find("prompts", written, to)
+                return "" if declared is None else str(declared.value)
+            if declared is None:
+                return written
+            written = str(declared.value)
+        self.faults.add("P0215", "prompts name each other in a ring", "one of them must be a text", to=to)
+        return ""
+
+
+class _Merge:
+    """One agent in the making."""
+
+    def __init__(self, base: Resolved) -> None:
+        self._base = base
+        self._fields: dict[str, Json] = dict(base.fields)
+        self._provenance = dict(base.provenance)
+        self._lines = list(base.lines)
+        self._mixins: dict[str, JsonObject] = {str(mixin["name"]): dict(mixin) for mixin in base.mixins}
+        self._prompt = base.prompt
+        self._added: list[str] = []
+
+    def take(self, own: JsonObject, words: str) -> None:
+        """Lays `own` over what there is."""
+        if any(mind in own for mind in _MINDS):
+            for mind in _MINDS:
+                self._fields.pop(mind, None)  # A script is not also a model because its prototype was one.
+        for name, value in own.items():
+            if name in _OWN_ONLY:
+                continue
+            self._fields[name] = _merged(name, self._fields.get(name), value)
+            self._provenance[name] = words
+        if "rights" in own:
+            self._lines.append(own["rights"])
+            self._provenance["rights"] = words
+
+    def mix(self, declared: Declared, settings: JsonObject, prompt: str) -> None:
+        """Lays a mixin over what there is."""
+        self.take(declared.value, f"mixin {declared.words}")
+        known = self._mixins.get(declared.name, {"name": declared.name, "settings": {}})
+        merged = _merged("", declared.value.get("settings", {}), known["settings"])
+        self._mixins[declared.name] = {"name": declared.name, "settings": _merged("", merged, settings)}
+        if prompt:
+            self._added.append(prompt)
+
+    def settings(self, settings: JsonObject) -> None:
+        """Lays the agent's own settings over those of the mixins they name."""
+        for name, values in settings.items():
+            mixin = self._mixins.setdefault(name, {"name": name, "settings": {}})
+            self._mixins[name] = {**mixin, "settings": _merged("", mixin["settings"], values)}
+
+    def prompt(self, text: str, words: str) -> None:
+        self._prompt = text
+        self._provenance["prompt"] = words
+
+    def done(self, name: str, prototype: str) -> Resolved:
+        prompt = "\n\n".join(part for part in (self._prompt, *self._added) if part)
+        return Resolved(
+            name=name,
+            fields=self._fields,
+            prototype=prototype or self._base.prototype,
+            prompt=prompt,
+            lines=tuple(self._lines),
+            mixins=tuple(self._mixins.values()),
+            provenance=self._provenance,
+        )
+
+
+def _merged(name: str, old: Json, new: Json) -> Json:
+    if name in _UNITING and isinstance(old, list):
+        return [*old, *(item for item in new if item not in old)]
+    if name == "budget" and isinstance(old, dict):
+        return narrower_budget(old, new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {**old, **{key: _merged("", old.get(key), value) for key, value in new.items()}}
+    return new
+
+
+def narrower_budget(one: JsonObject, other: JsonObject) -> JsonObject:
+    """Unit by unit the smaller of the two, and what only one of them states."""
+    out = dict(one)
+    for unit, value in other.items():
+        out[unit] = value if unit not in out or float(value) < float(out[unit]) else out[unit]
+    return out

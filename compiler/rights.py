@@ -1,0 +1,180 @@
+"""Rights along the tree: the meet of every line on the way from the root, checked over the whole plan (law 6).
+
+What may be used and what may be handed on are apart. A line without `grant` hands on what it may use; a tier without
+`grant` hands on whatever its parent may, because tiers say what each depth uses. Denials unite and nothing lifts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from compiler import patterns
+from compiler.faults import Faults, Pointer
+from compiler.patterns import Patterns
+from compiler.toolsets import ALL, Toolsets
+from schemas.encoding import JsonObject
+from schemas.rights import Rights
+
+ROOT_RIGHTS: Final = Rights()
+"""What a plan that says nothing gives its root: every model and tool, its own workspace, no network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One written line of rights, its toolsets opened. None: it says nothing of this."""
+
+    models: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    network: bool | None = None
+    spawn: int | None = None
+    depth: int | None = None
+    grant_models: Patterns = None
+    grant_tools: Patterns = None
+
+
+def narrowed(parent: Rights, line: Line) -> Rights:
+    """`parent` as far as `line` leaves it: never wider in anything."""
+    return Rights(
+        models=patterns.meet(parent.models, line.models),
+        tools=patterns.meet(parent.tools, line.tools),
+        deny=patterns.union(parent.deny, line.deny),
+        read=patterns.meet(parent.read, line.read),
+        write=patterns.meet(parent.write, line.write),
+        network=parent.network and line.network is not False,
+        spawn=_least(parent.spawn, line.spawn),
+        depth=_least(parent.depth, line.depth),
+        grant_models=patterns.meet(parent.grant_models, line.grant_models),
+        grant_tools=patterns.meet(parent.grant_tools, line.grant_tools),
+    )
+
+
+def handed_down(parent: Rights) -> Rights:
+    """What a child of somebody with `parent` starts from: what the parent may hand on, one level less deep."""
+    depth = None if parent.depth is None else max(0, parent.depth - 1)
+    return replace(parent, models=parent.grant_models, tools=parent.grant_tools, depth=depth)
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else min(one, other)
+
+
+@dataclass(slots=True)
+class RightsTree:
+    """Computes effective rights level by level; equal steps are computed once."""
+
+    toolsets: Toolsets
+    faults: Faults
+    tiers: tuple[Line, ...] = ()
+    budgets: tuple[JsonObject, ...] = ()
+    _steps: dict[tuple[Rights, int], Rights] = field(default_factory=dict)
+
+    def take_tiers(self, document: JsonObject) -> None:
+        """Reads the plan's tiers: by their `depth` where they state one, else by their order."""
+        written: Sequence[JsonObject] = document.get("rights", {}).get("tiers", ())
+        by_depth: dict[int, int] = {}
+        for index, tier in enumerate(written):
+            depth = tier.get("depth", index)
+            if depth in by_depth:
+                to = ("rights", "tiers", str(index))
+                self.faults.add("P0212", f"two tiers are for depth {depth}", "one line a depth", to=to)
+            by_depth.setdefault(depth, index)
+        lines = {depth: self._tier(written[index], index) for depth, index in by_depth.items()}
+        if lines:
+            deepest = max(lines)
+            known = [max((d for d in lines if d <= depth), default=min(lines)) for depth in range(deepest + 1)]
+            self.tiers = tuple(lines[depth] for depth in known)
+            self.budgets = tuple(written[by_depth[depth]].get("budget", {}) for depth in known)
+
+    def _tier(self, tier: JsonObject, index: int) -> Line:
+        to = ("rights", "tiers", str(index))
+        without_depth = {name: value for name, value in tier.items() if name != "depth"}
+        line = self.line(without_depth, to)
+        grant = tier.get("grant", {})
+        return replace(
+            line,
+            grant_models=line.grant_models if "models" in grant else None,
+            grant_tools=line.grant_tools if "tools" in grant else None,
+        )
+
+    def root(self, document: JsonObject) -> Rights:
+        """The rights of the root task, before its agent narrows them."""
+        written = document.get("rights", {})
+        start = replace(ROOT_RIGHTS, network=written.get("network") == "all")
+        return narrowed(self._step(start, 0), self.line(written, ("rights",)))
+
+    def child(self, parent: Rights, depth: int, written: JsonObject | None, to: Pointer) -> Rights:
+        """The rights of a task at `depth` below somebody with `parent`; `written` is its own line, at `to`."""
+        rights = self._step(parent, depth)
+        return rights if written is None else self.with_line(rights, written, to)
+
+    def with_line(self, rights: Rights, written: JsonObject, to: Pointer) -> Rights:
+        """`rights` under one more written line, with a fault for whatever it asks beyond them."""
+        line = self.line(written, to)
+        self._complain(rights, line, written, to)
+        return narrowed(rights, line)
+
+    def _step(self, parent: Rights, depth: int) -> Rights:
+        known = self._steps.get((parent, depth))
+        if known is None:
+            start = parent if depth == 0 else handed_down(parent)
+            known = narrowed(start, self.tiers[min(depth, len(self.tiers) - 1)]) if self.tiers else start
+            self._steps[parent, depth] = known
+        return known
+
+    def line(self, written: Mapping[str, object], to: Pointer) -> Line:
+        """A written line with its toolsets opened."""
+        raw: JsonObject = dict(written)
+        grant: JsonObject = raw.get("grant", {})
+        models = _models(raw.get("models"))
+        tools = self.toolsets.opened(raw["tools"], (*to, "tools")).patterns if "tools" in raw else None
+        deny = raw.get("deny", ())
+        self.toolsets.check_denials(deny, (*to, "deny"))
+        granted = self.toolsets.opened(grant["tools"], (*to, "grant", "tools")).patterns if "tools" in grant else tools
+        return Line(
+            models=models,
+            tools=tools,
+            deny=tuple(deny),
+            read=tuple(raw["read"]) if "read" in raw else None,
+            write=tuple(raw["write"]) if "write" in raw else None,
+            network=None if "network" not in raw else raw["network"] == "all",
+            spawn=raw.get("spawn"),
+            depth=raw.get("depth"),
+            grant_models=_models(grant["models"]) if "models" in grant else models,
+            grant_tools=granted,
+        )
+
+    def _complain(self, rights: Rights, line: Line, written: JsonObject, to: Pointer) -> None:
+        lists = {
+            "models": rights.models,
+            "read": rights.read,
+            "write": rights.write,
+        }
+        for name, allowed in lists.items():
+            for index, pattern in enumerate(written.get(name, ())):
+                if pattern not in ALL and not patterns.is_covered(allowed, pattern):
+                    self._wider(f"`{pattern}`", allowed, (*to, name, str(index)))
+        for name, index in self.toolsets.opened(written.get("tools", ()), (*to, "tools")).named:
+            if not patterns.is_covered(rights.tools, name):
+                self._wider(f"`{name}`", rights.tools, (*to, "tools", str(index)))
+        if line.network and not rights.network:
+            self._wider("the network", ("none",), (*to, "network"))
+
+    def _wider(self, what: str, allowed: Patterns, to: Pointer) -> None:
+        hint = f"what may be handed to it: {listed(allowed)}"
+        self.faults.add("P0303", f"{what} is more than its parent may grant", hint, to=to)
+
+
+def _models(written: Sequence[str] | None) -> Patterns:
+    return None if written is None or any(name in ALL for name in written) else tuple(written)
+
+
+def listed(allowed: Patterns) -> str:
+    """Patterns in a sentence."""
+    if allowed is None:
+        return "everything"
+    return ", ".join(f"`{pattern}`" for pattern in allowed[:12]) + (" …" if len(allowed) > 12 else "") or "nothing"

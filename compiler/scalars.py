@@ -1,0 +1,271 @@
+"""Plain values: from what people write (`2M`, `1h30m`, `$20`, a symbol) to the one canonical form of each kind.
+
+Every reader is idempotent: a canonical value reads as itself. A value that does not fit becomes a fault with the cure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from compiler.faults import Faults, Pointer
+from compiler.suggesting import did_you_mean
+from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
+from schemas.fields import Scalar
+
+NOTHING: Final = object()
+"""What a reader gives when the value is at fault: the field is then left out, so that nothing follows from it."""
+
+ELISION: Final = "..."
+
+ScalarReader = Callable[[SourceValue, Path, Pointer, Faults], Any]
+
+
+class Misfit(Exception):
+    """The value is not of the wanted kind. `summary` ends the sentence "`field` …"."""
+
+    def __init__(self, wanted: str, hint: str = "", code: str = "P0202") -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+        self.hint = hint
+        self.code = code
+
+
+def scalar_reader(type_: Scalar) -> ScalarReader:
+    """The reader for one declared scalar."""
+    convert = _CONVERTERS[type_.kind]
+    choices, minimum = type_.choices, type_.minimum
+
+    def read(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
+        try:
+            found = convert(value)
+        except Misfit as misfit:
+            summary = f"`{name_of(to)}` is {misfit.wanted}, not {shown(value)}"
+            faults.add(misfit.code, summary, misfit.hint, to=to, at=at)
+            return NOTHING
+        if choices and found not in choices:
+            hint = did_you_mean(str(found), choices)
+            faults.add("P0212", f"`{name_of(to)}` cannot be `{found}`", hint, to=to, at=at)
+            return NOTHING
+        if minimum is not None and Decimal(str(found)) < minimum:
+            faults.add("P0212", f"`{name_of(to)}` cannot be {found}", f"it is at least {minimum:g}", to=to, at=at)
+            return NOTHING
+        return found
+
+    def read_text(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
+        return value if type(value) is str else read(value, at, to, faults)
+
+    return read_text if type_.kind in ("text", "word", "pattern", "loose") and not choices else read
+
+
+def name_of(to: Pointer) -> str:
+    """What to call the field at `to`: its last name, with the one before it for an item of a list."""
+    if not to:
+        return "the plan"
+    return f"{to[-2]}/{to[-1]}" if to[-1].isdigit() and len(to) > 1 else to[-1]
+
+
+def shown(value: SourceValue) -> str:
+    """A value in a sentence: short, and in the words of a plan rather than of Python."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case Form():
+            return f"a list `({value.head or '…'} …)`"
+        case dict():
+            return "a map"
+        case list():
+            return "a list"
+        case str():
+            return f"`{value}`" if len(value) <= 40 else f"`{value[:37]}…`"
+        case _:
+            return str(value)
+
+
+def _text(value: SourceValue) -> str:
+    if type(value) is str:
+        return value
+    if isinstance(value, Trap):
+        raise Misfit("text", _trap_hint(value), "P0206")
+    if isinstance(value, Symbol | Keyword):
+        raise Misfit("text", f'put it in quotes: "{value}"')
+    if isinstance(value, bool | int | float):
+        raise Misfit("text", f'put it in quotes: "{shown(value)}"')
+    if value is None:
+        raise Misfit("text", "write a text after it, or delete the line")
+    raise Misfit("text")
+
+
+def _trap_hint(value: str) -> str:
+    low = value.lower()
+    if low in ("yes", "on", "y"):
+        return f'YAML 1.1 reads it as true: write "{value}" for the text, or true'
+    if low in ("no", "off", "n"):
+        return f'YAML 1.1 reads it as false: write "{value}" for the text, or false'
+    return f'YAML readers disagree on what it is: write "{value}" for the text'
+
+
+def _word(value: SourceValue) -> str:
+    if isinstance(value, Symbol | Keyword) and value != ELISION:
+        return str(value).rpartition("/")[2] or str(value)
+    return _text(value)
+
+
+def _pattern(value: SourceValue) -> str:
+    return str(value) if isinstance(value, Symbol | Keyword) and value != ELISION else _text(value)
+
+
+def _loose(value: SourceValue) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return _text(value)
+
+
+def _flag(value: SourceValue) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("yes", "on", "y", "no", "off", "n"):
+        meant = "true" if value.lower() in ("yes", "on", "y") else "false"
+        raise Misfit("true or false", f"write {meant}: in YAML 1.2 `{value}` is text", "P0206")
+    raise Misfit("true or false")
+
+
+def _integer(value: SourceValue) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Trap):
+        raise Misfit("a whole number", _number_trap_hint(value), "P0206")
+    raise Misfit("a whole number")
+
+
+def _number_trap_hint(value: str) -> str:
+    digits = value.replace("_", "").lstrip("0") or "0"
+    if digits.isdigit():
+        return f"write {digits}: YAML readers disagree on `{value}`"
+    parts = value.split(":")
+    if len(parts) > 1 and all(part.isdigit() for part in parts):
+        seconds = sum(int(part) * 60**power for power, part in enumerate(reversed(parts)))
+        return f"write {seconds}, or `{seconds}s` for a time: YAML 1.1 reads `{value}` as a number to the base 60"
+    return f"YAML readers disagree on `{value}`"
+
+
+def _number(value: SourceValue) -> int | float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return _trimmed(value)
+    if isinstance(value, Trap):
+        raise Misfit("a number", _number_trap_hint(value), "P0206")
+    raise Misfit("a number")
+
+
+def _trimmed(value: float) -> int | float:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_COUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGbB])?")
+_COUNT_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+
+
+def _count(value: SourceValue) -> int:
+    if isinstance(value, str) and not isinstance(value, Trap):
+        found = _COUNT.fullmatch(value.strip())
+        if found is not None:
+            return _whole(Decimal(found[1]) * _COUNT_UNITS[(found[2] or "").lower()])
+        raise Misfit("a count", "write it as 5000, 200k or 2M")
+    return _integer(value)
+
+
+def _whole(number: Decimal) -> int:
+    if number != int(number):
+        raise Misfit("a whole number")
+    return int(number)
+
+
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d)\s*)+")
+_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86400)}
+
+
+def _duration(value: SourceValue) -> int | float:
+    if isinstance(value, str) and not isinstance(value, Trap):
+        text = value.strip()
+        if not _DURATION.fullmatch(text):
+            raise Misfit("a time", "write it as 90s, 10m, 1h30m or a number of seconds")
+        parts = _DURATION_PART.findall(text)
+        return _trimmed(float(sum(Decimal(number) * _SECONDS[unit] for number, unit in parts)))
+    try:
+        return _number(value)
+    except Misfit as misfit:
+        raise Misfit("a time", misfit.hint or "write it as 90s, 10m, 1h30m", misfit.code) from None
+
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(i?)[bB]?")
+
+
+def _size(value: SourceValue) -> int:
+    if isinstance(value, str) and not isinstance(value, Trap):
+        found = _SIZE.fullmatch(value.strip())
+        if found is None:
+            raise Misfit("a size", "write it as 512MB, 2GiB or a number of bytes")
+        power = "kmgt".index(found[2].lower()) + 1 if found[2] else 0
+        return _whole(Decimal(found[1]) * (1024 if found[3] else 1000) ** power)
+    return _integer(value)
+
+
+def _money(value: SourceValue) -> str:
+    if isinstance(value, Trap):
+        raise Misfit("an amount of money", _number_trap_hint(value), "P0206")
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise Misfit("an amount of money", "write it as 20 or 4.50")
+    try:
+        amount = Decimal(str(value).strip().removeprefix("$"))
+    except InvalidOperation:
+        raise Misfit("an amount of money", "write it as 20 or 4.50") from None
+    if not amount.is_finite() or abs(amount.adjusted()) > 12:
+        raise Misfit("an amount of money", "write it as 20 or 4.50")
+    return format(amount, "f")
+
+
+def _any(value: SourceValue) -> Any:
+    match value:
+        case Trap():
+            raise Misfit("text", _trap_hint(value), "P0206")
+        case Keyword() | Symbol():
+            return str(value).rpartition("/")[2] or str(value)
+        case str() | bool() | int() | float() | None:
+            return value
+        case dict():
+            return {str(key): _any(item) for key, item in value.items()}
+        case list():
+            return [_any(item) for item in value if not is_elision(item)]
+        case Form():
+            return {value.head: _any(list(value.items[1:]) if len(value.items) != 2 else value.items[1])}
+        case _:
+            raise Misfit("a plain value")
+
+
+def is_elision(value: SourceValue) -> bool:
+    """Whether `value` is the `...` of a sketch, which stands for what is left out."""
+    return isinstance(value, Symbol) and value == ELISION
+
+
+_CONVERTERS: Final[dict[str, Callable[[SourceValue], Any]]] = {
+    "text": _text,
+    "word": _word,
+    "pattern": _pattern,
+    "loose": _loose,
+    "flag": _flag,
+    "integer": _integer,
+    "number": _number,
+    "count": _count,
+    "duration": _duration,
+    "size": _size,
+    "money": _money,
+    "any": _any,
+}

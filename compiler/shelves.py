@@ -1,0 +1,165 @@
+"""What names in a plan may mean: its own agents, mixins, toolsets, prompts and hooks, those of `use`, and the library.
+
+A reference is a name of the plan or of a used bundle, `lib:name`, or `file:path`. Everything is read at most once,
+through `Sources`; what cannot be read is a fault where it was named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from compiler.faults import Faults, Origins, Pointer, placed
+from compiler.graph import Sources
+from compiler.normalising import Work, normalise
+from compiler.suggesting import did_you_mean, nearest
+from compiler.syntax import SourceTree
+from schemas.diagnostic import Diagnostic
+from schemas.encoding import Json, JsonObject
+
+Shelf: TypeAlias = Literal["agents", "mixins", "toolsets", "prompts", "hooks"]
+
+FOLDERS: Final[dict[str, str]] = {
+    "agents": "prototypes",
+    "mixins": "mixins",
+    "toolsets": "toolsets",
+    "prompts": "prompts",
+    "bundles": "bundles",
+}
+"""Where the library keeps what: `lib:child` as an agent is read as `lib:prototypes/child.yaml`."""
+
+_TABLES: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "bundles": "library"}
+_ONE: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "prompts": "prompt", "hooks": "hook"}
+_PREFIXES: Final = {"agents": "agent-", "mixins": "mixin-", "toolsets": "toolset-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Something with a name: its value, the words that say where it is from, and its place if that is the plan."""
+
+    name: str
+    value: Json
+    words: str
+    pointer: Pointer | None = None
+
+
+ReadTree: TypeAlias = Callable[[bytes, str], SourceTree]
+
+
+@dataclass(slots=True)
+class Shelves:
+    """All that can be named. `diagnostics` holds the faults inside files that were read, already placed."""
+
+    sources: Sources
+    faults: Faults
+    read_tree: ReadTree
+    own: dict[str, dict[str, Declared]] = field(default_factory=dict)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _loaded: dict[tuple[str, str], Declared | None] = field(default_factory=dict)
+
+    def take_plan(self, document: JsonObject) -> None:
+        """Puts the plan's own declarations on the shelves, over those of the bundles it uses."""
+        for index, reference in enumerate(document.get("use", ())):
+            bundle = self._load("bundles", reference, ("use", str(index)))
+            if bundle is not None:
+                self._put_all(bundle.value, f"{reference}, ", None)
+        self._put_all(document, "", ())
+
+    def _put_all(self, document: JsonObject, words: str, at: Pointer | None) -> None:
+        for shelf in _ONE:
+            rows = self.own.setdefault(shelf, {})
+            for name, value in document.get(shelf, {}).items():
+                pointer = None if at is None else (*at, shelf, name)
+                rows[name] = Declared(name, value, f"{words}{shelf}/{name}", pointer)
+
+    def find(self, shelf: Shelf, reference: str, to: Pointer) -> Declared | None:
+        """What `reference` names, or None with a fault at `to`."""
+        if reference.startswith(("lib:", "file:")):
+            return self._load(shelf, reference, to)
+        found = self.peek(shelf, reference)
+        if found is None:
+            self._unknown(shelf, reference, to)
+        return found
+
+    def peek(self, shelf: Shelf, name: str) -> Declared | None:
+        """What a plain name means, None when it means nothing. No fault is made."""
+        found = self.own.get(shelf, {}).get(name)
+        if found is not None:
+            return found
+        prefix = _PREFIXES.get(shelf, "")
+        short = name.removeprefix(prefix) if prefix else name
+        if short != name and short in self.own.get(shelf, {}):
+            return self.own[shelf][short]
+        # Toolsets and mixins of the library need no `lib:`; an agent does, so that a misspelled one is a fault.
+        if short in self._library(shelf) and (short != name or shelf in ("toolsets", "mixins")):
+            return self._load(shelf, f"lib:{short}", ())
+        return None
+
+    def names(self, shelf: Shelf) -> list[str]:
+        """Every name that could have been meant, the plan's own first."""
+        return [*self.own.get(shelf, {}), *(f"lib:{name}" for name in self._library(shelf))]
+
+    def _library(self, shelf: str) -> tuple[str, ...]:
+        return self.sources.names(FOLDERS[shelf]) if shelf in FOLDERS else ()
+
+    def _unknown(self, shelf: Shelf, reference: str, to: Pointer) -> None:
+        what = _ONE[shelf]
+        own = self.own.get(shelf, {})
+        near = nearest(reference, own)
+        code = "P0203" if shelf == "agents" else "P0213"
+        declared = own[near].pointer if near is not None else None
+        if near is not None and declared is not None:
+            others = [(f"`{near}` is declared here", declared)]
+            self.faults.related(code, f"unknown {what} `{reference}`", f"did you mean `{near}`?", to, others)
+            return
+        candidates = [*own, *self._library(shelf)]
+        hint = did_you_mean(reference, candidates)
+        close = nearest(reference, candidates)
+        if close is not None and close not in own:
+            hint = f"did you mean `lib:{close}`?"
+        self.faults.add(code, f"unknown {what} `{reference}`", hint, to=to)
+
+    def _load(self, shelf: str, reference: str, to: Pointer) -> Declared | None:
+        key = (shelf, reference)
+        if key not in self._loaded:
+            self._loaded[key] = None  # A file that names itself finds nothing rather than no end.
+            self._loaded[key] = self._read(shelf, reference, to)
+        return self._loaded[key]
+
+    def _read(self, shelf: str, reference: str, to: Pointer) -> Declared | None:
+        kind, colon, name = reference.partition(":")
+        if not colon:
+            kind, name = "file", reference
+        is_text = shelf == "prompts"
+        if kind == "lib" and shelf in FOLDERS:
+            path = f"lib:{FOLDERS[shelf]}/{name}" + (".md" if is_text else ".yaml")
+        else:
+            path = name
+        try:
+            content = self.sources.read(path)
+        except (OSError, ValueError) as error:
+            self._unreadable(shelf, reference, error, to)
+            return None
+        value = content.decode(errors="replace").strip() if is_text else self._parse(content, path, _TABLES[shelf])
+        return None if value is None else Declared(name, value, reference)
+
+    def _unreadable(self, shelf: str, reference: str, error: Exception, to: Pointer) -> None:
+        kind, _, name = reference.partition(":")
+        if kind == "lib":
+            hint = did_you_mean(name, self._library(shelf))
+            self.faults.add("P0214", f"the library has no {_ONE.get(shelf, 'bundle')} `{name}`", hint, to=to)
+            return
+        why = getattr(error, "strerror", None) or str(error)
+        hint = "paths are relative to the plan file; the library is `lib:name`"
+        self.faults.add("P0214", f"`{reference}` cannot be read: {why.lower()}", hint, to=to)
+
+    def _parse(self, content: bytes, path: str, table: str) -> JsonObject | None:
+        tree = self.read_tree(content, path)
+        self.diagnostics.extend(tree.diagnostics)
+        if tree.value is None:
+            return None
+        work = Work(Faults(), {})
+        document = normalise(tree.value, table, work)
+        self.diagnostics.extend(placed(work.faults.found, Origins(tree, work.moved)))
+        return document

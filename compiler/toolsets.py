@@ -1,0 +1,107 @@
+"""Toolsets opened to tools: `[lib:code, shell(git *)]` becomes the names and patterns it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from compiler.faults import Faults, Pointer
+from compiler.patterns import Patterns
+from compiler.shelves import Shelves
+from compiler.suggesting import nearest
+from schemas.encoding import JsonObject
+from schemas.tools import TOOLS
+
+ALL: Final = frozenset(("all", "*", "lib:all"))
+_DEPTH_MAX: Final = 16  # Toolsets that extend and name each other deeper than this are a ring.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """`patterns` are all tools; `named` those that were written out singly, with their index in the list."""
+
+    patterns: Patterns
+    named: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(slots=True)
+class Toolsets:
+    """Opens lists of tools and toolsets; each named toolset once."""
+
+    shelves: Shelves
+    faults: Faults
+    served: frozenset[str] = frozenset()
+    _known: dict[str, Patterns] = field(default_factory=dict)
+
+    def opened(self, written: Iterable[str], to: Pointer) -> Opened:
+        """What the list at `to` stands for. Names that nobody knows are told and left out."""
+        patterns: list[str] = []
+        named: list[tuple[str, int]] = []
+        is_all = False
+        for index, name in enumerate(written):
+            if name in ALL:
+                is_all = True
+                continue
+            if self.is_tool(name):
+                patterns.append(name)
+                named.append((name, index))
+                continue
+            found = self._open(name, (*to, str(index)), 0)
+            is_all = is_all or found is None
+            patterns += found or ()
+        return Opened(None if is_all else tuple(dict.fromkeys(patterns)), tuple(named))
+
+    def is_tool(self, name: str) -> bool:
+        """Whether `name` is a built-in tool, a tool of a declared server, or a pattern of such calls."""
+        plain = name.partition("(")[0]
+        return plain in TOOLS or plain in self.served or ("*" in plain and not plain.startswith("lib:"))
+
+    def check_denials(self, written: Iterable[str], to: Pointer) -> None:
+        """Tells of denials of tools that there are not: a misspelled denial denies nothing."""
+        for index, name in enumerate(written):
+            if name not in ALL and not self.is_tool(name):
+                self._unknown(name, (*to, str(index)))
+
+    def _open(self, name: str, to: Pointer, depth: int) -> Patterns:
+        if name in self._known:
+            return self._known[name]
+        is_reference = name.startswith(("lib:", "file:"))
+        declared = self.shelves.find("toolsets", name, to) if is_reference else self.shelves.peek("toolsets", name)
+        if declared is None:
+            if not is_reference:
+                self._unknown(name, to)
+            return ()
+        if depth > _DEPTH_MAX:
+            self.faults.add("P0215", f"toolsets name each other in a ring, at `{name}`", "one must not", to=to)
+            return ()
+        found = self._of(declared.value, declared.pointer or to, depth)
+        self._known[name] = found
+        return found
+
+    def _of(self, value: JsonObject, to: Pointer, depth: int) -> Patterns:
+        parts = [value["extends"]] if "extends" in value else []
+        parts += value.get("tools", ())
+        patterns: list[str] = []
+        for part in parts:
+            if part in ALL:
+                return None
+            if self.is_tool(part):
+                patterns.append(part)
+                continue
+            below = self._open(part, to, depth + 1)
+            if below is None:
+                return None
+            patterns += below
+        return tuple(dict.fromkeys(patterns))
+
+    def _unknown(self, name: str, to: Pointer) -> None:
+        known = [*TOOLS, *sorted(self.served), *self.shelves.names("toolsets")]
+        near = nearest(name.partition("(")[0], known)
+        if near is not None or name.startswith("lib:"):
+            hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
+            self.faults.add("P0307", f"unknown tool or toolset `{name}`", hint, to=to)
+            return
+        # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
+        hint = "it is left out; `plan explain tools` lists what there is"
+        self.faults.warn("P0410", f"this version has no tool `{name}`", hint, to=to)
