@@ -80,10 +80,9 @@ def _admit_result(
         faults += restricting.rights_faults(patch.author, live, wanted)
     faults += holding.protect_faults(live, wanted, _gone(live, differences))
     notes = tuple(scoping.overrides(patch, ops, present)) if patch.author.is_human else ()
-    is_passed = patch.is_approved and patch.author.kind != "agent"
-    hold = "" if is_passed else holding.approval_reason(patch, ops, present.document)
-    if not is_passed and not hold:
-        hold = holding.hold_reason(differences, live)
+    hold = ""
+    if not patch.is_approved:
+        hold = holding.approval_reason(patch, ops, present.document) or holding.hold_reason(differences, live)
     return Admission(ops, document, checked.graph, tuple(faults), hold, notes, differences, warnings)
 
 

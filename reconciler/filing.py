@@ -13,7 +13,6 @@ from typing import Final
 from reconciler import selecting
 from reconciler.language import Merge
 from reconciler.present import Present
-from reconciler.store import Store
 from schemas import encoding, patching
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_FILE, Patch
@@ -65,10 +64,9 @@ def patch_of(save: FileSave, now: Present, document: JsonObject) -> Patch:
     return Patch(HUMAN_FILE, ops, now.rev, reason, source, save.is_approved)
 
 
-def keep(save: FileSave, store: Store, now: Present) -> None:
-    """Stores the blobs that the patch of `save` names."""
-    store.put_blob(save.content)
-    store.put_blob(encoding.encode(filed_document(save, now)))
+def blobs(save: FileSave, now: Present) -> tuple[bytes, ...]:
+    """The contents that the patch of `save` names by digest."""
+    return save.content, encoding.encode(filed_document(save, now))
 
 
 def is_held_back(save: FileSave, now: Present) -> bool:

@@ -6,44 +6,23 @@ From reading the present to proposing the record nothing awaits, so submissions 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from reconciler import admission, filing, keeping, materialising, present, recording
+from reconciler import admission, approving, filing, history, keeping, materialising, present, previewing, recording
 from reconciler.admission import Admission
+from reconciler.approving import Answer
 from reconciler.clock import Clock, Ids
-from reconciler.diffing import Difference
+from reconciler.errors import Terminal
 from reconciler.filing import FileSave
 from reconciler.language import Language
 from reconciler.present import Present
+from reconciler.previewing import Preview, SavedPreview
 from reconciler.store import Store
-from schemas.diagnostic import Diagnostic
+from schemas.approval import APPROVED, REJECTED
 from schemas.encoding import JsonObject
-from schemas.patch import Accepted, Fault, Held, Patch, Refused, Verdict
-from schemas.patching import Op
+from schemas.patch import Accepted, Author, Held, Patch, Refused, Verdict
 from schemas.record import Draft
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """What submitting would do, as of `rev`; nothing was written.
-
-    `document_rev` is the revision of the document it was made from, which a saved preview is held to. `hold` says why
-    the patch would wait for approval, empty when it would not. `patch` holds the keyed operations.
-    """
-
-    rev: int
-    document_rev: int
-    patch: Patch
-    document: JsonObject
-    differences: tuple[Difference, ...]
-    faults: tuple[Fault, ...] = ()
-    hold: str = ""
-    notes: tuple[str, ...] = ()
-    warnings: tuple[Diagnostic, ...] = ()
-
-    @property
-    def ops(self) -> tuple[Op, ...]:
-        return self.patch.ops
+from schemas.resource import Resource
 
 
 class Gate:
@@ -68,17 +47,19 @@ class Gate:
     def preview(self, patch: Patch) -> Preview:
         """What `submit` would say and do now."""
         now = self.present
-        return _preview(patch, now, self._admit(patch, now))
+        return previewing.of_admission(patch, now, self._admit(patch, now))
 
     def preview_file(self, save: FileSave) -> Preview:
         """What `submit_file` would say and do now."""
         now = self.present
         patch, notes = self._of_file(save, now)
-        return _preview(patch, now, _noting(self._admit(patch, now), notes))
+        return previewing.of_admission(patch, now, _noting(self._admit(patch, now), notes))
 
     async def submit(self, patch: Patch) -> Verdict:
         """Admits `patch`, or refuses or holds it; in each case returns when that is durable."""
         now = self.present
+        if patch.author.kind == "agent":
+            patch = replace(patch, is_approved=False)  # Only people let a hold pass; see `approve`.
         return await self._commit(patch, now, self._admit(patch, now))
 
     async def submit_file(self, save: FileSave) -> Verdict:
@@ -86,9 +67,58 @@ class Gate:
         now = self.present
         if filing.is_held_back(save, now):
             return Accepted(now.document_rev, (filing.HELD_BACK,))
+        self._keep(filing.blobs(save, now))
         patch, notes = self._of_file(save, now)
-        filing.keep(save, self._store, now)
         return await self._commit(patch, now, _noting(self._admit(patch, now), notes))
+
+    def save_preview(self, save: FileSave) -> JsonObject:
+        """`preview_file` in the form that `submit_saved` takes, as JSON."""
+        return previewing.to_json(self.preview_file(save), filing.blobs(save, self.present))
+
+    async def submit_saved(self, saved: SavedPreview, *, is_approved: bool = False) -> Verdict:
+        """Submits exactly what a saved preview showed; refused as stale when the document has changed since."""
+        now = self.present
+        patch = replace(saved.patch, base_rev=now.rev, is_approved=is_approved)
+        stale = previewing.stale_faults(saved, now)
+        if stale:
+            return await self._commit(patch, now, Admission(patch.ops, now.document, faults=stale))
+        self._keep(saved.blobs)
+        return await self._commit(patch, now, self._admit(patch, now))
+
+    async def approve(self, address: str, by: Author, reason: str = "") -> Verdict:
+        """Says yes to what waits at `address`. A patch is admitted again on the present plan; stale ones are refused.
+
+        Raises errors.Terminal when nothing waits there.
+        """
+        now, approval = self.present, approving.waiting(self._store.view, address)
+        yes = Answer(APPROVED, by, reason)
+        if not approving.is_of_patch(approval):
+            return Accepted(await self._append(approving.answered(approval, yes, self._address), now))
+        patch = approving.rebased(approval, now)
+        stale = tuple(approving.stale_faults(approval, now))
+        answer = Admission(patch.ops, now.document, faults=stale) if stale else self._admit(patch, now)
+        if answer.faults:
+            yes = Answer(REJECTED, by, "; ".join(fault.message for fault in answer.faults))
+        return await self._commit(patch, now, answer, settled=(approval, yes))
+
+    async def reject(self, address: str, by: Author, reason: str = "") -> int:
+        """Says no to what waits at `address`; returns the revision. Raises errors.Terminal when nothing does."""
+        approval = approving.waiting(self._store.view, address)
+        return await self._append(
+            approving.answered(approval, Answer(REJECTED, by, reason), self._address), self.present
+        )
+
+    async def roll_back(self, rev: int, by: Author, reason: str = "", *, is_approved: bool = False) -> Verdict:
+        """Brings back the document of revision `rev` as a new one, and holds the file's present content back.
+
+        Raises errors.Terminal when there was no plan at `rev`.
+        """
+        past = await history.plan_at(self._store, self._address, rev)
+        if past is None or rev > self._store.view.rev:
+            raise Terminal("NotFound", f"there is no plan at revision {rev}; `plan history` lists them")
+        now = self.present
+        patch = replace(history.rollback_patch(now, past, by, reason), is_approved=is_approved)
+        return await self._commit(patch, now, self._admit(patch, now))
 
     async def report_file(self, path: str, faults: str) -> int:
         """Says in the plan's conditions that the file at `path` cannot be applied; live stays as it is.
@@ -108,16 +138,22 @@ class Gate:
     def _admit(self, patch: Patch, now: Present) -> Admission:
         return admission.admit(patch, now, self._store.view, self._language)
 
-    async def _commit(self, patch: Patch, now: Present, answer: Admission) -> Verdict:
+    async def _commit(
+        self, patch: Patch, now: Present, answer: Admission, settled: tuple[Resource, Answer] | None = None
+    ) -> Verdict:
         if answer.faults:
             draft = recording.refused(patch, now, answer, self._clock.now())
-            return Refused(await self._append(draft, now), answer.faults)
+            return Refused(await self._append(_settling(draft, settled), now), answer.faults)
         if answer.hold:
             return await self._hold(patch, now, answer)
-        if not answer.ops and not recording.is_new_file(patch, now):
+        if not answer.ops and not recording.is_new_file(patch, now) and settled is None:
             return Accepted(now.document_rev, answer.notes)
         draft = self._accepted(patch, now, answer)
-        return Accepted(await self._append(draft, now), answer.notes)
+        return Accepted(await self._append(_settling(draft, settled), now), answer.notes)
+
+    def _keep(self, blobs: tuple[bytes, ...]) -> None:
+        for blob in blobs:
+            self._store.put_blob(blob)
 
     async def _hold(self, patch: Patch, now: Present, answer: Admission) -> Held:
         waiting = recording.same_held(patch, answer, self._store.view)
@@ -148,19 +184,18 @@ class Gate:
         return rev
 
 
-def _preview(patch: Patch, now: Present, answer: Admission) -> Preview:
-    return Preview(
-        rev=now.rev,
-        document_rev=now.document_rev,
-        patch=replace(patch, ops=answer.ops),
-        document=answer.document,
-        differences=answer.differences,
-        faults=answer.faults,
-        hold=answer.hold,
-        notes=answer.notes,
-        warnings=answer.warnings,
-    )
-
-
 def _noting(answer: Admission, notes: tuple[str, ...]) -> Admission:
     return replace(answer, notes=(*notes, *answer.notes))
+
+
+def _settling(draft: Draft, settled: tuple[Resource, Answer] | None) -> Draft:
+    if settled is None:
+        return draft
+    approval, answer = settled
+    told = {"approval": approval.address, "by": str(answer.by), "reason": answer.reason}
+    return replace(
+        draft,
+        changes=(*draft.changes, *approving.settling(approval, answer)),
+        data=draft.data | {answer.state: told},
+        cause=approval.created_rev,
+    )

@@ -57,7 +57,7 @@ def accepted(patch: Patch, now: Present, answer: Admission, outcome: Outcome) ->
         stamp = Stamp(outcome.moment.rev, patch.author)
         status |= {"document_rev": stamp.rev, "stamps": ownership.stamping(now.stamps, answer.ops, stamp)}
     if patch.source is not None:
-        status["file"] = {**patch.source, "rev": outcome.moment.rev, "held_back": None}
+        status["file"] = {"held_back": None, **patch.source, "rev": outcome.moment.rev}
         status["conditions"] = _file_conditions(now, answer, outcome.moment.at)
     document: tuple[Change, ...] = (PatchSpec(now.address, answer.ops),) if answer.ops else ()
     if now.plan is None:
@@ -152,7 +152,8 @@ def _data(patch: Patch, answer: Admission) -> JsonObject:
 
 
 def _blobs(patch: Patch) -> tuple[str, ...]:
-    return () if patch.source is None else (patch.source["blob"], patch.source["document"])
+    named = () if patch.source is None else (patch.source["blob"], patch.source["document"])
+    return tuple(digest for digest in named if digest is not None)
 
 
 def _superseded(patch: Patch, view: View) -> Iterator[Change]:

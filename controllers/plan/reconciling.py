@@ -1,0 +1,70 @@
+"""The plan controller: puts what had to wait for an older object to go, and says how the plan as a whole stands."""
+
+from __future__ import annotations
+
+from controllers.plan import deciding
+from controllers.plan.observing import Observed, observe
+from reconciler import materialising, present
+from reconciler.clock import Clock, Ids
+from reconciler.contract import Done, Outcome
+from reconciler.language import Check
+from reconciler.materialising import Materialised
+from reconciler.store import Store
+from schemas import patching
+from schemas.address import Address
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Drop, SetStatus
+
+ACTOR = "controller:plan"
+
+
+class PlanReconciler:
+    """Reconciles `plan/<name>`. `check` is the compiler's: document to wanted objects."""
+
+    kind = "plan"
+
+    def __init__(self, store: Store, check: Check, *, clock: Clock, ids: Ids) -> None:
+        self._store = store
+        self._check = check
+        self._clock = clock
+        self._ids = ids
+        # The gate writes a document and its objects in one record, so a whole comparison is due only once per
+        # process, in case a library file changed while nobody ran. Forgetting this costs time, never correctness.
+        self._is_compared = False
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """One step: what is pending is put, then the status is brought up to date."""
+        seen = observe(self._store.view, str(address))
+        if seen is None:
+            return Done()
+        made, faults = self._made(seen)
+        status = deciding.wanted_status(seen, faults, self._clock.now())
+        if made is not None:
+            status["pending"] = list(made.pending)
+        changes = self._changes(seen, made, status)
+        if changes:
+            type_ = "object.updated" if made is not None and made.changes else "plan.condition"
+            data: JsonObject = {"state": status["state"]}
+            draft = Draft(type_, ACTOR, str(address), changes, data)
+            await self._store.append(draft, {str(address): seen.plan.rev})
+        return Done()
+
+    def _made(self, seen: Observed) -> tuple[Materialised | None, str]:
+        """The changes that are due, None when nothing is; and the faults of the document, if it has any by now."""
+        old = seen.plan.status.get("conditions", {}).get("DocumentInvalid") or {}
+        if self._is_compared and not seen.freed:
+            return None, str(old.get("message", "")) if old.get("status") == "True" else ""
+        self._is_compared = True
+        checked = self._check(seen.plan.spec)
+        if checked.graph is None:
+            return None, "; ".join(one.summary for one in checked.diagnostics if one.severity == "error")
+        wanted, moved = checked.graph.objects, present.moves_of(seen.plan.spec)
+        made = materialising.materialise(wanted, self._store.view, seen.plan.address, self._ids.mint, moved)
+        return made, ""
+
+    def _changes(self, seen: Observed, made: Materialised | None, status: JsonObject) -> tuple[Change, ...]:
+        changes: list[Change] = [*(made.changes if made is not None else ())]
+        changes += [Drop(one.address, one.uid) for one in seen.orphans]
+        if patching.difference(seen.plan.status, patching.merge(seen.plan.status, status)):
+            changes.append(SetStatus(seen.plan.address, seen.plan.uid, status))
+        return tuple(changes)
