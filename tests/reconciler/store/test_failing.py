@@ -1,0 +1,298 @@
+"""Kill -9, full disks, read-only folders, damage: what was acknowledged is there, and what is wrong is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from reconciler import layout, replaying, sqlite_log
+from reconciler.clock import SystemClock
+from reconciler.errors import StoreCorrupt, StoreFailed
+from reconciler.sqlite_store import SqliteStore, StoreOptions
+from schemas.encoding import JsonObject
+from tests.reconciler.store.drafts import made, status
+
+ROOT = Path(__file__).parents[3]
+
+
+def appender(folder: Path, epoch: int, size: int, file_bytes_max: int | None = None) -> subprocess.Popen[str]:
+    def limit() -> None:
+        if file_bytes_max is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
+
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.reconciler.store.appender", str(folder), str(epoch), str(size)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit,  # noqa: PLW1509 - no threads in this test process
+    )
+
+
+def killed_after(folder: Path, epoch: int, acknowledged: int) -> list[int]:
+    """The revisions that a process acknowledged before it was killed, at least so many."""
+    with appender(folder, epoch, size=50) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(acknowledged)]
+        process.kill()
+        lines += process.stdout.readlines()
+    return [int(line) for line in lines if line.endswith("\n")]
+
+
+def failed(folder: Path, size: int, file_bytes_max: int | None = None) -> tuple[list[int], JsonObject]:
+    """What a process acknowledged before its store failed, and what it said then."""
+    with appender(folder, 1, size, file_bytes_max) as process:
+        assert process.stdout is not None
+        *acknowledged, last = process.stdout.readlines()
+    assert process.returncode == 0
+    return [int(line) for line in acknowledged], json.loads(last)
+
+
+async def revisions(folder: Path, epoch: int = 99) -> list[int]:
+    async with SqliteStore.open(folder, clock=SystemClock(), epoch=epoch, inline=True) as store:
+        records = await store.log(0, 1_000_000)
+        for record in records:
+            assert all(store.get_blob(blob) is not None for blob in record.draft.blobs)
+        return [record.rev for record in records]
+
+
+async def check_kills(folder: Path, counts: list[int]) -> None:
+    acknowledged: set[int] = set()
+    for epoch, count in enumerate(counts, start=1):
+        new = killed_after(folder, epoch, count)
+        assert len(new) >= count
+        assert acknowledged.isdisjoint(new)
+        acknowledged.update(new)
+    found = await revisions(folder)
+    assert acknowledged <= set(found)
+    assert found == list(range(1, len(found) + 1))
+    replay = replaying.replay(folder)
+    assert replay.different == ()
+    assert replay.rev == replay.mirror_rev == len(found)
+
+
+@pytest.mark.anyio
+async def test_law_1_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    await check_kills(tmp_path, [1, 60, 133])
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_law_1_what_was_acknowledged_survives_forty_kills(tmp_path: Path) -> None:
+    await check_kills(tmp_path, [1 + 37 * n % 211 for n in range(40)])
+
+
+@pytest.mark.anyio
+async def test_a_file_that_may_not_grow_fails_every_writer_and_loses_nothing(tmp_path: Path) -> None:
+    acknowledged, said = failed(tmp_path, size=2_000, file_bytes_max=1 << 20)
+    assert acknowledged
+    assert str(tmp_path) in said["error"]
+    assert "plan apply" in said["hint"]
+    assert said["later"] == said["error"]
+    found = await revisions(tmp_path)
+    assert set(acknowledged) <= set(found)
+    assert replaying.replay(tmp_path).different == ()
+
+
+def _mount(*arguments: str) -> int:
+    return subprocess.run(["mount", *arguments], check=False, capture_output=True).returncode
+
+
+def _fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+        while True:
+            ballast.write(b"x" * 4096)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB; skipped where this user may not mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if _mount("-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)) != 0:
+        pytest.skip("mounting a small disk takes root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_fails_every_writer_with_a_cure_and_loses_nothing(small_disk: Path) -> None:
+    acknowledged, said = failed(small_disk, size=2_000)
+    assert acknowledged
+    assert "free some disk space" in said["hint"]
+    assert said["later"] == said["error"]
+    async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=1, read_only=True) as store:
+        assert set(acknowledged) <= {record.rev for record in await store.log(0, 1_000_000)}
+    copy = small_disk.parent / "copy"
+    shutil.copytree(small_disk, copy)
+    found = await revisions(copy)
+    assert set(acknowledged) <= set(found)
+    assert replaying.replay(copy).different == ()
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_at_the_first_opening_is_named(small_disk: Path) -> None:
+    _fill(small_disk)
+    with pytest.raises(StoreFailed) as caught:
+        async with SqliteStore.open(small_disk / "plan", clock=SystemClock(), epoch=1, inline=True):
+            pass
+    assert "disk space" in caught.value.hint
+
+
+@pytest.mark.anyio
+async def test_a_folder_that_cannot_be_written_is_named_and_can_still_be_read(small_disk: Path) -> None:
+    async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=1, inline=True) as store:
+        await store.append(made(goal="x"))
+    assert _mount("-o", "remount,ro", str(small_disk)) == 0
+    with pytest.raises(StoreFailed) as caught:
+        async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=2, inline=True):
+            pass
+    assert "writable" in caught.value.hint
+    async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=1, read_only=True) as store:
+        assert store.view.get("task/a") is not None
+
+
+@pytest.fixture
+def closed_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that this user may read but not write."""
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere; the read-only disk stands for it")
+    tmp_path.chmod(0o500)
+    yield tmp_path
+    tmp_path.chmod(0o700)
+
+
+@pytest.mark.anyio
+async def test_a_folder_without_write_permission_is_named(closed_folder: Path) -> None:
+    with pytest.raises(StoreFailed) as caught:
+        async with SqliteStore.open(closed_folder / "plan", clock=SystemClock(), epoch=1, inline=True):
+            pass
+    assert "writable" in caught.value.hint
+
+
+@pytest.mark.anyio
+async def test_reading_where_nothing_was_applied_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="no log") as caught:
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, read_only=True):
+            pass
+    assert "plan apply" in caught.value.hint
+
+
+@pytest.mark.anyio
+async def test_law_7_an_owner_that_was_replaced_can_write_no_more(tmp_path: Path) -> None:
+    async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as old:
+        await old.append(made())
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, inline=True) as new:
+            with pytest.raises(StoreFailed, match="epoch 2 owns"):
+                await old.append(status(state="late"))
+            with pytest.raises(StoreFailed):
+                old.propose(status(state="later"))
+            assert await new.append(status(state="done")) == 2
+    with pytest.raises(StoreFailed, match="epoch 2 owns"):
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True):
+            pass
+    async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, read_only=True) as store:
+        assert [one.state for one in store.view.list("task")] == ["done"]
+
+
+async def _filled(folder: Path, count: int = 10) -> None:
+    options = StoreOptions(snapshot_every=1_000)
+    async with SqliteStore.open(folder, clock=SystemClock(), epoch=1, inline=True, options=options) as store:
+        await store.append(made())
+        for n in range(1, count):
+            await store.append(status(n=n))
+
+
+def _execute(folder: Path, *statements: str) -> None:
+    connection = sqlite3.connect(layout.log_file(folder))
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("statement", "rev"),
+    [
+        ("UPDATE log SET body = replace(body, '\"n\":4', '\"n\":5') WHERE rev = 5", 5),
+        ("UPDATE log SET checksum = zeroblob(32) WHERE rev = 3", 3),
+        ("UPDATE log SET subject = 'task/b' WHERE rev = 6", 6),
+        ("DELETE FROM log WHERE rev = 7", 7),
+        ("DELETE FROM log WHERE rev = 1", 1),
+        ("DELETE FROM log WHERE rev > 8", 10),
+    ],
+)
+async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: str, rev: int) -> None:
+    await _filled(tmp_path)
+    _execute(tmp_path, statement)
+    with pytest.raises(StoreCorrupt) as caught:
+        replaying.replay(tmp_path)
+    assert caught.value.rev == rev
+    layout.mirror_file(tmp_path).unlink()
+    # Without the snapshot the owner reads it all and finds the same, unless the snapshot was all that knew.
+    _execute(tmp_path, "DELETE FROM objects")
+    if rev != 10:
+        with pytest.raises(StoreCorrupt) as caught:
+            await revisions(tmp_path)
+        assert caught.value.rev == rev
+
+
+@pytest.mark.anyio
+async def test_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
+    await _filled(tmp_path)
+    for statement in ("DELETE FROM objects", "UPDATE objects SET body = '{'", "DELETE FROM meta WHERE key > 'm'"):
+        _execute(tmp_path, statement)
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
+            [task] = store.view.list("task")
+            assert (task.status, task.rev) == ({"n": 9}, 10)
+        assert replaying.replay(tmp_path).different == ()
+
+
+@pytest.mark.anyio
+async def test_a_snapshot_that_says_something_else_is_found_by_replay(tmp_path: Path) -> None:
+    await _filled(tmp_path)
+    _execute(tmp_path, "UPDATE objects SET body = replace(body, '\"n\":9', '\"n\":8')")
+    assert replaying.replay(tmp_path).different == ("task/a",)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 8192])
+async def test_a_log_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
+    await _filled(tmp_path)
+    layout.log_file(tmp_path).write_bytes(content)
+    with pytest.raises(StoreCorrupt):
+        await revisions(tmp_path)
+
+
+@pytest.mark.anyio
+async def test_a_database_cut_short_is_named(tmp_path: Path) -> None:
+    await _filled(tmp_path, count=300)
+    path = layout.log_file(tmp_path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(StoreCorrupt):
+        await revisions(tmp_path)
+
+
+@pytest.mark.anyio
+async def test_a_log_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    await _filled(tmp_path)
+    _execute(tmp_path, "UPDATE meta SET value = 2 WHERE key = 'version'")
+    for read_only in (False, True):
+        with pytest.raises(StoreFailed, match="newer version"):
+            async with SqliteStore.open(
+                tmp_path, clock=SystemClock(), epoch=5, read_only=read_only, inline=not read_only
+            ):
+                pass
+    assert sqlite_log.SCHEMA_VERSION == 1
