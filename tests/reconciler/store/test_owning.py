@@ -1,0 +1,122 @@
+"""One process owns a plan; a killed one is replaced; the epoch only ever rises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reconciler import layout, owning, sqlite_log
+from reconciler.clock import SystemClock
+from reconciler.errors import NotOwner, StoreFailed
+from reconciler.sqlite_store import SqliteStore
+from schemas.record import RECORD_TYPES
+
+ROOT = Path(__file__).parents[3]
+HOLD = """
+import sys
+from pathlib import Path
+from reconciler import owning, sqlite_log
+with owning.own(Path(sys.argv[1]), now=5.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+    print(owner.pid, owner.epoch, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(folder: Path) -> tuple[subprocess.Popen[str], int, int]:
+    """A process that owns the plan until its input ends, its pid and its epoch."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    pid, epoch = process.stdout.readline().split()
+    return process, int(pid), int(epoch)
+
+
+def take(folder: Path) -> int:
+    with owning.own(folder, now=1.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+        return owner.epoch
+
+
+def test_epochs_count_up_with_every_owner(tmp_path: Path) -> None:
+    assert [take(tmp_path / "plan") for _ in range(3)] == [1, 2, 3]
+
+
+def test_two_at_once_one_owns_and_the_other_is_told_the_pid(tmp_path: Path) -> None:
+    process, pid, epoch = holder(tmp_path)
+    with process:
+        with pytest.raises(NotOwner) as caught:
+            take(tmp_path)
+        assert caught.value.pid == pid == process.pid
+        owner = owning.look(tmp_path)
+        assert owner is not None
+        assert (owner.pid, owner.epoch, owner.since) == (pid, epoch, 5.0)
+        assert owner.socket == str(layout.socket_file(tmp_path))
+        process.communicate("")
+    assert owning.look(tmp_path) is None
+    assert take(tmp_path) == epoch + 1
+
+
+def test_an_owner_killed_with_9_is_replaced(tmp_path: Path) -> None:
+    process, _, epoch = holder(tmp_path)
+    with process:
+        process.kill()
+        process.wait()
+    assert owning.look(tmp_path) is None
+    assert take(tmp_path) == epoch + 1
+
+
+def test_nobody_owns_what_was_never_applied(tmp_path: Path) -> None:
+    assert owning.look(tmp_path / "nowhere") is None
+
+
+@pytest.mark.anyio
+async def test_a_deleted_owner_file_does_not_take_the_epoch_back(tmp_path: Path) -> None:
+    for expected in (1, 2):
+        with owning.own(tmp_path, now=1.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+            assert owner.epoch == expected
+            async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=owner.epoch, inline=True) as store:
+                rev = await store.append(owning.taken(owner, "demo"))
+                [record] = await store.log(rev - 1, 1)
+        layout.owner_file(tmp_path).unlink()
+    assert take(tmp_path) == 3
+    assert record.draft.type in RECORD_TYPES
+    assert record.draft.data["epoch"] == record.epoch == 2
+
+
+def test_a_spoilt_owner_file_is_written_anew(tmp_path: Path) -> None:
+    layout.owner_file(tmp_path).write_text("[1, 2")
+    assert take(tmp_path) == 1
+
+
+def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plan").write_text("")
+    with pytest.raises(StoreFailed, match="plan"):
+        take(tmp_path / "plan")
+
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/vdb /home/local ext4 rw 0 0
+//nas/x /mnt/my\\040share cifs rw 0 0
+tmpfs /tmp tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "system"),
+    [
+        ("/srv/plan", None),
+        ("/home/ann/plan", "nfs4"),
+        ("/home", "nfs4"),
+        ("/homes/ann", None),
+        ("/home/local/plan", None),
+        ("/mnt/my share/plan", "cifs"),
+        ("/tmp/plan", None),
+    ],
+)
+def test_network_file_systems_are_told_by_the_closest_mount(path: str, system: str | None) -> None:
+    assert owning.network_system(Path(path), MOUNTS) == system

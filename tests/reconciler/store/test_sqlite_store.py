@@ -1,0 +1,308 @@
+"""What only the SQLite store promises: crashes at every write, the mirror, masks, bounded tails, blobs in files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reconciler import blobs, layout, replaying, sqlite_log
+from reconciler.clock import SystemClock
+from reconciler.errors import StoreCorrupt, StoreFailed
+from reconciler.masking import MASK
+from reconciler.sqlite_store import SqliteStore, StoreOptions
+from schemas import encoding, limits
+from schemas.patching import Op
+from schemas.record import Draft, PatchSpec, Put, SetStatus
+from tests.reconciler.store.drafts import UID, made, status
+
+STEPS = ("before-write", "before-commit", "after-commit", "after-mirror")
+
+
+class Crash(BaseException):
+    """What a simulation raises in the hook."""
+
+
+def opened(
+    folder: Path, *, inline: bool = True, options: StoreOptions | None = None
+) -> AbstractAsyncContextManager[SqliteStore]:
+    chosen = options or StoreOptions()
+    return SqliteStore.open(folder, clock=SystemClock(), epoch=1, inline=inline, options=chosen)
+
+
+def read(folder: Path) -> AbstractAsyncContextManager[SqliteStore]:
+    return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=True)
+
+
+def crashing_at(step: str, rev: int) -> Callable[[str, int], None]:
+    def hook(reached: str, reached_rev: int) -> None:
+        if (reached, reached_rev) == (step, rev):
+            raise Crash
+
+    return hook
+
+
+async def write_until_crash(folder: Path, options: StoreOptions, count: int) -> int:
+    """The last acknowledged revision."""
+    acknowledged = 0
+    with pytest.raises(Crash):
+        async with opened(folder, options=options) as store:
+            acknowledged = await store.append(made())
+            while acknowledged < count:
+                acknowledged = await store.append(status(n=acknowledged + 1))
+    return acknowledged
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("rev", [1, 2, 3, 4, 6])
+async def test_a_crash_at_any_write_loses_nothing_acknowledged(tmp_path: Path, step: str, rev: int) -> None:
+    options = StoreOptions(hook=crashing_at(step, rev), snapshot_every=3)
+    acknowledged = await write_until_crash(tmp_path, options, count=8)
+    assert acknowledged == rev - 1
+    is_committed = step in STEPS[2:]
+    async with opened(tmp_path) as store:
+        assert store.view.rev == (rev if is_committed else rev - 1)
+        assert await store.append(made("task/b")) == store.view.rev
+        lines = layout.mirror_file(tmp_path).read_bytes().splitlines()
+        assert [encoding.decode(line)["rev"] for line in lines] == list(range(1, store.view.rev + 1))
+    assert replaying.replay(tmp_path).different == ()
+
+
+@pytest.mark.anyio
+async def test_after_a_crash_the_store_refuses_everything(tmp_path: Path) -> None:
+    options = StoreOptions(hook=crashing_at("before-commit", 2))
+    async with opened(tmp_path, options=options) as store:
+        await store.append(made())
+        waiting = store.propose(status(n=1))
+        with pytest.raises(Crash):
+            await store.flush(waiting)
+        for attempt in (lambda: store.propose(status(n=2)), lambda: store.put_blob(b"x")):
+            with pytest.raises(StoreFailed):
+                attempt()
+        with pytest.raises(StoreFailed):
+            await store.flush(waiting)
+        assert store.durable_rev == 1
+
+
+@pytest.mark.anyio
+async def test_a_failed_flush_reaches_every_waiter_of_the_thread(tmp_path: Path) -> None:
+    failures: list[StoreFailed] = []
+    options = StoreOptions(hook=crashing_at("before-commit", 10))
+
+    async def wait(store: SqliteStore, rev: int) -> None:
+        try:
+            await store.flush(rev)
+        except StoreFailed as error:
+            failures.append(error)
+
+    async with opened(tmp_path, inline=False, options=options) as store:
+        await store.append(made())
+        async with anyio.create_task_group() as group:
+            # No await in between, so that the thread, which waits for the interpreter, finds all nine or some of them;
+            # whichever batch ends at 10 fails, and nothing after it is written.
+            for n in range(2, 11):
+                store.propose(status(n=n))
+            group.start_soon(wait, store, 10)
+            group.start_soon(wait, store, 10)
+        assert len(failures) == 2
+        assert failures[0] is not failures[1]
+        assert store.durable_rev < 10
+        with pytest.raises(StoreFailed):
+            store.propose(status(n=11))
+
+
+@pytest.mark.anyio
+async def test_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    async with opened(tmp_path / "live", options=StoreOptions(snapshot_every=10)) as store:
+        await store.append(made())
+        for n in range(57):
+            await store.append(status(n=n))
+        shutil.copytree(tmp_path / "live", copy)  # As a crash would leave it: no closing snapshot.
+    connection = sqlite_log.open_for_reading(copy)
+    loaded = sqlite_log.load(connection)
+    connection.close()
+    assert loaded.view.rev == 58
+    assert loaded.snapshot_rev == 50
+    assert replaying.replay(copy).different == ()
+
+
+@pytest.mark.anyio
+async def test_closing_leaves_one_database_file_and_no_tail(tmp_path: Path) -> None:
+    async with opened(tmp_path, inline=False) as store:
+        await store.append(made())
+    assert set(os.listdir(tmp_path)) == {layout.MIRROR, layout.LOG}
+    connection = sqlite_log.open_for_reading(tmp_path)
+    assert sqlite_log.load(connection).snapshot_rev == 1
+    connection.close()
+
+
+# The mirror.
+
+
+async def mirrored(folder: Path, spoil: Callable[[Path], object]) -> list[int]:
+    """The revisions in the mirror after it was spoilt and the store opened again."""
+    async with opened(folder) as store:
+        for n in range(5):
+            await store.append(made(n=n))
+        path = layout.mirror_file(folder)
+        whole = path.read_bytes()
+    spoil(path)
+    async with opened(folder) as store:
+        assert path.read_bytes() == whole
+        await store.append(made(n=9))
+        return [encoding.decode(line)["rev"] for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: None,
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-7]),
+        lambda path: path.write_bytes(path.read_bytes()[:30]),
+        lambda path: path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2])),
+        lambda path: path.write_bytes(path.read_bytes() + b'{"rev": 6, "half'),
+        lambda path: path.write_bytes(b"not json\n"),
+        lambda path: path.write_bytes(b"[1]\n"),
+        lambda path: path.write_bytes(path.read_bytes().replace(b'"n":4', b'"n":5')),
+    ],
+    ids="whole gone empty torn nothing-whole behind torn-ahead no-json no-record changed".split(),
+)
+async def test_the_mirror_is_caught_up_or_written_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+    assert await mirrored(tmp_path, spoil) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.anyio
+async def test_a_log_that_lost_its_end_is_not_continued(tmp_path: Path) -> None:
+    async with opened(tmp_path / "live") as store:
+        await store.append(made())
+        shutil.copytree(tmp_path / "live", tmp_path / "old")
+        await store.append(status(n=1))
+    shutil.copy(layout.mirror_file(tmp_path / "live"), tmp_path / "old")
+    with pytest.raises(StoreCorrupt, match="lost its end") as caught:
+        async with opened(tmp_path / "old"):
+            pass
+    assert caught.value.rev == 2
+    layout.mirror_file(tmp_path / "old").unlink()
+    async with opened(tmp_path / "old") as store:
+        assert store.view.rev == 1
+
+
+@pytest.mark.anyio
+async def test_a_mirror_that_cannot_be_written_does_not_stop_the_log(tmp_path: Path) -> None:
+    layout.mirror_file(tmp_path).mkdir()
+    async with opened(tmp_path) as store:
+        assert await store.append(made()) == 1
+
+
+@pytest.mark.anyio
+async def test_a_line_longer_than_what_is_read_at_once_is_found_again(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.append(made(text="x" * 200_000))
+    async with opened(tmp_path) as store:
+        await store.append(status(n=1))
+    assert replaying.replay(tmp_path).mirror_rev == 2
+
+
+# Masks.
+
+SECRET = 'tok"en\n-12345'
+
+
+@pytest.mark.anyio
+async def test_a_known_secret_is_masked_wherever_a_writer_puts_it(tmp_path: Path) -> None:
+    quoted = encoding.encode_text({"inner": SECRET})
+    changes = (
+        Put("task/a", UID, {"env": {"KEY": SECRET}, SECRET: [f"a {SECRET} b"], "quoted": quoted}),
+        SetStatus("task/a", UID, {"message": SECRET}),
+        Put("plan/p", UID, {}),
+        PatchSpec("plan/p", (Op("add", ("notes",), f"use {SECRET}"),)),
+    )
+    async with opened(tmp_path, options=StoreOptions(secrets=(SECRET,))) as store:
+        await store.append(Draft("plan.patched", "agent:.", "plan/p", changes, {"reason": SECRET}))
+        digest = store.put_blob(b"out: " + SECRET.encode())
+        assert store.get_blob(digest) == f"out: {MASK}".encode()
+        task = store.view.get("task/a")
+        assert task is not None
+        assert task.spec["env"] == {"KEY": MASK}
+        assert task.spec[MASK] == [f"a {MASK} b"]
+        assert task.spec["quoted"] == encoding.encode_text({"inner": MASK})
+        await store.append(made("task/b", text="clean"))
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
+    assert b"12345" not in stored
+    assert replaying.replay(tmp_path).different == ()
+
+
+@pytest.mark.anyio
+async def test_secrets_can_be_learnt_later_and_short_ones_are_left_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        store.learn_secrets(["hunter22", "no"])
+        await store.append(made(text="no hunter22 here"))
+        task = store.view.get("task/a")
+        assert task is not None
+        assert task.spec == {"text": f"no {MASK} here"}
+
+
+# Blobs.
+
+
+@pytest.mark.anyio
+async def test_a_large_blob_is_a_file_that_is_checked_when_read(tmp_path: Path) -> None:
+    content = b"y" * (limits.BLOB_ROW_BYTES_MAX + 1)
+    async with opened(tmp_path) as store:
+        digest = store.put_blob(content)
+        await store.append(Draft("check.ran", "controller:task", "task/a", (), {}, (digest,)))
+    path = blobs.file_of(layout.blobs_folder(tmp_path), digest)
+    assert path.read_bytes() == content
+    path.write_bytes(b"other")
+    async with read(tmp_path) as store:
+        assert store.get_blob(digest) is None
+
+
+@pytest.mark.anyio
+async def test_a_reader_follows_what_another_process_writes(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.append(made())
+        async with read(tmp_path) as reader:
+            await store.append(status(state="done"))
+            assert reader.view.rev == 1
+            assert reader.refresh() == 2
+            assert [one.state for one in reader.view.list("task")] == ["done"]
+
+
+# Replay and history.
+
+
+@pytest.mark.anyio
+async def test_history_gives_objects_as_they_were_and_records_by_subject(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.append(made("plan/p", goal="one"))
+        await store.append(made("task/a"))
+        replaced = PatchSpec("plan/p", (Op("replace", ("goal",), "two"),))
+        await store.append(Draft("plan.patched", "human:cli", "plan/p", (replaced,)))
+        first, last = await replaying.object_at(store, "plan/p", 1), await replaying.object_at(store, "plan/p", 3)
+        assert first is not None
+        assert last is not None
+        assert (first.spec, last.spec) == ({"goal": "one"}, {"goal": "two"})
+        assert await replaying.object_at(store, "task/a", 1) is None
+        assert [record.rev for record in await replaying.records_about(store, "plan/p")] == [1, 3]
+        assert [record.rev for record in await replaying.records_about(store, "plan/p", after=1)] == [3]
+
+
+@pytest.mark.anyio
+async def test_replay_compares_with_a_live_view(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.append(made())
+        assert replaying.replay(tmp_path, store.view.everything()).different == ()
+        store.propose(status(n=1))
+        assert replaying.replay(tmp_path, store.view.everything()).different == ("task/a",)
