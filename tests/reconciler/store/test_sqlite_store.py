@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -138,10 +137,14 @@ async def test_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) -> None
 async def test_closing_leaves_one_database_file_and_no_tail(tmp_path: Path) -> None:
     async with opened(tmp_path, inline=False) as store:
         await store.append(made())
-    assert set(os.listdir(tmp_path)) == {layout.MIRROR, layout.LOG}
+    assert _names(tmp_path) == {layout.MIRROR, layout.LOG}
     connection = sqlite_log.open_for_reading(tmp_path)
     assert sqlite_log.load(connection).snapshot_rev == 1
     connection.close()
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 # The mirror.
