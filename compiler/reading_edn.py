@@ -179,7 +179,8 @@ class _Conversion:
     def _map(self, node: EdnNode) -> dict[str, SourceValue]:
         out: dict[str, SourceValue] = {}
         keys: dict[str, EdnNode] = {}
-        if len(node.items) % 2:
+        is_sketch = len(node.items) == 1 and self._text[node.start : node.end].strip("{} \n") == "..."
+        if len(node.items) % 2 and not is_sketch:  # `{...}` is how sketches say "a map, left out for now".
             shown = self._text[node.items[-1].start : node.items[-1].end].partition("\n")[0][:40]
             self._fault(
                 "P0120", f"the key `{shown}` has no value", "a map holds keys and values in turn", node.items[-1]
