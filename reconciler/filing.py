@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from reconciler import selecting
-from reconciler.language import Merge
+from reconciler.language import Check, CheckedDocument, Merge
 from reconciler.present import Present
 from schemas import encoding, patching
 from schemas.encoding import JsonObject
@@ -25,7 +25,8 @@ class FileSave:
     """A file as read and compiled. `document` is its canonical document, `path` where it lies, for people.
 
     `targets` and `excludes` are task addresses: only what lies within a target, and nothing within an exclude, is
-    applied. `is_approved` says that a person has seen the differences and lets holds pass.
+    applied. `is_approved` says that a person has seen the differences and lets holds pass. `checked` is what the
+    compiler said of `document`, used when nothing has to be merged into it; None has it checked again.
     """
 
     path: str
@@ -35,6 +36,7 @@ class FileSave:
     excludes: Sequence[str] = ()
     is_approved: bool = False
     reason: str = ""
+    checked: CheckedDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,14 @@ def patch_of(save: FileSave, now: Present, document: JsonObject) -> Patch:
 def blobs(save: FileSave, now: Present) -> tuple[bytes, ...]:
     """The contents that the patch of `save` names by digest."""
     return save.content, encoding.encode(filed_document(save, now))
+
+
+def checking(save: FileSave, check: Check) -> Check:
+    """`check`, spared the work for the document that was compiled to make `save`."""
+    known = save.checked
+    if known is None:
+        return check
+    return lambda document: known if not patching.difference(save.document, document) else check(document)
 
 
 def is_held_back(save: FileSave, now: Present) -> bool:

@@ -15,12 +15,13 @@ from reconciler.clock import Clock, Ids
 from reconciler.errors import Terminal
 from reconciler.filing import FileSave
 from reconciler.language import Language
+from reconciler.materialising import Materialised
 from reconciler.present import Present
-from reconciler.previewing import Preview, SavedPreview
+from reconciler.previewing import Decision, Preview, SavedPreview
 from reconciler.store import Store
 from schemas.approval import APPROVED, REJECTED
 from schemas.encoding import JsonObject
-from schemas.patch import Accepted, Author, Held, Patch, Refused, Verdict
+from schemas.patch import HUMAN_FILE, Accepted, Author, Held, Patch, Refused, Verdict
 from schemas.record import Draft
 from schemas.resource import Resource
 
@@ -52,24 +53,34 @@ class Gate:
     def preview_file(self, save: FileSave) -> Preview:
         """What `submit_file` would say and do now."""
         now = self.present
-        patch, notes = self._of_file(save, now)
-        return previewing.of_admission(patch, now, _noting(self._admit(patch, now), notes))
+        patch, answer = self._admit_file(save, now)
+        return previewing.of_admission(patch, now, answer)
 
     async def submit(self, patch: Patch) -> Verdict:
         """Admits `patch`, or refuses or holds it; in each case returns when that is durable."""
+        return (await self.decide(patch)).verdict
+
+    async def decide(self, patch: Patch) -> Decision:
+        """`submit`, with the preview that it acted on."""
         now = self.present
         if patch.author.kind == "agent":
             patch = replace(patch, is_approved=False)  # Only people let a hold pass; see `approve`.
-        return await self._commit(patch, now, self._admit(patch, now))
+        return await self._decide(patch, now, self._admit(patch, now))
 
     async def submit_file(self, save: FileSave) -> Verdict:
         """Applies a saved file as one patch by `human:file`: its changes since it was last applied, on top of live."""
+        return (await self.decide_file(save)).verdict
+
+    async def decide_file(self, save: FileSave) -> Decision:
+        """`submit_file`, with the preview that it acted on."""
         now = self.present
         if filing.is_held_back(save, now):
-            return Accepted(now.document_rev, (filing.HELD_BACK,))
+            nothing = Patch(HUMAN_FILE, (), now.rev)
+            preview = previewing.of_admission(nothing, now, Admission((), now.document, notes=(filing.HELD_BACK,)))
+            return Decision(Accepted(now.document_rev, preview.notes), preview)
         self._keep(filing.blobs(save, now))
-        patch, notes = self._of_file(save, now)
-        return await self._commit(patch, now, _noting(self._admit(patch, now), notes))
+        patch, answer = self._admit_file(save, now)
+        return await self._decide(patch, now, answer)
 
     def save_preview(self, save: FileSave) -> JsonObject:
         """`preview_file` in the form that `submit_saved` takes, as JSON."""
@@ -129,14 +140,21 @@ class Gate:
         draft = recording.file_invalid(now, path, faults, self._clock.now())
         return now.rev if draft is None else await self._store.append(draft)
 
-    def _of_file(self, save: FileSave, now: Present) -> tuple[Patch, tuple[str, ...]]:
+    def _admit_file(self, save: FileSave, now: Present) -> tuple[Patch, Admission]:
         wanted = filing.merged(save, now, self._language.merge)
         kept = keeping.keep_protected(now.document, wanted.document)
         patch = filing.patch_of(save, now, kept.document)
-        return patch, (*wanted.notes, *kept.notes)
+        language = replace(self._language, check=filing.checking(save, self._language.check))
+        answer = admission.admit(patch, now, self._store.view, language)
+        return patch, replace(answer, notes=(*wanted.notes, *kept.notes, *answer.notes))
 
     def _admit(self, patch: Patch, now: Present) -> Admission:
         return admission.admit(patch, now, self._store.view, self._language)
+
+    async def _decide(self, patch: Patch, now: Present, answer: Admission) -> Decision:
+        # The preview is taken first: it says what the differences were to, and the commit changes that.
+        preview = previewing.of_admission(patch, now, answer)
+        return Decision(await self._commit(patch, now, answer), preview)
 
     async def _commit(
         self, patch: Patch, now: Present, answer: Admission, settled: tuple[Resource, Answer] | None = None
@@ -146,10 +164,19 @@ class Gate:
             return Refused(await self._append(_settling(draft, settled), now), answer.faults)
         if answer.hold:
             return await self._hold(patch, now, answer)
-        if not answer.ops and not recording.is_new_file(patch, now) and settled is None:
+        made = self._made(answer)
+        is_told = answer.ops or made.changes or settled is not None or recording.is_new_file(patch, now)
+        if not is_told:
             return Accepted(now.document_rev, answer.notes)
-        draft = self._accepted(patch, now, answer)
+        moment = recording.Moment(now.rev + 1, self._clock.now())
+        uid = str(now.uid or self._ids.mint())
+        draft = recording.accepted(patch, now, answer, recording.Outcome(made, moment, uid, self._store.view))
         return Accepted(await self._append(_settling(draft, settled), now), answer.notes)
+
+    def _made(self, answer: Admission) -> Materialised:
+        assert answer.graph is not None, "an admission without faults has a graph"
+        moved = present.moves_of(answer.document)
+        return materialising.materialise(answer.graph.objects, self._store.view, self._address, self._ids.mint, moved)
 
     def _keep(self, blobs: tuple[bytes, ...]) -> None:
         for blob in blobs:
@@ -163,29 +190,12 @@ class Gate:
         draft = recording.held(patch, now, answer, approval, self._store.view)
         return Held(await self._append(draft, now), approval, answer.hold)
 
-    def _accepted(self, patch: Patch, now: Present, answer: Admission) -> Draft:
-        assert answer.graph is not None, "an admission without faults has a graph"
-        made = materialising.materialise(
-            answer.graph.objects,
-            self._store.view,
-            self._address,
-            self._ids.mint,
-            present.moves_of(answer.document),
-        )
-        stamp = recording.Moment(now.rev + 1, self._clock.now())
-        uid = now.uid or self._ids.mint()
-        return recording.accepted(patch, now, answer, recording.Outcome(made, stamp, str(uid), self._store.view))
-
     async def _append(self, draft: Draft, now: Present) -> int:
         expect = {self._address: None if now.plan is None else now.plan.rev}
         rev = self._store.propose(draft, expect)
         assert rev == now.rev + 1, "nothing awaits between reading the present and proposing"
         await self._store.flush(rev)
         return rev
-
-
-def _noting(answer: Admission, notes: tuple[str, ...]) -> Admission:
-    return replace(answer, notes=(*notes, *answer.notes))
 
 
 def _settling(draft: Draft, settled: tuple[Resource, Answer] | None) -> Draft:

@@ -15,7 +15,7 @@ from reconciler.present import Present
 from schemas.approval import patch_from_json, patch_to_json
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
-from schemas.patch import Fault, Patch
+from schemas.patch import Fault, Patch, Verdict
 from schemas.patching import Op, PatchFailed
 
 VERSION: Final = 1
@@ -48,6 +48,14 @@ class Preview:
     @property
     def ops(self) -> tuple[Op, ...]:
         return self.patch.ops
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict with what it was based on, for who shows both."""
+
+    verdict: Verdict
+    preview: Preview
 
 
 @dataclass(frozen=True, slots=True)
