@@ -115,20 +115,22 @@ class Engine:
         is_controller = record.draft.actor.startswith("controller:")
         view = self._store.view
         for address in self._watcher.concerned(view, changed):
-            if address == self._muted:
+            resource = view.get(address)
+            if address == self._muted or not self._is_ours(address, resource):
                 continue
-            delay_s = self._held_back(address, changed) if is_controller else 0.0
+            delay_s = self._held_back(resource, address in changed) if resource and is_controller else 0.0
             self._queue.add(address, after_s=delay_s)
 
-    def _held_back(self, address: str, changed: Sequence[str]) -> float:
-        now = anyio.current_time()
-        resource = self._store.view.get(address)
-        if resource is None:
-            self._fights.forget(address)
-            return 0.0
-        if address in changed:
-            self._fights.wrote(address, now, lambda: encoding.digest_of([resource.spec, resource.status]))
-        return self._fights.delay_s(address, now)
+    def _is_ours(self, address: str, resource: Resource | None) -> bool:
+        """Whether reconciling would do anything: calls and approvals have no reconciler and only wake their owners."""
+        return address.partition("/")[0] in self._reconcilers or (resource is not None and resource.deleting)
+
+    def _held_back(self, resource: Resource, has_changed: bool) -> float:
+        """Seconds to hold back a wake-up of `resource` that a controller caused: more than 0 only in a fight."""
+        if has_changed:
+            content = [resource.spec, resource.status]
+            self._fights.wrote(resource.address, anyio.current_time(), lambda: encoding.digest_of(content))
+        return self._fights.delay_s(resource.address, anyio.current_time)
 
     async def _worker(self) -> None:
         while True:
@@ -196,7 +198,7 @@ class Engine:
 
     async def _clear(self, address: str) -> None:
         """Takes back what the engine itself said about an object that is well again, and says when it fights."""
-        delay_s = self._fights.delay_s(address, anyio.current_time())
+        delay_s = self._fights.delay_s(address, anyio.current_time)
         if delay_s:
             message = f"controllers keep undoing each other's writes; next look in {delay_s:.0f} s"
             await self._say(address, FIGHTING, "HotLoop", message)

@@ -52,10 +52,10 @@ class FightDetector:
             record.is_tripped = True
             record.trips += 1
 
-    def delay_s(self, address: str, now: float) -> float:
+    def delay_s(self, address: str, now: Callable[[], float]) -> float:
         """How long controllers' wake-ups of `address` are to be held back; 0 when it is calm."""
         record = self._records.get(address)
-        if record is None or not record.is_tripped or now - record.since > WINDOW_S + DELAY_CAP_S:
+        if record is None or not record.is_tripped or now() - record.since > WINDOW_S + DELAY_CAP_S:
             return 0.0
         return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** (record.trips - 1)))
 

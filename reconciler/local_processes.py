@@ -29,6 +29,7 @@ SHELL: Final = "/bin/sh"
 OUTPUT_LOOK_FIRST_S: Final = 0.02  # A process is looked at soon for runaway output, then ever more rarely.
 OUTPUT_LOOK_LAST_S: Final = 0.5
 KILL_WAIT_S: Final = 5.0  # What has not died of KILL by then hangs in the kernel, and nobody can help it.
+NO_CWD: Final = b"the folder to run it in is gone"
 _OP = re.compile(r"[0-9A-Za-z_-]+")
 _SUFFIXES: Final = (".state", ".out", ".in")
 
@@ -69,8 +70,13 @@ class LocalProcesses:
         if ending is not Ending.EXITED:
             await self._stop(op, pid)
         _signal_group(pid, signal.SIGKILL)  # What the command left behind in its group. Before reaping: the id is ours.
-        status = _reap(pid)
-        return self._result(op, ending, status, command.output_bytes_max)
+        code = _reap(pid)
+        if code in (shim.FENCED_EXIT, shim.NO_CWD_EXIT):
+            refusal = self._refusal(op, pid)
+            if refusal:
+                return Exit(Ending.NOT_STARTED, None, refusal.encode())
+        bound = limits.OUTPUT_KEPT_BYTES_MAX if command.output_bytes_max is None else command.output_bytes_max
+        return Exit(ending, code if ending is Ending.EXITED else None, self._output(op, bound))
 
     async def trace(self, op: str) -> Trace:
         """See `Processes.trace`."""
@@ -103,11 +109,12 @@ class LocalProcesses:
                 raise
             await self._stop(op, leader)
         state = self._state(op) or ShimState()
+        output = self._output(op, limits.OUTPUT_KEPT_BYTES_MAX)
         if ending is not Ending.EXITED:
-            return self._result(op, ending, None, None)
-        if not state.has_ended:
-            return Exit(Ending.LOST, None, self._output(op, limits.OUTPUT_KEPT_BYTES_MAX))
-        return self._result(op, ending, state.code, None)
+            return Exit(ending, None, output)
+        if state.is_without_cwd:
+            return Exit(Ending.NOT_STARTED, None, NO_CWD)
+        return Exit(Ending.LOST if state.code is None else ending, state.code, output)
 
     async def stop(self, op: str) -> None:
         """See `Processes.stop`. Raises Transient when something survives KILL."""
@@ -187,27 +194,24 @@ class LocalProcesses:
         """Waits for the exit of `pid`, or for what makes us stop it."""
         bound = limits.OUTPUT_KEPT_BYTES_MAX if output_max is None else output_max
         look_s = OUTPUT_LOOK_FIRST_S
-        with anyio.move_on_after(timeout_s):
-            while True:
-                with anyio.move_on_after(look_s):
-                    await table.exited(pid)
-                    return Ending.TOO_MUCH_OUTPUT if self._size(op) > bound else Ending.EXITED
-                if self._size(op) > bound:
-                    return Ending.TOO_MUCH_OUTPUT
-                look_s = min(look_s * 2, OUTPUT_LOOK_LAST_S)
+        left_s = float("inf") if timeout_s is None else timeout_s
+        while left_s > 0:
+            step_s = min(look_s, left_s)
+            with anyio.move_on_after(step_s):
+                await table.exited(pid)
+                return Ending.TOO_MUCH_OUTPUT if self._size(op) > bound else Ending.EXITED
+            if self._size(op) > bound:
+                return Ending.TOO_MUCH_OUTPUT
+            left_s -= step_s
+            look_s = min(look_s * 2, OUTPUT_LOOK_LAST_S)
         return Ending.TIMED_OUT
 
-    def _result(self, op: str, ending: Ending, code: int | None, output_max: int | None) -> Exit:
-        output = self._output(op, limits.OUTPUT_KEPT_BYTES_MAX if output_max is None else output_max)
-        if ending is not Ending.EXITED:
-            return Exit(ending, None, output)
-        if code in (shim.FENCED_EXIT, shim.NO_CWD_EXIT) or code is None:
-            state = self._state(op) or ShimState()
-            if state.is_without_cwd:
-                return Exit(Ending.NOT_STARTED, None, b"its working directory is gone")
-            if state.code is None:
-                return Exit(Ending.NOT_STARTED, None, b"the operation was begun before, or its state cannot be written")
-        return Exit(ending, code, output)
+    def _refusal(self, op: str, pid: int) -> str:
+        """Why the shim `pid` ran nothing; the empty text when it did, and its command ended with one of our codes."""
+        state = self._state(op) or ShimState()
+        if state.is_without_cwd:
+            return NO_CWD.decode()
+        return "" if state.pid == pid else "the operation was begun before, or its state cannot be written"
 
     def _size(self, op: str) -> int:
         try:
@@ -274,7 +278,7 @@ def _obstacle(command: Command) -> str:
     """Why `command` cannot be started, or the empty text; what changes after this look is the shim's to report."""
     assert bool(command.shell) != bool(command.argv), "exactly one of argv and shell"
     if not os.path.isdir(command.cwd):  # noqa: PTH112 - made for every task
-        return f"its working directory {command.cwd} does not exist"
+        return f"there is no such folder as {command.cwd} to run it in"
     if command.argv:
         program = command.argv[0]
         if "/" in program:

@@ -7,6 +7,8 @@ the next one reads how the command ended. A shell does this in 0.2 ms over a bar
 
 from __future__ import annotations
 
+import re
+import shlex
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,24 +21,32 @@ LOST_LINE: Final = "lost"  # Written by `trace` after a reboot: files of before 
 NO_CWD_LINE: Final = "no-cwd"
 SIGNALS_MAX: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
 
-# TERM is caught, not ignored: a caught signal is back to its default in the command, an ignored one would stay ignored.
-_BEGIN: Final = 'set -C;echo $$ >"$1"||exit 125;set +C;trap : HUP INT TERM;'
+# A caught signal is back to its default in what the shell starts; an ignored one would stay ignored.
+_BEGIN: Final = 'set -C;echo $$ >"$1"||exit 125;set +C;'
 _ENTER: Final = 'cd -- "$2"||{ echo no-cwd >>"$1";exit 126; };'
-# A subshell, so that `exit` and `exec` in the command end it and not the shim; `set --` hides the shim's own arguments.
-_SHELL: Final = '(eval "set --;$3") 2>&1;'
-_ARGV: Final = '(shift 2;exec "$@") 2>&1;'
-_END: Final = 'r=$?;echo $r >>"$1";exit $r'
+# `set --` hides the shim's own arguments from the command.
+_INSIDE: Final = 'trap "exit 129" HUP;trap "exit 130" INT;trap "exit 143" TERM;exec 2>&1;eval "set --;$3"'
+_BESIDE: Final = 'trap : HUP INT TERM;(eval "set --;$3") 2>&1;r=$?;echo $r >>"$1";exit $r'
+_PROGRAM: Final = 'trap : HUP INT TERM;(shift 2;exec "$@") 2>&1;r=$?;echo $r >>"$1";exit $r'
+_TAKES_OVER: Final = re.compile(r"\b(exec|trap)\b")
 
 
 def arguments(command: Command, state_file: str) -> list[str]:
-    """The arguments for `/bin/sh` that run `command` under the shim.
-
-    The shim's stdout becomes the command's stdout and stderr; its own stderr is for its shell's remarks
-    (`Terminated`), which are none of the command's output.
-    """
-    body = _SHELL if command.shell else _ARGV
+    """The arguments for `/bin/sh` that run `command` under the shim; its stdout becomes the command's two outputs."""
     rest = (command.shell,) if command.shell else command.argv
-    return ["sh", "-c", _BEGIN + _limits(command) + _ENTER + body + _END, "sh", state_file, command.cwd, *rest]
+    script = _BEGIN + _limits(command) + _ENTER + _body(command, state_file)
+    return ["sh", "-c", script, "sh", state_file, command.cwd, *rest]
+
+
+def _body(command: Command, state_file: str) -> str:
+    if not command.shell:
+        return _PROGRAM
+    if _TAKES_OVER.search(command.shell):
+        return _BESIDE  # It could replace the shell or its exit trap, so it gets a shell of its own.
+    # In the shim's own shell, a quarter millisecond of processor cheaper; where the text above is fooled (a sourced
+    # script that says `exec`), only the exit code after a crash of the owner is lost.
+    note = f"echo $? >>{shlex.quote(state_file)}"
+    return f"trap {shlex.quote(note)} EXIT;{_INSIDE}"
 
 
 def _limits(command: Command) -> str:

@@ -1,0 +1,207 @@
+"""What every `Processes` must do, real or simulated. Subclasses give a `machine` and the backend it runs on.
+
+Commands use only words that the simulated shell knows, so that both are asked the very same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reconciler.processes import Command, Ending, Exit, Processes, Trace
+
+NOTHING: frozenset[str] = frozenset()
+
+
+class Machine(Protocol):
+    """Where owners come and go and processes stay."""
+
+    def owner(self) -> Processes:
+        """A new owner of the same plan, with a grace that a test can wait for."""
+        ...
+
+    async def begin_and_crash(self, op: str, command: Command) -> None:
+        """Begins `op` under an owner that is then killed, without a chance to clean up."""
+        ...
+
+    async def kill(self, op: str) -> None:
+        """Kills the processes of `op` from outside, all of them."""
+        ...
+
+
+class ProcessesContract:
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        """Where commands run."""
+        place = tmp_path / "workspace"
+        place.mkdir()
+        return place
+
+    def command(self, folder: Path, shell: str, **more: object) -> Command:
+        env = {"PATH": "/usr/bin:/bin"}
+        return Command(str(folder), shell=shell, env=env, **more)  # type: ignore[arg-type]  # the tests' own keywords
+
+    async def test_an_exit_code_and_both_outputs_come_back(self, machine: Machine, folder: Path) -> None:
+        exit_ = await machine.owner().run("a", self.command(folder, "echo out; echo err >&2; exit 3"))
+
+        assert exit_ == Exit(Ending.EXITED, 3, b"out\nerr\n")
+
+    async def test_a_program_is_run_without_a_shell_between(self, machine: Machine, folder: Path) -> None:
+        command = Command(str(folder), argv=("echo", "a  b", "$HOME"), env={"PATH": "/usr/bin:/bin"})
+
+        assert (await machine.owner().run("a", command)).output == b"a  b $HOME\n"
+
+    async def test_a_signal_is_a_negative_exit_code(self, machine: Machine, folder: Path) -> None:
+        exit_ = await machine.owner().run("a", self.command(folder, "kill -KILL $$"))
+
+        assert (exit_.ending, exit_.code) == (Ending.EXITED, -9)
+
+    async def test_input_is_given_whole_and_then_closed(self, machine: Machine, folder: Path) -> None:
+        exit_ = await machine.owner().run("a", self.command(folder, "cat", stdin=b"one\ntwo"))
+
+        assert exit_.output == b"one\ntwo"
+
+    async def test_a_timeout_stops_the_process(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+
+        exit_ = await owner.run("a", self.command(folder, "echo so far; sleep 60", timeout_s=0.1))
+
+        assert (exit_.ending, exit_.code) == (Ending.TIMED_OUT, None)
+        assert exit_.output.startswith(b"so far\n")
+        assert await owner.sweep(NOTHING) == []
+
+    async def test_what_ignores_term_is_killed_after_the_grace(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+
+        exit_ = await owner.run("a", self.command(folder, 'trap "" TERM; sleep 60', timeout_s=0.1))
+
+        assert exit_.ending is Ending.TIMED_OUT
+        assert await owner.trace("a") is not Trace.RUNNING
+
+    async def test_too_much_output_stops_the_process_and_keeps_the_beginning(
+        self, machine: Machine, folder: Path
+    ) -> None:
+        exit_ = await machine.owner().run("a", self.command(folder, "yes", output_bytes_max=1000))
+
+        assert exit_ == Exit(Ending.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
+
+    @pytest.mark.parametrize(
+        "command",
+        [Command("/no/such/folder", shell="true"), Command("/", argv=("no-such-program",), env={"PATH": "/bin"})],
+        ids=["no folder", "no program"],
+    )
+    async def test_what_cannot_be_started_says_why(self, machine: Machine, command: Command) -> None:
+        exit_ = await machine.owner().run("a", command)
+
+        assert (exit_.ending, exit_.code) == (Ending.NOT_STARTED, None)
+        assert b"no" in exit_.output and b"such" in exit_.output
+
+    async def test_cancelling_a_run_leaves_nothing_behind(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(owner.run, "a", self.command(folder, "sleep 60; touch late"))
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+
+        assert await owner.trace("a") is not Trace.RUNNING
+        assert await owner.sweep(NOTHING) == []
+        assert not (folder / "late").exists()
+
+    async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:
+        command = self.command(folder, "echo x >> effects")
+        await machine.owner().run("a", command)
+
+        again = await machine.owner().run("a", command)
+
+        assert again.ending is Ending.NOT_STARTED
+        assert (folder / "effects").read_text() == "x\n"
+
+    async def test_what_never_began_never_will(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+        assert await owner.trace("a") is Trace.NEVER_BEGAN
+
+        late = await owner.run("a", self.command(folder, "echo x >> effects"))
+
+        assert late.ending is Ending.NOT_STARTED
+        assert await owner.trace("a") is Trace.NEVER_BEGAN
+        assert not (folder / "effects").exists()
+
+    async def test_a_running_process_of_a_dead_owner_is_adopted(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("a", self.command(folder, "echo hello; sleep 0.5; exit 4"))
+        owner = machine.owner()
+        assert await owner.trace("a") is Trace.RUNNING
+
+        assert await owner.adopt("a") == Exit(Ending.EXITED, 4, b"hello\n")
+        assert await owner.trace("a") is Trace.ENDED
+
+    async def test_a_process_that_ended_with_nobody_there_tells_how(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("a", self.command(folder, "sleep 0.3; echo x >> effects; exit 5"))
+        owner = machine.owner()
+        await owner.adopt("a")
+
+        assert await machine.owner().trace("a") is Trace.ENDED
+        assert await machine.owner().adopt("a") == Exit(Ending.EXITED, 5, b"")
+        assert (folder / "effects").read_text() == "x\n"
+
+    async def test_a_process_that_vanished_is_lost(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("a", self.command(folder, "echo hello; sleep 60"))
+        await machine.kill("a")
+
+        assert await machine.owner().trace("a") is Trace.LOST
+        assert (await machine.owner().adopt("a")).ending is Ending.LOST
+
+    async def test_an_adopted_process_keeps_a_timeout(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("a", self.command(folder, "sleep 60"))
+        owner = machine.owner()
+
+        assert (await owner.adopt("a", timeout_s=0.1)).ending is Ending.TIMED_OUT
+        assert await owner.sweep(NOTHING) == []
+
+    async def test_cancelling_an_adoption_stops_the_process(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("a", self.command(folder, "sleep 60"))
+        owner = machine.owner()
+
+        with anyio.move_on_after(0.1):
+            await owner.adopt("a")
+
+        assert await owner.trace("a") is not Trace.RUNNING
+
+    async def test_a_sweep_stops_what_nobody_keeps(self, machine: Machine, folder: Path) -> None:
+        await machine.begin_and_crash("kept", self.command(folder, "sleep 60"))
+        await machine.begin_and_crash("stray", self.command(folder, "sleep 60"))
+        owner = machine.owner()
+
+        assert await owner.sweep(frozenset({"kept"})) == ["stray"]
+        assert await owner.trace("kept") is Trace.RUNNING
+        assert await owner.trace("stray") is not Trace.RUNNING
+        await owner.stop("kept")
+        assert await owner.sweep(NOTHING) == []
+
+    async def test_stopping_an_operation_also_fences_it(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+        await owner.stop("a")
+
+        assert (await owner.run("a", self.command(folder, "true"))).ending is Ending.NOT_STARTED
+
+    async def test_output_can_be_read_in_parts(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+        await owner.run("a", self.command(folder, "echo one; echo two"))
+
+        assert await owner.read_output("a") == b"one\ntwo\n"
+        assert await owner.read_output("a", after=4) == b"two\n"
+        assert await owner.read_output("b") == b""
+
+    async def test_a_forgotten_operation_leaves_no_output(self, machine: Machine, folder: Path) -> None:
+        owner = machine.owner()
+        await owner.run("a", self.command(folder, "echo one"))
+
+        owner.forget(["a", "never"])
+
+        assert await owner.read_output("a") == b""

@@ -1,0 +1,80 @@
+"""Real processes, and the simulated ones that stand in for them, pass one contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from trio.testing import MockClock
+
+from reconciler.local_processes import LocalProcesses
+from reconciler.processes import Command, Processes
+from reconciler.simulated_processes import SimulatedMachine, SimulatedProcesses
+from tests.contracts.processes_contract import ProcessesContract
+from tests.fakes.owners import BegunOwner, kill_operation
+from tests.fakes.virtual_time import VirtualClock
+
+GRACE_S = 0.2
+
+
+@dataclass
+class RealMachine:
+    folder: Path
+    epochs: int = 0
+
+    def owner(self) -> Processes:
+        self.epochs += 1
+        return LocalProcesses(self.folder, str(self.folder), self.epochs, grace_s=GRACE_S)
+
+    async def begin_and_crash(self, op: str, command: Command) -> None:
+        owner = BegunOwner(self.folder, op, command)
+        await owner.until_begun()
+        owner.kill()
+
+    async def kill(self, op: str) -> None:
+        await kill_operation(str(self.folder), op)
+
+
+class TestLocal(ProcessesContract):
+    @pytest.fixture
+    def machine(self, tmp_path: Path) -> RealMachine:
+        return RealMachine(tmp_path / "run")
+
+
+class TestLocalOnTrio(TestLocal):
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "trio"
+
+
+@dataclass
+class MakeBelieve:
+    machine: SimulatedMachine = field(default_factory=lambda: SimulatedMachine(VirtualClock()))
+
+    def owner(self) -> Processes:
+        return SimulatedProcesses(self.machine, grace_s=GRACE_S)
+
+    async def begin_and_crash(self, op: str, command: Command) -> None:
+        is_dead = False
+        owner = SimulatedProcesses(self.machine, is_dead=lambda: is_dead)
+        async with anyio.create_task_group() as group:
+            group.start_soon(owner.run, op, command)
+            await anyio.lowlevel.checkpoint()
+            is_dead = True
+            group.cancel_scope.cancel()
+
+    async def kill(self, op: str) -> None:
+        self.machine.kill(op)
+
+
+class TestSimulated(ProcessesContract):
+    @pytest.fixture
+    def anyio_backend(self) -> tuple[str, dict[str, object]]:
+        return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+    @pytest.fixture
+    def machine(self) -> MakeBelieve:
+        return MakeBelieve()

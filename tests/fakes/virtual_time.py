@@ -1,0 +1,33 @@
+"""Clock and ids of simulations: virtual time, and ids that one seed repeats."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded, so a simulation is the same every time
+
+import anyio
+
+EPOCH_S = 1_700_000_000.0
+
+
+class VirtualClock:
+    """A `Clock` that follows the event loop's time: under trio's autojump clock, sleeping costs nothing."""
+
+    def now(self) -> float:
+        return EPOCH_S + anyio.current_time()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class SeededIds:
+    """`Ids` from a seed; the next owner of a plan goes on with the same object, as ids are never used again."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._given: set[str] = set()
+
+    def mint(self) -> str:
+        while (id_ := f"{self._random.getrandbits(48):012x}") in self._given:
+            pass
+        self._given.add(id_)
+        return id_

@@ -1,0 +1,144 @@
+"""What only real processes can show: orphans, groups, reboots, and owners killed around the moment of a start."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from reconciler import process_table
+from reconciler.local_processes import LocalProcesses
+from reconciler.processes import Command, Ending, Trace
+from tests.fakes.owners import CountingOwner
+
+pytestmark = pytest.mark.anyio
+NOTHING: frozenset[str] = frozenset()
+
+
+def processes(folder: Path, epoch: int = 1) -> LocalProcesses:
+    return LocalProcesses(folder / "run", str(folder), epoch, grace_s=0.2)
+
+
+def command(folder: Path, shell: str, **more: object) -> Command:
+    return Command(str(folder), shell=shell, env={"PATH": "/usr/bin:/bin"}, **more)  # type: ignore[arg-type]
+
+
+async def test_background_processes_of_a_finished_command_are_stopped(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+
+    assert (await owner.run("a", command(tmp_path, "sleep 60 & echo done"))).output == b"done\n"
+
+    assert await owner.sweep(NOTHING) == []
+
+
+async def test_a_sweep_finds_what_left_its_group_by_its_label(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+    await owner.run("a", command(tmp_path, "setsid sh -c 'setsid sleep 60 &' & wait"))
+
+    assert await owner.sweep(NOTHING) == ["a"]
+    assert process_table.labelled(str(tmp_path)) == []
+
+
+async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+
+    exit_ = await owner.run("a", command(tmp_path, "setsid sleep 60 & sleep 60", timeout_s=0.2))
+
+    assert exit_.ending is Ending.TIMED_OUT
+    assert process_table.labelled(str(tmp_path)) == []
+
+
+async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = processes(tmp_path / "other")
+    async with anyio.create_task_group() as group:
+        group.start_soon(other.run, "theirs", command(tmp_path, "sleep 60"))
+        await anyio.lowlevel.checkpoint()
+
+        assert await processes(tmp_path).sweep(NOTHING) == []
+        assert await other.trace("theirs") is Trace.RUNNING
+        group.cancel_scope.cancel()
+
+
+async def test_the_environment_is_the_given_one_and_the_labels(tmp_path: Path) -> None:
+    exit_ = await processes(tmp_path, epoch=7).run("a", command(tmp_path, "env"))
+
+    names = {line.split("=")[0] for line in exit_.output.decode().splitlines()}
+    assert names - {"PWD", "_", "SHLVL", "OLDPWD"} == {"PATH", "PLANLOOP_PLAN", "PLANLOOP_OP", "PLANLOOP_EPOCH"}
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "output"),
+    [
+        ("trap 'echo bye' EXIT; exit 3", 3, b"bye\n"),
+        ("exec sh -c 'exit 4'", 4, b""),
+        ("exit 125", 125, b""),
+        ("exit 126", 126, b""),
+        ("(exit 7)", 7, b""),
+        ('echo $#; echo "$0"', 0, b"0\nsh\n"),
+        ("f() { return 5; }; f", 5, b""),
+        ("set -e; false; echo no", 1, b""),
+        ("cat <<X\nhello\nX\n# a comment", 0, b"hello\n"),
+    ],
+)
+async def test_the_shim_changes_nothing_for_the_command(tmp_path: Path, shell: str, code: int, output: bytes) -> None:
+    exit_ = await processes(tmp_path).run("a", command(tmp_path, shell))
+
+    assert (exit_.code, exit_.output) == (code, output)
+
+
+async def test_a_folder_with_quotes_and_spaces_is_no_trouble(tmp_path: Path) -> None:
+    folder = tmp_path / 'it\'s a "place" $HOME'
+    folder.mkdir()
+    owner = processes(folder)
+
+    assert (await owner.run("a", command(folder, "pwd"))).output.decode().strip() == str(folder)
+    assert await owner.trace("a") is Trace.ENDED
+
+
+async def test_a_command_too_long_for_the_system_is_not_started(tmp_path: Path) -> None:
+    exit_ = await processes(tmp_path).run("a", command(tmp_path, ": " + "x" * 200_000))
+
+    assert exit_.ending is Ending.NOT_STARTED
+
+
+async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
+    exit_ = await processes(tmp_path).run(
+        "a", command(tmp_path, "ulimit -v; ulimit -t", memory_bytes_max=1 << 30, cpu_s_max=9)
+    )
+
+    assert exit_.output == b"1048576\n9\n"
+
+
+async def test_after_a_reboot_a_missing_state_file_proves_nothing(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+    await owner.run("before", command(tmp_path, "true"))
+    (tmp_path / "run" / "boot").write_text("another boot")
+
+    rebooted = processes(tmp_path, epoch=2)
+
+    assert await rebooted.trace("a") is Trace.LOST
+    assert await rebooted.trace("a") is Trace.LOST
+    assert await rebooted.trace("before") is Trace.ENDED
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_law_5_an_owner_killed_around_a_start_never_leads_to_a_second_run(tmp_path: Path, seed: int) -> None:
+    """The owner starts counted effects one after another and is killed at some moment; what it began is traced."""
+    chance = random.Random(seed)
+    owner = CountingOwner(tmp_path)
+    begun = await owner.killed_after(chance.uniform(0, 0.02))
+    successor = processes(tmp_path, epoch=2)
+
+    for op in begun:
+        if await successor.trace(op) is Trace.NEVER_BEGAN:
+            exit_ = await successor.run(f"{op}-again", command(tmp_path, f"echo {op} >> effects"))
+            assert exit_.code == 0
+        else:
+            assert (await successor.adopt(op)).ending is Ending.EXITED
+
+    assert await successor.sweep(NOTHING) == []
+    assert sorted((tmp_path / "effects").read_text().split()) == sorted(begun)
