@@ -31,6 +31,15 @@ FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long 
 # What is kept.
 OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
 OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Of one command, as a blob; then its process group is stopped.
+MIND_OUTPUT_BYTES_MAX: Final = 4 << 20  # Of a program that takes turns: a reply with whole files in it fits.
+FILE_BYTES_MAX: Final = 1 << 20  # Of a file that a tool reads or writes whole; larger ones are the shell's work.
+FILE_SHOWN_BYTES: Final = 32 << 10  # Of a file, to whoever read it: ranges of lines show the rest.
+FILES_SEEN_MAX: Final = 512  # Digests of read files kept per agent; one forgotten has to be read again.
+FILES_LISTED_MAX: Final = 1_000  # Paths in one listing.
+FILES_SEARCHED_MAX: Final = 20_000  # Looked at by one search.
+SEARCH_HITS_MAX: Final = 200
+MESSAGE_BYTES_MAX: Final = 16 << 10  # Body of one message; longer things are files.
+CLAIM_BYTES_MAX: Final = 16 << 10  # Of a result or reason.
 INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past it is told "full".
 HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.

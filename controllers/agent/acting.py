@@ -1,0 +1,230 @@
+"""The agent controller: observes, decides, and does the one step, until there is nothing to do.
+
+Every step is one append made from one observation with nothing awaited between, so what was decided is what is
+written. Steps that only record are proposed and flushed together; what follows an intent waits for its flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from controllers.agent import asking, calls, conditions, deciding, ruling, running, turn
+from controllers.agent.approving import approve_patterns
+from controllers.agent.minds.port import Reply
+from controllers.agent.observing import Observed, Specs, observe
+from controllers.agent.ports import World
+from controllers.agent.status import OpenTurn
+from controllers.agent.tools.faults import ToolDenied
+from controllers.agent.tools.registry import BUILT_IN
+from controllers.agent.tools.tool import Context, Settlement, Tool
+from controllers.agent.workspaces import workspace_of
+from reconciler.contract import Again, Done, Outcome
+from schemas.address import Address
+from schemas.agent import AgentState
+from schemas.call import CallResult, CallState, call_from_json
+from schemas.record import Draft
+from schemas.resource import Resource
+
+STEPS_MAX: Final = 64  # In one pass: a turn has about five; then the queue gets its turn.
+MIND: Final = "mind"
+
+
+class AgentReconciler:
+    """Drives objects of kind `agent`. `tools` may be a subset or a superset of the built-in ones."""
+
+    def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
+        self._world = world
+        self._tools = tools
+        self._specs = Specs()
+
+    @property
+    def kind(self) -> str:
+        return "agent"
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """Takes steps until the agent rests or waits for a job."""
+        store = self._world.store
+        name = str(address)
+        before = store.view.rev
+        outcome: Outcome | None = None
+        for _ in range(STEPS_MAX):
+            seen = self.look(name)
+            if seen is None:
+                break
+            outcome = await self._take(seen)
+            if outcome is not None:
+                break
+        if store.view.rev != before:
+            await store.flush(store.view.rev)
+        return outcome or Done()
+
+    def look(self, address: str) -> Observed | None:
+        """The agent as it stands now; None when it is gone."""
+        resource = self._world.store.view.get(address)
+        if resource is None:
+            return None
+        return observe(resource, self._world.store.view, self._world.work, self._specs, self._world.clock.now())
+
+    async def _take(self, seen: Observed) -> Outcome | None:
+        """Does the one next step; None when there may be another."""
+        step = deciding.decide(seen, lambda call: calls.is_parallel(call, seen.spec, self._tools))
+        draft = self._record(seen, step)
+        if draft is not None:
+            self._propose(seen, draft)
+            return None
+        match step:
+            case deciding.Cancel(keys=keys):
+                for key in keys:
+                    self._world.work.cancel(key)
+                return Done()
+            case deciding.Release():
+                return self._release(seen)
+            case deciding.Ask():
+                return await self._ask(seen)
+            case deciding.Run(calls=startable):
+                return await self._run(seen, startable)
+            case deciding.Rest() as rest:
+                return self._rest(seen, rest)
+            case _:
+                raise AssertionError(f"no way to do {step}")
+
+    def _record(self, seen: Observed, step: deciding.Step) -> Draft | None:
+        """The draft of a step that is nothing but a record; None for the others."""
+        match step:
+            case deciding.Close(why=why):
+                return turn.closed(seen, why)
+            case deciding.Begin(incarnation=incarnation):
+                return turn.begun(seen, incarnation)
+            case deciding.Start(news=news):
+                return turn.started(seen, news, self._world.ids.mint())
+            case deciding.Authorise():
+                return ruling.authorised(seen, self._tools, approve_patterns(self._world, seen))
+            case deciding.Answer(calls=waiting):
+                return ruling.answered(seen, waiting)
+            case deciding.Collect(calls=ended):
+                return ruling.collected(seen, ended[0])
+            case deciding.End():
+                return turn.ended(seen, self._world.store.view)
+            case _:
+                return None
+
+    def _propose(self, seen: Observed, draft: Draft) -> int:
+        return self._world.store.propose(draft, {seen.resource.address: seen.resource.rev})
+
+    def _release(self, seen: Observed) -> Outcome:
+        if "agent" in seen.resource.finalizers:
+            self._propose(seen, turn.released(seen))
+        return Done()
+
+    async def _ask(self, seen: Observed) -> Outcome | None:
+        opened = _opened(seen)
+        if asking.is_instant(seen):
+            reply = await asking.ask(self._world, self._tools, seen, opened.op)
+            self._reply(seen, reply)
+            return None
+        key = f"{MIND}:{seen.resource.uid}"
+        # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
+        stale = opened.op if opened.asked else None
+        op = self._world.ids.mint() if stale else opened.op
+        self._propose(seen, turn.requested(seen, op))
+        name = seen.resource.address
+
+        async def job() -> None:
+            await self._ask_outside(name, op, stale)
+
+        self._start(seen, key, job, self._world.mind_pool)
+        return Done()
+
+    async def _ask_outside(self, address: str, op: str, stale: str | None) -> None:
+        """The job of asking: stops what is left of an earlier request, asks, and appends the reply."""
+        await self._world.store.flush(self._world.store.view.rev)
+        if stale is not None:
+            await self._world.processes.stop(stale)
+            self._world.processes.forget([stale])
+        seen = self.look(address)
+        if seen is None or not _waits_for(seen, op):
+            return
+        reply = await asking.ask(self._world, self._tools, seen, op)
+        now = self.look(address)
+        if now is not None and _waits_for(now, op):
+            rev = self._reply(now, reply)
+            await self._world.store.flush(rev)
+        self._world.processes.forget([op])
+
+    def _reply(self, seen: Observed, reply: Reply) -> int:
+        ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        return self._propose(seen, turn.replied(seen, reply, ids, self._tools))
+
+    def _start(self, seen: Observed, key: str, job: running.Job, pool: str) -> None:
+        priority = 0 if seen.task_spec is None else seen.task_spec.priority
+        self._world.work.start(key, seen.resource.address, job, pool=pool, priority=priority)
+
+    async def _run(self, seen: Observed, startable: tuple[Resource, ...]) -> Outcome | None:
+        """Settles instant tools in place; gives the others their intent in one append and a job each."""
+        for call in startable:
+            tool = self._tools.get(str(call.spec["tool"]))
+            if tool is None or tool.is_instant:
+                await self._run_instantly(seen, call, tool)
+                return None
+        fresh = [(call, self._world.ids.mint()) for call in startable if call.state == CallState.AUTHORIZED]
+        if fresh:
+            self._propose(seen, running.started(seen, fresh))
+        is_fresh = {call.address for call, _ in fresh}
+        for old in startable:
+            made = self._world.store.view.get(old.address)
+            assert made is not None, "a call that was just started is there"
+            tool = self._tools[str(made.spec["tool"])]
+            job = running.CallRun(self._world, self.look, tool, made, made.address not in is_fresh)
+            self._start(seen, deciding.job_key(made.address), job, self._world.pool)
+        return Done()
+
+    async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None) -> None:
+        if tool is None:
+            settlement = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
+        else:
+            try:
+                space = workspace_of(self._world, seen)
+            except ToolDenied as fault:
+                settlement = running.denied(str(fault))
+            else:
+                spec = call_from_json(call.spec)
+                settlement = await running.performed(tool, Context(self._world, seen, call, spec, space))
+        self._propose(seen, turn.settled(seen, running.outcome_of(call, settlement)))
+
+    def _rest(self, seen: Observed, rest: deciding.Rest) -> Outcome:
+        """Writes how it rests, once; a second pass with nothing changed writes nothing."""
+        merge = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
+        raw = seen.resource.status
+        if raw.get("state") != str(rest.state) or raw.get("why") != rest.why:
+            merge |= {"state": str(rest.state), "why": rest.why}
+        opened = seen.status.open
+        if opened is not None and rest.condition == "AwaitingApproval" and opened.waiting_since is None:
+            merge["open"] = {"waiting_since": seen.now}
+        if merge:
+            kind = _record_type(rest)
+            draft = Draft(kind, turn.ACTOR, seen.resource.address, (turn.change(seen, merge),), {"why": rest.why})
+            self._propose(seen, draft)
+        return Done() if rest.after_s is None else Again(rest.after_s)
+
+
+def _opened(seen: Observed) -> OpenTurn:
+    assert seen.status.open is not None, "decided on inside a turn"
+    return seen.status.open
+
+
+def _waits_for(seen: Observed, op: str) -> bool:
+    opened = seen.status.open
+    return opened is not None and opened.op == op and not opened.is_replied and seen.go == seen.status.incarnation
+
+
+def _record_type(rest: deciding.Rest) -> str:
+    match rest.state:
+        case AgentState.ASLEEP:
+            return "agent.slept"
+        case AgentState.PARKED:
+            return "agent.parked"
+        case AgentState.ENDED:
+            return "agent.ended"
+        case _:
+            return "object.updated"

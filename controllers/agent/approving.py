@@ -1,0 +1,42 @@
+"""Calls that need a person's yes: the plan's `approve:` patterns that name tool calls, and the approval they become.
+
+Patterns that name paths of the plan are the gate's.
+"""
+
+from __future__ import annotations
+
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.turn import signed
+from schemas import pointer
+from schemas.approval import WAITING, ApprovalSpec
+from schemas.call import CallState
+from schemas.record import Change, Put, SetStatus
+from schemas.resource import Resource, Uid
+
+
+def approve_patterns(world: World, seen: Observed) -> tuple[str, ...]:
+    """The call patterns that hold for this agent: those of its task and of every task above."""
+    plan = world.store.view.get(world.plan)
+    node = None if plan is None else plan.spec
+    tokens = pointer.of_task([part for part in seen.spec.task.split("/")[1:] if part != "."])
+    found: list[str] = []
+    for token in ("", *tokens):
+        node = node.get(token) if token and isinstance(node, dict) else node
+        if isinstance(node, dict) and token != "tasks" and isinstance(node.get("approve"), list):
+            found += [str(pattern) for pattern in node["approve"] if not str(pattern).startswith(("/", "task/"))]
+    return tuple(found)
+
+
+def asked_for_yes(seen: Observed, call: Resource, pattern: str) -> tuple[Change, ...]:
+    """The call waits, and an approval stands for it."""
+    address = f"approval/{call.address.partition('/')[2]}"
+    uid = Uid(address.partition("/")[2])
+    tool = str(call.spec["tool"])
+    what = {"call": call.address, "tool": tool, "arguments": call.spec["arguments"]}
+    spec = ApprovalSpec("call", signed(seen), f"the plan asks for a person's yes to `{pattern}`", what)
+    return (
+        Put(address, uid, spec.to_json(), owner=seen.resource.address),
+        SetStatus(address, uid, {"state": WAITING}),
+        SetStatus(call.address, call.uid, {"state": str(CallState.AWAITING_APPROVAL), "approval": address}),
+    )

@@ -1,0 +1,102 @@
+"""Asking a mind: the input made from an observation, and the minds themselves made from a spec.
+
+Asking has no effect of its own but what it costs, so a request that an owner did not live to see answered is asked
+again under a new operation id, after whatever it left running was stopped.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controllers.agent import calls
+from controllers.agent.calls import Tools
+from controllers.agent.minds.port import CallOutcome, ChildView, Mind, MindFailed, ProposedCall, Reply, TurnInput
+from controllers.agent.minds.program import ProgramMind
+from controllers.agent.minds.python_function import python_mind
+from controllers.agent.minds.script import ScriptMind
+from controllers.agent.observing import Child, Observed
+from controllers.agent.ports import World
+from controllers.agent.status import PastCall
+from controllers.agent.telling import rejected_verdict
+from controllers.agent.tools.faults import ToolFault
+from controllers.agent.workspaces import workspace_of
+from schemas import limits
+from schemas.agent import Model, Program, PythonFunction, Script
+
+
+def is_instant(seen: Observed) -> bool:
+    """Whether the mind answers in place, without anything outside this process."""
+    return isinstance(seen.spec.mind, Script)
+
+
+def mind_of(world: World, seen: Observed) -> Mind:
+    """The mind that the spec names, ready to be asked. Raises MindFailed."""
+    match seen.spec.mind:
+        case Script(steps=steps):
+            return ScriptMind(steps)
+        case Program(argv=argv):
+            return ProgramMind(world.processes, argv, _setting(world, seen))
+        case PythonFunction(target=target):
+            return python_mind(world, target, _setting(world, seen))
+        case Model(model=model):
+            raise MindFailed(f"{model} cannot be asked: this version runs scripts and programs, not models")
+        case other:
+            assert_never(other)
+
+
+def _setting(world: World, seen: Observed) -> ProgramMind.Setting:
+    """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
+    try:
+        workspace = workspace_of(world, seen)
+        workspace.ensure()
+    except ToolFault as fault:
+        raise MindFailed(str(fault)) from fault
+    own = {} if seen.task_spec is None else {str(key): str(value) for key, value in seen.task_spec.env.items()}
+    time_s = min(limits.CALL_TIMEOUT_S, seen.left.get("time_s", limits.CALL_TIMEOUT_S))
+    return ProgramMind.Setting(str(workspace.root), {**world.env, **own}, time_s)
+
+
+async def ask(world: World, tools: Tools, seen: Observed, op: str) -> Reply:
+    """What the mind answers; a mind that fails gives up by a claim, with the reason."""
+    try:
+        return await mind_of(world, seen).respond(turn_input(world, tools, seen, op))
+    except MindFailed as fault:
+        return Reply(text="", calls=(_given_up(str(fault)),), memory=seen.status.memory)
+
+
+def _given_up(reason: str) -> ProposedCall:
+    return ProposedCall("fail", {"reason": reason})
+
+
+def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput:
+    """All that the mind is told for the open turn."""
+    turn, task, spec = seen.status.open, seen.task_spec, seen.spec
+    assert turn is not None, "a mind is asked inside a turn"
+    return TurnInput(
+        agent=seen.resource.address,
+        incarnation=seen.status.incarnation,
+        turn=turn.turn,
+        op=op,
+        now=seen.now,
+        goal="" if task is None else task.goal,
+        cwd=str(world.folder / ("." if task is None else task.cwd)),
+        notes="" if task is None else task.notes,
+        prompt=spec.prompt,
+        checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
+        reasons=turn.reasons,
+        messages=turn.messages,
+        results=tuple(_outcome(call) for call in seen.status.past),
+        children=tuple(_child(child) for child in seen.children),
+        tools=calls.granted(spec, tools),
+        budget_left=seen.left,
+        rejected=rejected_verdict(seen),
+        memory=seen.status.memory,
+    )
+
+
+def _outcome(call: PastCall) -> CallOutcome:
+    return CallOutcome(call.address, call.tool, calls.as_map(call.arguments), call.result)
+
+
+def _child(child: Child) -> ChildView:
+    return ChildView(child.address, child.state, child.goal, child.result, child.message, child.is_deleting)

@@ -1,0 +1,157 @@
+"""Calls: from what a mind proposed to what may run, and the one result that each gets.
+
+Pure. A call that is unknown, malformed, a duplicate or forbidden gets its result here and never starts; rights to
+single files are looked at by the file tools, which alone know where a path leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+from controllers.agent.observing import Observed
+from controllers.agent.status import TurnCall
+from controllers.agent.tools import patterns
+from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.tool import Tool
+from schemas import limits
+from schemas.agent import AgentSpec
+from schemas.call import CallResult, CallState, EffectClass
+from schemas.encoding import Json, JsonObject, digest_of
+
+Tools = Mapping[str, Tool]
+
+STUCK: Final = "Stuck"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The call may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsYes:
+    """The call waits for approval because of this pattern of the plan."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The call gets this result and never starts."""
+
+    result: CallResult
+
+
+Ruling = Allowed | NeedsYes | Refused
+
+
+def rulings(seen: Observed, tools: Tools, approve: Sequence[str]) -> list[Ruling]:
+    """One ruling for each call of the open turn, in call order."""
+    turn = seen.status.open
+    assert turn is not None, "calls are ruled on inside a turn"
+    out: list[Ruling] = []
+    keys: set[str] = set()
+    calls_left = seen.left.get("calls")
+    for index, call in enumerate(turn.calls):
+        is_over = calls_left is not None and index >= calls_left and not _is_free(call, tools)
+        if index >= limits.TURN_ACTIONS_MAX:
+            out.append(_failed("TooMany", f"one reply has at most {limits.TURN_ACTIONS_MAX} calls"))
+        elif call.key and call.key in keys:
+            out.append(
+                _failed("DuplicateId", f"two calls of this reply have the id `{call.key}`; the first one counts")
+            )
+        elif is_over:
+            out.append(_denied("the budget of calls is used up"))
+        else:
+            out.append(ruling(call, seen.spec, tools, approve))
+        keys.add(call.key)
+    return out
+
+
+def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]) -> Ruling:
+    """Whether `call` may start, by itself."""
+    if call.fault:
+        return _failed("Malformed", call.fault)
+    tool = tools.get(call.tool)
+    if tool is None:
+        return _unknown(call.tool, spec, tools)
+    if not tool.is_free and not is_granted(tool.name, spec):
+        return _denied(f"you may not use `{tool.name}`; you have {', '.join(granted(spec, tools))}")
+    try:
+        checked(tool.function, call.arguments)
+    except BadArguments as error:
+        return _failed("BadArguments", f"{tool.name}: {error}")
+    subjects = tool.subjects(call.arguments)
+    if denial := patterns.denied_by(spec.rights.deny, tool.name, subjects):
+        return _denied(f"`{tool.name}` on this is denied by `{denial}`")
+    if pattern := patterns.denied_by(approve, tool.name, subjects):
+        return NeedsYes(pattern)
+    return Allowed()
+
+
+def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
+    """The names of the tools that the agent may use, in a stable order."""
+    return tuple(name for name in sorted(tools) if tools[name].is_free or is_granted(name, spec))
+
+
+def is_granted(name: str, spec: AgentSpec) -> bool:
+    """Whether the agent's own list and its rights both have the tool."""
+    return patterns.any_name(spec.tools, name) and patterns.any_name(spec.rights.tools, name)
+
+
+def effect_of(tool: Tool, arguments: Json, spec: AgentSpec) -> EffectClass:
+    """The effect class of a call: the plan's word for the tool or for calls like this, else the tool's own."""
+    subjects = tool.subjects(arguments) if isinstance(arguments, dict) else ()
+    for pattern, effect in spec.effects.items():
+        if patterns.denied_by((pattern,), tool.name, subjects):
+            return EffectClass(effect)
+    return tool.effect
+
+
+def is_parallel(call: TurnCall, spec: AgentSpec, tools: Tools) -> bool:
+    """Whether a call may run beside others of its reply: it only reads, or the mind says so."""
+    tool = tools.get(call.tool)
+    if tool is None:
+        return True
+    return call.is_parallel or effect_of(tool, call.arguments, spec) is EffectClass.READ
+
+
+def sameness(same: tuple[str, int], calls: Sequence[TurnCall]) -> tuple[str, int]:
+    """How often the last call of `calls` has now been made in a row, with its digest."""
+    for call in calls:
+        digest = digest_of([call.tool, call.arguments])
+        same = (digest, same[1] + 1) if digest == same[0] else (digest, 1)
+    return same
+
+
+def is_stuck(same: tuple[str, int]) -> bool:
+    """Whether the same call was made too often in a row."""
+    return same[1] >= limits.SAME_CALL_MAX
+
+
+def as_map(arguments: Json) -> JsonObject:
+    """The arguments as a call object holds them: a map, whatever the mind gave."""
+    return arguments if isinstance(arguments, dict) else {"given": arguments}
+
+
+def _is_free(call: TurnCall, tools: Tools) -> bool:
+    tool = tools.get(call.tool)
+    return tool is not None and tool.is_free
+
+
+def _unknown(name: str, spec: AgentSpec, tools: Tools) -> Refused:
+    names = granted(spec, tools)
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(names)}"
+    return _failed("UnknownTool", f"there is no tool `{name}`; {hint}")
+
+
+def _failed(reason: str, text: str) -> Refused:
+    return Refused(CallResult(CallState.FAILED, text, reason))
+
+
+def _denied(text: str) -> Refused:
+    return Refused(CallResult(CallState.DENIED, text, "Denied"))

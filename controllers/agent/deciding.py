@@ -1,0 +1,281 @@
+"""What an agent does next: pure functions from an observation to one step.
+
+Reasons to be awake are recomputed from state at every pass (law 3): nothing that woke the controller is looked at.
+No reason means asleep, and an agent that is asleep is rows in the store (law 12). How a step is done is `acting.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from controllers.agent import budget
+from controllers.agent.observing import Observed, judges_doubt
+from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.telling import News, news
+from schemas.agent import AgentState, Model
+from schemas.approval import WAITING
+from schemas.call import CallState
+from schemas.resource import Resource
+
+HALTED: Final = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop these jobs; the next pass sees what is left."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The open turn ends without its rest: the work was called off or begun anew."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nothing of it runs any more: the object may go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A new incarnation."""
+
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new turn, for these reasons, telling this news."""
+
+    news: News
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The mind is to be asked for the open turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorise:
+    """The calls of the reply have not been looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """These calls may start, or go on after a crash."""
+
+    calls: tuple[Resource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """These calls have ended elsewhere (a person's word, an answer): their results belong to the turn."""
+
+    calls: tuple[Resource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """These calls waited for a yes and have their answer."""
+
+    calls: tuple[Resource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Every call has its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it)."""
+
+    state: AgentState
+    why: str
+    condition: str = ""
+    unblocks: tuple[str, ...] = ()
+    after_s: float | None = None
+
+
+Step: TypeAlias = Cancel | Close | Release | Begin | Start | Ask | Authorise | Answer | Run | Collect | End | Rest
+IsParallel: TypeAlias = Callable[[TurnCall], bool]
+
+
+def decide(seen: Observed, is_parallel: IsParallel) -> Step:
+    """The one next step of this agent."""
+    if seen.resource.deleting:
+        return _stop(seen, "it was removed") or Release()
+    if seen.task is None or seen.go is None or seen.task_state in HALTED:
+        return _without_go(seen)
+    if seen.go != seen.status.incarnation:
+        return _stop(seen, "it begins anew") or Begin(seen.go)
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if isinstance(seen.spec.mind, Model):
+        return Rest(
+            AgentState.BLOCKED,
+            f"{seen.spec.mind.model} cannot be asked: this version runs scripts and programs, not models",
+            "NoModel",
+            ("give the agent a `script:`, `run:` or `python:`",),
+        )
+    if seen.status.open is not None:
+        return _within(seen, seen.status.open, is_parallel)
+    return _between(seen)
+
+
+def _stop(seen: Observed, why: str) -> Step | None:
+    """The next rung of the ladder, None when nothing is left to stop."""
+    if seen.live:
+        return Cancel(tuple(sorted(seen.live)))
+    if seen.status.open is not None or seen.calls:
+        return Close(why)
+    return None
+
+
+def _without_go(seen: Observed) -> Step:
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if (stop := _stop(seen, f"its task is {seen.task_state or 'gone'}")) is not None:
+        return stop
+    if seen.task_state in HALTED:
+        return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
+    return Rest(AgentState.IDLE, "its task has not started")
+
+
+def _paused(seen: Observed) -> Step:
+    # The boundary: what runs comes to its end, nothing new begins.
+    if seen.live:
+        return Rest(AgentState.RUNNING, "paused after what runs now")
+    return Rest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
+
+
+def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
+    """The next step of an open turn."""
+    if not turn.is_replied:
+        return _running("it is thinking") if seen.live else Ask()
+    open_calls = [call for call in turn.calls if call.address not in turn.results]
+    objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
+    if any(each.state == CallState.PROPOSED for each in objects):
+        return Authorise()
+    if answered := tuple(each for each in objects if is_answered(seen, each)):
+        return Answer(answered)
+    ended = tuple(each for each in objects if _has_ended(seen, each))
+    if ended:
+        return Collect(ended)
+    startable = _startable(seen, open_calls, is_parallel)
+    if startable:
+        return Run(startable)
+    if not open_calls:
+        return End()
+    return _waiting(seen, objects)
+
+
+def is_answered(seen: Observed, call: Resource) -> bool:
+    """Whether a call that waits for approval has its answer; one whose approval is gone has it too: no."""
+    if call.state != CallState.AWAITING_APPROVAL:
+        return False
+    approval = seen.approvals.get(str(call.status.get("approval")))
+    return approval is None or approval.state != WAITING
+
+
+def _has_ended(seen: Observed, call: Resource) -> bool:
+    return CallState(call.state).is_final or (call.state == CallState.UNKNOWN and judges_doubt(seen))
+
+
+def job_key(call: str) -> str:
+    """The key of the job that runs the call object at `call`."""
+    return call
+
+
+def _startable(seen: Observed, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
+    """Authorised calls whose turn it is: a call that may not run beside others waits for all before it."""
+    found: list[Resource] = []
+    is_first = True
+    for call in open_calls:
+        alongside = is_parallel(call)
+        if not alongside and not is_first:
+            break
+        each = seen.calls.get(call.address)
+        if each is not None and _is_to_start(seen, each):
+            found.append(each)
+        if not alongside:
+            break
+        is_first = False
+    return tuple(found)
+
+
+def _is_to_start(seen: Observed, call: Resource) -> bool:
+    # Started without a job: an earlier owner began it, and its process is there to be adopted.
+    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and job_key(call.address) not in seen.live
+
+
+def _waiting(seen: Observed, objects: list[Resource]) -> Step:
+    doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
+    if doubtful:
+        ways = tuple(f"plan approve {address} --happened|--did-not" for address in doubtful)
+        return Rest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
+    asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
+    if asking and not seen.live:
+        names = [str(each.status.get("approval", each.address)) for each in asking]
+        return Rest(
+            AgentState.BLOCKED,
+            f"{asking[0].spec['tool']} needs somebody's yes",
+            "AwaitingApproval",
+            tuple(f"plan approve {name}" for name in names),
+        )
+    return _running("its calls run")
+
+
+def _running(why: str) -> Rest:
+    return Rest(AgentState.RUNNING, why)
+
+
+def _between(seen: Observed) -> Step:
+    """No turn is open: start one if there is a reason and the budget allows, else rest."""
+    found = news(seen)
+    claim = seen.status.claim
+    if claim is not None and not found.reopens:
+        return Rest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
+    if not found.reasons:
+        return _asleep(seen)
+    spent = budget.spent_out(seen.left)
+    if spent:
+        return Rest(
+            AgentState.PARKED,
+            f"its budget of {', '.join(_unit(unit) for unit in spent)} is used up",
+            "BudgetSpent",
+            (f"plan patch {seen.spec.task} budget.{_unit(spent[0])}=…",),
+        )
+    return Start(found)
+
+
+def _unit(unit: str) -> str:
+    return "time" if unit == "time_s" else unit
+
+
+def _asleep(seen: Observed) -> Rest:
+    live = [child.address for child in seen.children if child.is_live]
+    due = next_due(seen)
+    after_s = None if due is None else max(0.0, due - seen.now)
+    if seen.status.wake_at is not None:
+        return Rest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
+    if live:
+        return Rest(
+            AgentState.ASLEEP, f"waits for {', '.join(live[:3])}{' …' if len(live) > 3 else ''}", after_s=after_s
+        )
+    return Rest(AgentState.ASLEEP, "waits for a message", after_s=after_s)
+
+
+def next_due(seen: Observed) -> float | None:
+    """When the next timer or watchdog of a sleeping agent is due, seconds since 1970; None when it has none."""
+    status = seen.status
+    dues = [] if status.wake_at is None else [status.wake_at]
+    every = seen.spec.wake_every_s
+    if every is not None and status.ended_at is not None and any(child.is_live for child in seen.children):
+        dues.append(status.ended_at + every)
+    return min(dues) if dues else None

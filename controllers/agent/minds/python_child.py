@@ -1,0 +1,45 @@
+"""The process of a Python mind: `python_child.py FILE NAME`, one turn as a JSON line in, actions as JSON lines out.
+
+Needs nothing but the standard library: it runs with whatever interpreter the plan's own code needs. What the function
+prints goes out as remarks, kept apart from its actions by a line break.
+"""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def load(path: str, name: str) -> Callable[[dict[str, Any]], Any]:
+    """The function `name` of the file at `path`; its folder is where it imports from."""
+    sys.path.insert(0, path.rpartition("/")[0] or ".")
+    spec = importlib.util.spec_from_file_location("planloop_mind", path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found: Callable[[dict[str, Any]], Any] = getattr(module, name)
+    return found
+
+
+def lines_of(answer: Any) -> list[Any]:
+    """The actions in what the function returned."""
+    if answer is None:
+        return []
+    return list(answer) if isinstance(answer, list | tuple) else [answer]
+
+
+def main() -> None:
+    """One turn."""
+    path, name = sys.argv[1:3]
+    turn = json.loads(sys.stdin.readline())
+    answer = load(path, name)(turn)
+    for line in lines_of(answer):
+        action = {"say": line} if isinstance(line, str) else line
+        sys.stdout.write("\n" + json.dumps(action) + "\n")
+
+
+if __name__ == "__main__":
+    main()

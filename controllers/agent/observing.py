@@ -1,0 +1,161 @@
+"""Everything a decision about one agent is made from, read from the view in one go and frozen.
+
+Parsing a spec costs more than deciding does, so parsed specs are kept by object identity in `Specs`, a bounded cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from controllers.agent import budget
+from controllers.agent import status as statuses
+from controllers.agent.status import AgentStatus
+from reconciler.store import View
+from reconciler.working import WorkPlane
+from schemas.agent import AgentSpec, Script, agent_from_json
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Resource
+from schemas.task import TaskSpec, task_from_json
+
+SPECS_KEPT_MAX: Final = 4_096  # Parsed specs: about 2 KiB each.
+
+T = TypeVar("T")
+
+
+class Parsed(Generic[T]):
+    """Parses a spec once: the fold keeps the same dict until the spec changes."""
+
+    def __init__(self, parse: Callable[[JsonObject], T]) -> None:
+        self._parse = parse
+        self._kept: dict[str, tuple[JsonObject, T]] = {}
+
+    def of(self, resource: Resource) -> T:
+        kept = self._kept.get(resource.address)
+        if kept is not None and kept[0] is resource.spec:
+            return kept[1]
+        if len(self._kept) >= SPECS_KEPT_MAX:
+            self._kept.clear()
+        value = self._parse(resource.spec)
+        self._kept[resource.address] = (resource.spec, value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """The parsed specs of agents and tasks."""
+
+    agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
+    tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child task of this agent's task."""
+
+    address: str
+    uid: str
+    state: str
+    incarnation: int
+    goal: str
+    is_deleting: bool
+    result: Json
+    message: str
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state in ("done", "failed", "cancelled")
+
+    @property
+    def is_live(self) -> bool:
+        return not self.is_ended and not self.is_deleting
+
+    @property
+    def token(self) -> str:
+        """Names this ending: another run of the child that ends the same way is news again."""
+        return f"{self.uid}:{self.incarnation}:{self.state}"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
+
+    `calls` and `approvals` are the objects that it owns, by address; `plan_rev` is the revision of this view.
+    """
+
+    resource: Resource
+    spec: AgentSpec
+    status: AgentStatus
+    task: Resource | None
+    task_spec: TaskSpec | None
+    children: tuple[Child, ...]
+    calls: Mapping[str, Resource]
+    approvals: Mapping[str, Resource]
+    live: frozenset[str]
+    now: float
+    left: Mapping[str, float]
+    plan_rev: int = 0
+
+    @property
+    def go(self) -> int | None:
+        return None if self.task is None else self.task.status.get("go")
+
+    @property
+    def task_state(self) -> str:
+        return "" if self.task is None else self.task.state
+
+    @property
+    def verdict(self) -> JsonObject | None:
+        verdict = None if self.task is None else self.task.status.get("verdict")
+        return verdict if isinstance(verdict, dict) else None
+
+
+def judges_doubt(seen: Observed) -> bool:
+    """Whether the mind is told of an unknown outcome as a result. A script cannot judge one: it waits for a person."""
+    return not isinstance(seen.spec.mind, Script)
+
+
+def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: float) -> Observed:
+    """What is known of the agent `resource` at this moment."""
+    spec = specs.agents.of(resource)
+    task = view.get(spec.task)
+    task_spec = specs.tasks.of(task) if task is not None else None
+    status = statuses.read(resource.status)
+    owned = view.owned_by(resource.address)
+    return Observed(
+        resource=resource,
+        spec=spec,
+        status=status,
+        task=task,
+        task_spec=task_spec,
+        children=tuple(children_of(view, task_spec)),
+        calls={each.address: each for each in owned if each.kind == "call"},
+        approvals={each.address: each for each in owned if each.kind == "approval"},
+        live=frozenset(work.live_for(resource.address)),
+        now=now,
+        left=budget.left_of(view, spec, status.used),
+        plan_rev=view.rev,
+    )
+
+
+def children_of(view: View, task_spec: TaskSpec | None) -> Sequence[Child]:
+    """The child tasks that are there, in the plan's order."""
+    if task_spec is None:
+        return ()
+    found = (view.get(address) for address in task_spec.children)
+    return [_child(resource) for resource in found if resource is not None]
+
+
+def _child(resource: Resource) -> Child:
+    status = resource.status
+    return Child(
+        address=resource.address,
+        uid=resource.uid,
+        state=resource.state,
+        incarnation=int(status.get("incarnation", 0)),
+        goal=str(resource.spec.get("goal", "")),
+        is_deleting=resource.deleting,
+        result=status.get("result"),
+        message=str(status.get("why", "")),
+    )

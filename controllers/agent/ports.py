@@ -1,0 +1,46 @@
+"""What the agent controller needs from outside, in one value, and the gate as it sees it.
+
+`planloop/wiring.py` builds the real World; tests build one over a real store, real processes and a temporary folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from reconciler.clock import Clock, Ids
+from reconciler.processes import Processes
+from reconciler.store import Store
+from reconciler.working import WorkPlane
+from schemas.patch import Patch, Verdict
+
+
+class Gate(Protocol):
+    """Takes patches of the plan document: `reconciler/gate.py`."""
+
+    async def submit(self, patch: Patch) -> Verdict: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`plan` is the plan's address, `folder` the absolute folder of the plan file, `file` the plan file, if any.
+
+    `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
+    interpreter for Python minds. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds.
+    """
+
+    store: Store
+    clock: Clock
+    ids: Ids
+    processes: Processes
+    work: WorkPlane
+    gate: Gate
+    plan: str
+    folder: Path
+    env: Mapping[str, str]
+    python: str
+    file: Path | None = None
+    pool: str = "tools"
+    mind_pool: str = "minds"

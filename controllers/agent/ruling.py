@@ -1,0 +1,78 @@
+"""The records that move calls before and after they run: ruled on, answered by a person, ended elsewhere. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controllers.agent import calls, running, turn
+from controllers.agent.approving import asked_for_yes
+from controllers.agent.calls import Tools
+from controllers.agent.observing import Observed
+from controllers.agent.status import boxed
+from schemas.approval import APPROVED
+from schemas.call import CallResult, CallState, result_from_json
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Drop
+from schemas.resource import Resource
+
+
+def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
+    """Rules on every call of the reply in one append: refused ones have their result with it."""
+    opened = seen.status.open
+    assert opened is not None, "calls are ruled on inside a turn"
+    results: JsonObject = {}
+    changes: list[Change] = []
+    data: JsonObject = {}
+    for call, ruled in zip(opened.calls, calls.rulings(seen, tools, approve), strict=True):
+        made = seen.calls[call.address]
+        match ruled:
+            case calls.Allowed():
+                changes.append(running.status(made, CallState.AUTHORIZED))
+                data[call.address] = "allowed"
+            case calls.NeedsYes(pattern=pattern):
+                changes += asked_for_yes(seen, made, pattern)
+                data[call.address] = f"needs a yes to {pattern}"
+            case calls.Refused(result=result):
+                results[call.address] = boxed(result.to_json())
+                changes.append(Drop(made.address, made.uid))
+                data[call.address] = f"{result.state}: {result.text}"
+    merge: JsonObject = {"open": {"results": results}} if results else {"state": "running"}
+    changes.insert(0, turn.change(seen, merge))
+    return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes), data)
+
+
+def answered(seen: Observed, waiting: Sequence[Resource]) -> Draft:
+    """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
+    opened = seen.status.open
+    assert opened is not None, "calls wait inside a turn"
+    changes: list[Change] = []
+    results: JsonObject = {}
+    for call in waiting:
+        approval = seen.approvals.get(str(call.status.get("approval")))
+        if approval is not None and approval.state == APPROVED:
+            changes.append(running.status(call, CallState.AUTHORIZED, approval=None))
+        else:
+            results[call.address] = boxed(_rejected(approval).to_json())
+            changes.append(Drop(call.address, call.uid))
+        if approval is not None:
+            changes.append(Drop(approval.address, approval.uid))
+    since = opened.waiting_since
+    waited_s = opened.waited_s + (0.0 if since is None else max(0.0, seen.now - since))
+    merge: JsonObject = {"open": {"results": results, "waiting_since": None, "waited_s": waited_s}}
+    changes.insert(0, turn.change(seen, merge))
+    return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes))
+
+
+def _rejected(approval: Resource | None) -> CallResult:
+    reason = "" if approval is None else str(approval.status.get("reason") or "")
+    return CallResult(CallState.DENIED, f"refused by a person{': ' if reason else ''}{reason}", "Rejected")
+
+
+def collected(seen: Observed, call: Resource) -> Draft:
+    """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
+    raw = call.status.get("result")
+    if raw is not None:
+        return turn.settled(seen, turn.Outcome(call, result_from_json(raw)))
+    state = CallState(call.state)
+    error = "" if state is CallState.SUCCEEDED else str(state)
+    return turn.settled(seen, turn.Outcome(call, CallResult(state, str(call.status.get("why") or state), error)))

@@ -1,0 +1,148 @@
+"""Running one call: intent flushed, effect, result with everything that takes effect together with it (law 5).
+
+A job of the work plane. It reads the agent again before it writes, so that a result that comes too late (another
+incarnation, a closed turn) is kept as evidence and changes nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import anyio
+
+from controllers.agent import turn
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.faults import ToolDenied, ToolFailed
+from controllers.agent.tools.shell import settlement_of
+from controllers.agent.tools.tool import Context, Settlement, Tool, failure
+from controllers.agent.workspaces import workspace_of
+from reconciler import journal
+from reconciler.processes import Trace
+from schemas.call import CallResult, CallSpec, CallState, EffectClass, call_from_json
+from schemas.record import Draft, SetStatus
+from schemas.resource import Resource
+
+CLEANUP_S = 10.0  # For writing down that a call was stopped.
+
+Job = Callable[[], Awaitable[None]]
+Look = Callable[[str], Observed | None]
+"""The agent at an address as it stands now."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRun:
+    """One start of one call."""
+
+    world: World
+    look: Look
+    tool: Tool
+    call: Resource
+    is_resumed: bool
+
+    @property
+    def spec(self) -> CallSpec:
+        return call_from_json(self.call.spec)
+
+    async def __call__(self) -> None:
+        """The job: from a durable Started to a durable result."""
+        try:
+            settlement = await self._resumed() if self.is_resumed else await self._performed()
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CLEANUP_S, shield=True):
+                await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
+            raise
+        if settlement is not None:
+            await self._settle(settlement)
+
+    async def _performed(self) -> Settlement:
+        await self.world.store.flush(self.world.store.view.rev)
+        context = self._context()
+        return context if isinstance(context, Settlement) else await performed(self.tool, context)
+
+    def _context(self) -> Context | Settlement:
+        seen = self.look(self.spec.owner)
+        if seen is None:
+            return Settlement(failure("Gone", "the agent is gone"))
+        try:
+            return Context(self.world, seen, self.call, self.spec, workspace_of(self.world, seen))
+        except ToolDenied as fault:
+            return denied(str(fault))
+
+    async def _resumed(self) -> Settlement | None:
+        """What became of a call that somebody else began: its end, None when it goes back to be started again."""
+        trace = await self.world.processes.trace(self.spec.op) if self.spec.is_process else Trace.LOST
+        if trace in (Trace.RUNNING, Trace.ENDED):
+            context = self._context()
+            if isinstance(context, Settlement):
+                return context
+            return settlement_of(context, await self.world.processes.adopt(self.spec.op))
+        if trace is Trace.LOST and self.spec.effect not in (EffectClass.READ, EffectClass.IDEMPOTENT):
+            return Settlement(CallResult(CallState.UNKNOWN, "it began, and nobody saw how it ended", "Unknown"))
+        again = status(self.call, CallState.AUTHORIZED)
+        await self.world.store.append(Draft("call.reconciled", turn.ACTOR, self.call.address, (again,)))
+        return None
+
+    async def _settle(self, settlement: Settlement) -> None:
+        seen = self.look(self.spec.owner)
+        store = self.world.store
+        if seen is None or not is_current(seen, self.call):
+            data = {"tool": self.spec.tool, "result": settlement.result.to_json(), "late": True}
+            await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data))
+            return
+        await store.append(turn.settled(seen, outcome_of(self.call, settlement)))
+        if self.spec.is_process and settlement.result.state is not CallState.UNKNOWN:
+            self.world.processes.forget([self.spec.op])
+
+
+def is_current(seen: Observed, call: Resource) -> bool:
+    """Whether the open turn still waits for this very call object."""
+    opened = seen.status.open
+    now = seen.calls.get(call.address)
+    if opened is None or now is None or now.uid != call.uid or now.spec["op"] != call.spec["op"]:
+        return False
+    return any(each.address == call.address for each in opened.calls) and call.address not in opened.results
+
+
+def outcome_of(call: Resource, settlement: Settlement) -> turn.Outcome:
+    """A tool's settlement as the record builder takes it."""
+    return turn.Outcome(call, settlement.result, settlement.changes, settlement.agent, settlement.turn, settlement.data)
+
+
+async def performed(tool: Tool, context: Context) -> Settlement:
+    """What the tool says; its refusals and failures as results."""
+    try:
+        given = checked(tool.function, context.spec.arguments)
+        answer = tool.function(context, **given)
+        return await answer if inspect.isawaitable(answer) else answer
+    except ToolFailed as fault:
+        return Settlement(failure(fault.reason, str(fault)))
+    except ToolDenied as fault:
+        return denied(str(fault))
+    except BadArguments as fault:
+        return Settlement(failure("BadArguments", str(fault)))
+
+
+def denied(text: str) -> Settlement:
+    """The settlement of a call that may not be made."""
+    return Settlement(CallResult(CallState.DENIED, text, "Denied"))
+
+
+def started(seen: Observed, calls: list[tuple[Resource, str]]) -> Draft:
+    """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
+    changes = [
+        change
+        for call, op in calls
+        for change in journal.started(replace(call_from_json(call.spec), op=op), call.address.partition("/")[2])
+    ]
+    turn_state = turn.change(seen, {"state": "running", "why": None})
+    data = {"calls": [call.address for call, _ in calls]}
+    return Draft("call.started", turn.signed(seen), seen.resource.address, (turn_state, *changes), data)
+
+
+def status(call: Resource, state: CallState, **more: str | None) -> SetStatus:
+    """A call's new state."""
+    return SetStatus(call.address, call.uid, {"state": str(state), **more})

@@ -1,0 +1,190 @@
+"""What the agent controller keeps in `status`, read into typed records.
+
+Mind memory, arguments and results are kept inside one-item lists: statuses are merged key by key (RFC 7386), which
+would drop their nulls and mix old keys with new ones; lists are replaced whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from schemas.call import CallResult, result_from_json
+from schemas.encoding import Json, JsonObject
+from schemas.message import Message, message_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCall:
+    """A call of the open turn, in call order. `address` names its call object while it is not settled."""
+
+    address: str
+    tool: str
+    arguments: Json
+    key: str = ""
+    fault: str = ""
+    is_parallel: bool = False
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
+        return out | {"key": self.key, "fault": self.fault, "is_parallel": self.is_parallel}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
+
+    `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
+    """
+
+    turn: int
+    started_at: float
+    base_rev: int
+    op: str
+    reasons: tuple[str, ...]
+    messages: tuple[Message, ...]
+    asked: int = 0
+    is_replied: bool = False
+    text: str = ""
+    then: str = "sleep"
+    sleep_s: float | None = None
+    calls: tuple[TurnCall, ...] = ()
+    results: dict[str, CallResult] = field(default_factory=dict)
+    waited_s: float = 0.0
+    waiting_since: float | None = None
+    claim: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of the turn that ended last, with its result: shown to the mind in the next turn."""
+
+    address: str
+    tool: str
+    arguments: Json
+    result: CallResult
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
+        return out | {"result": self.result.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The agent says that it is done or has failed. `seq` counts claims and never falls."""
+
+    seq: int
+    kind: str
+    result: Json
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What this agent itself has used over all its incarnations. `time_s` is active time."""
+
+    turns: int = 0
+    calls: int = 0
+    time_s: float = 0.0
+
+    def to_json(self) -> JsonObject:
+        return {"turns": self.turns, "calls": self.calls, "time_s": round(self.time_s, 6)}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Digests and tokens of what the mind has been told, so that each fact is told once and none is missed."""
+
+    goal: str = ""
+    notes: str = ""
+    verdict: int = 0
+    children: dict[str, str] = field(default_factory=dict)
+    budget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """`incarnation` 0 means that it has never worked. `again` asks for a turn though nothing outside changed."""
+
+    state: str = ""
+    incarnation: int = 0
+    turn: int = 0
+    ended_at: float | None = None
+    open: OpenTurn | None = None
+    memory: Json = None
+    inbox: dict[str, Message] = field(default_factory=dict)
+    claim: Claim | None = None
+    claims: int = 0
+    told: Told = Told()
+    past: tuple[PastCall, ...] = ()
+    again: bool = False
+    wake_at: float | None = None
+    used: Used = Used()
+    files: dict[str, str] = field(default_factory=dict)
+    same: tuple[str, int] = ("", 0)
+    conditions: dict[str, JsonObject] = field(default_factory=dict)
+
+
+def read(raw: JsonObject) -> AgentStatus:
+    """The typed form of an agent's `status`; a fresh object's empty status gives the defaults."""
+    return AgentStatus(
+        state=raw.get("state", ""),
+        incarnation=raw.get("incarnation", 0),
+        turn=raw.get("turn", 0),
+        ended_at=raw.get("ended_at"),
+        open=_open(raw.get("open")),
+        memory=unboxed(raw.get("memory")),
+        inbox={key: message_from_json(value) for key, value in raw.get("inbox", {}).items()},
+        claim=_claim(raw.get("claim")),
+        claims=raw.get("claims", 0),
+        told=Told(**raw.get("told", {})),
+        past=tuple(_past(item) for item in raw.get("past", ())),
+        again=raw.get("again", False),
+        wake_at=raw.get("wake_at"),
+        used=Used(**raw.get("used", {})),
+        files=raw.get("files", {}),
+        same=(raw.get("same", ["", 0])[0], raw.get("same", ["", 0])[1]),
+        conditions=raw.get("conditions", {}),
+    )
+
+
+def boxed(value: Json) -> list[Json]:
+    """`value` where a merge cannot look into it."""
+    return [value]
+
+
+def unboxed(value: Json) -> Json:
+    """Inverse of `boxed`; None when nothing is kept."""
+    return value[0] if value else None
+
+
+def _open(raw: JsonObject | None) -> OpenTurn | None:
+    if raw is None:
+        return None
+    reply = raw.get("reply")
+    answered: JsonObject = reply[0] if reply else {}
+    return OpenTurn(
+        turn=raw["turn"],
+        started_at=raw["started_at"],
+        base_rev=raw["base_rev"],
+        op=raw["op"],
+        reasons=tuple(raw["reasons"]),
+        messages=tuple(message_from_json(message) for message in raw["messages"]),
+        asked=raw.get("asked", 0),
+        is_replied=bool(reply),
+        text=answered.get("text", ""),
+        then=answered.get("then", "sleep"),
+        sleep_s=answered.get("sleep_s"),
+        calls=tuple(TurnCall(**call) for call in answered.get("calls", ())),
+        results={key: result_from_json(value[0]) for key, value in raw.get("results", {}).items()},
+        waited_s=raw.get("waited_s", 0.0),
+        waiting_since=raw.get("waiting_since"),
+        claim=unboxed(raw.get("claim")),
+    )
+
+
+def _past(raw: JsonObject) -> PastCall:
+    return PastCall(raw["address"], raw["tool"], raw["arguments"], result_from_json(raw["result"]))
+
+
+def _claim(raw: JsonObject | None) -> Claim | None:
+    return None if raw is None else Claim(raw["seq"], raw["kind"], unboxed(raw.get("result")), raw["incarnation"])

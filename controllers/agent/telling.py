@@ -1,0 +1,185 @@
+"""Why an agent is awake, and what it is told: reasons and messages recomputed from state, each fact told once.
+
+What was told is kept in the status as digests and tokens (`told`), written by the record that starts the turn, so a
+crash before that record tells it again and a crash after it does not. Messages of others are in the inbox; these here
+are made from levels: an edited goal, a child that ended, a verdict, an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from controllers.agent import budget
+from controllers.agent.observing import Observed
+from schemas.approval import APPROVED, REJECTED
+from schemas.call import CallState
+from schemas.encoding import Json, JsonObject, digest_of
+from schemas.message import Message, MessageKind
+from schemas.resource import Resource
+
+SENDER: Final = "controller:agent"
+DIGEST_CHARS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """`reasons` are words for people and programs; `told` is merged into the status with the turn that tells it.
+
+    `read` are the ids of inbox messages among `messages`. `reopens` says that an outstanding claim does not end the
+    work: it was rejected, or (`withdraws`) the goal moved under it. `drops` are objects of no more use once told.
+    """
+
+    reasons: tuple[str, ...]
+    messages: tuple[Message, ...]
+    told: JsonObject
+    read: tuple[str, ...]
+    reopens: bool
+    withdraws: bool
+    drops: tuple[Resource, ...]
+
+
+@dataclass(slots=True)
+class _Gathering:
+    seen: Observed
+    reasons: list[str]
+    messages: list[Message]
+    told: JsonObject
+    reopens: bool = False
+    withdraws: bool = False
+    drops: list[Resource] = field(default_factory=list)
+
+    def tell(self, reason: str, body: Json, *, sender: str = SENDER, kind: MessageKind = "state") -> None:
+        """One made message; its id says which turn and which of its facts it is."""
+        self.reasons.append(reason)
+        status = self.seen.status
+        message_id = f"{status.incarnation}.{status.turn + 1}.{len(self.messages)}"
+        receiver = self.seen.resource.address
+        self.messages.append(Message(message_id, kind, sender, receiver, body, self.seen.now))
+
+
+def digest(text: str) -> str:
+    """A short digest of a told text."""
+    return digest_of(text)[:DIGEST_CHARS]
+
+
+def news(seen: Observed) -> News:
+    """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
+    found = _Gathering(seen, [], [], {})
+    _verdict(found)
+    _edits(found)
+    _children(found)
+    _answers(found)
+    _timers(found)
+    inbox = sorted(seen.status.inbox.values(), key=lambda message: (message.sent_at, message.seq, message.id))
+    if inbox:
+        found.reasons.append("message")
+    if seen.status.again:
+        found.reasons.append("results" if seen.status.past else "again")
+    if seen.status.turn == 0:
+        found.reasons.insert(0, "start")
+    if found.reasons:
+        _low_budget(found)
+    return News(
+        tuple(dict.fromkeys(found.reasons)),
+        (*inbox, *found.messages),
+        found.told,
+        tuple(message.id for message in inbox),
+        found.reopens,
+        found.withdraws,
+        tuple(found.drops),
+    )
+
+
+def rejected_verdict(seen: Observed) -> JsonObject | None:
+    """The verdict on the outstanding claim when it was not accepted."""
+    claim, verdict = seen.status.claim, seen.verdict
+    if claim is None or verdict is None or verdict.get("accepted"):
+        return None
+    is_ours = verdict.get("claim") == claim.seq and verdict.get("incarnation", claim.incarnation) == claim.incarnation
+    return verdict if is_ours else None
+
+
+def _verdict(found: _Gathering) -> None:
+    verdict = rejected_verdict(found.seen)
+    if verdict is None:
+        return
+    found.reopens = True
+    if found.seen.status.told.verdict != verdict["claim"]:
+        found.told["verdict"] = verdict["claim"]
+        found.tell("verdict", {"rejected": verdict})
+
+
+def _edits(found: _Gathering) -> None:
+    spec, told = found.seen.task_spec, found.seen.status.told
+    if spec is None:
+        return
+    for name, text, before in (("goal", spec.goal, told.goal), ("notes", spec.notes, told.notes)):
+        now = digest(text)
+        if now == before:
+            continue
+        found.told[name] = now
+        if found.seen.status.turn > 0:
+            # The first turn has both in its input; only an edit of what was told is news.
+            found.reopens = found.withdraws = True
+            found.tell(name, {name: text})
+
+
+def _children(found: _Gathering) -> None:
+    told = found.seen.status.told.children
+    tokens = {child.address: child.token for child in found.seen.children if child.is_ended}
+    for child in found.seen.children:
+        if not child.is_ended or told.get(child.address) == child.token:
+            continue
+        facts = {"task": child.address, "state": child.state, "result": child.result, "message": child.message}
+        found.tell(f"child {child.state}", facts, sender=child.address.replace("task/", "agent/", 1))
+    changed: JsonObject = {address: token for address, token in tokens.items() if told.get(address) != token}
+    # A child that is gone or at work again is forgotten, so that its next ending is told.
+    changed |= {address: None for address in told if address not in tokens}
+    if changed:
+        found.told["children"] = changed
+
+
+def _answers(found: _Gathering) -> None:
+    """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
+    for approval in found.seen.approvals.values():
+        if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] != "call":
+            facts = {"asked": approval.address, "answer": approval.state, "reason": approval.status.get("reason", "")}
+            found.tell("answer", {**facts, "what": approval.spec["what"]}, kind="approval")
+            found.drops.append(approval)
+    for call in doubts(found.seen):
+        if call.state != CallState.UNKNOWN:
+            happened = call.state == CallState.SUCCEEDED
+            found.tell(
+                "answer", {"call": call.address, "tool": call.spec["tool"], "happened": happened}, kind="approval"
+            )
+            found.drops.append(call)
+
+
+def doubts(seen: Observed) -> Sequence[Resource]:
+    """Calls of earlier turns that were told as unknown and wait for somebody's word."""
+    turn = seen.status.open
+    current = {call.address for call in turn.calls} if turn is not None else set()
+    return [call for address, call in seen.calls.items() if address not in current]
+
+
+def _timers(found: _Gathering) -> None:
+    seen = found.seen
+    if seen.status.wake_at is not None and seen.status.wake_at <= seen.now:
+        found.reasons.append("timer")
+    every, ended_at = seen.spec.wake_every_s, seen.status.ended_at
+    has_live = any(child.is_live for child in seen.children)
+    if every is not None and ended_at is not None and has_live and ended_at + every <= seen.now:
+        found.reasons.append("watchdog")
+
+
+def _low_budget(found: _Gathering) -> None:
+    seen = found.seen
+    own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
+    is_low = budget.is_low(seen.left, own) or budget.is_low(seen.left, seen.spec.budget)
+    if is_low and not seen.status.told.budget:
+        found.told["budget"] = True
+        found.tell("budget", {"budget_left": dict(seen.left)})
+    elif seen.status.told.budget and not is_low:
+        found.told["budget"] = False

@@ -1,0 +1,59 @@
+"""Arguments of tools: JSON Schema and validation made from the tool's own signature, when first needed.
+
+The one adapter to pydantic in this package; what is wrong with arguments comes back as words for whoever called.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from schemas.encoding import Json, JsonObject
+
+CONTEXT = "context"
+
+
+class BadArguments(ValueError):
+    """The arguments do not fit the tool; the message lists every fault."""
+
+
+@cache
+def model_of(function: Callable[..., Any]) -> type[BaseModel]:
+    """The model of the parameters of `function`, its context left out, `**fields: Unpack[…]` opened up."""
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if name == CONTEXT:
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            (table,) = get_args(parameter.annotation)
+            fields |= {key: (kind, None) for key, kind in get_type_hints(table, include_extras=True).items()}
+        else:
+            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+            fields[name] = (parameter.annotation, default)
+    return create_model(function.__name__, __config__=ConfigDict(extra="forbid", frozen=True), **fields)
+
+
+def schema_of(function: Callable[..., Any]) -> JsonObject:
+    """The JSON Schema of the arguments."""
+    return model_of(function).model_json_schema()
+
+
+def checked(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:
+    """`arguments` as keyword arguments of `function`, with defaults. Raises BadArguments."""
+    if not isinstance(arguments, dict):
+        raise BadArguments(f"arguments are a map of {', '.join(model_of(function).model_fields) or 'nothing'}")
+    try:
+        model = model_of(function).model_validate(arguments)
+    except ValidationError as error:
+        raise BadArguments("; ".join(_words(fault) for fault in error.errors(include_url=False))) from None
+    # Fields of `Unpack` that were not given are left out; parameters with a default of None bear both.
+    return {name: value for name in model_of(function).model_fields if (value := getattr(model, name)) is not None}
+
+
+def _words(fault: Any) -> str:
+    where = ".".join(str(part) for part in fault["loc"]) or "arguments"
+    return f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

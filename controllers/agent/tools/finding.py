@@ -1,0 +1,73 @@
+"""Walking a workspace: what `list` and `search` see. Links are not followed, closed folders are not entered."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from controllers.agent.tools import patterns
+from controllers.agent.tools.faults import ToolFault
+from controllers.agent.tools.workspace import Spot, Workspace, read_file
+from schemas import limits
+
+SKIPPED: Final = frozenset({".git", ".plan"})
+LINE_SHOWN_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file. `below` is relative to the folder that was walked, `path` to the plan's folder."""
+
+    below: str
+    path: str
+    size_bytes: int
+
+
+def files_below(workspace: Workspace, path: str, most: int) -> list[Found]:
+    """At most `most` readable files below `path`, in order of their names. Raises ToolFault."""
+    found: list[Found] = []
+    with workspace.folder_at(path) as spot:
+        for folder, names, number in _walk(spot):
+            for name in names:
+                below = f"{folder}/{name}".removeprefix("/")
+                whole = f"{spot.path}/{below}".removeprefix("/")
+                if not patterns.any_path(workspace.read, whole):
+                    continue
+                about = os.stat(name, dir_fd=number, follow_symlinks=False)
+                if stat.S_ISREG(about.st_mode):
+                    found.append(Found(below, whole, about.st_size))
+                if len(found) >= most:
+                    return found
+    return found
+
+
+def _walk(spot: Spot) -> Iterator[tuple[str, list[str], int]]:
+    for folder, folders, names, number in os.fwalk(spot.name, dir_fd=spot.folder, follow_symlinks=False):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
+        yield folder.removeprefix(spot.name).removeprefix("/"), sorted(names), number
+
+
+def hits_in(workspace: Workspace, path: str, glob: str, text: str, any_case: bool) -> list[str]:
+    """Lines `path:number: line` that hold `text`, at most SEARCH_HITS_MAX; files that are not text are passed over."""
+    wanted = text.casefold() if any_case else text
+    hits: list[str] = []
+    for found in files_below(workspace, path, limits.FILES_SEARCHED_MAX):
+        if found.size_bytes > limits.FILE_BYTES_MAX or not patterns.any_path([glob], found.below):
+            continue
+        for number, line in enumerate(_lines(workspace, path, found), start=1):
+            if wanted in (line.casefold() if any_case else line):
+                hits.append(f"{found.below}:{number}: {line[:LINE_SHOWN_CHARS]}")
+            if len(hits) >= limits.SEARCH_HITS_MAX:
+                return [*hits, f"[… more than {limits.SEARCH_HITS_MAX} hits …]"]
+    return hits
+
+
+def _lines(workspace: Workspace, path: str, found: Found) -> list[str]:
+    try:
+        with workspace.spot(f"{path}/{found.below}", "read", "search") as spot:
+            return read_file(spot).decode().splitlines()
+    except (ToolFault, UnicodeDecodeError):
+        return []  # Not text, not allowed, or gone since it was listed: nothing to find in it.

@@ -1,0 +1,36 @@
+"""The plan as text for an agent: one line a task, indented, with state, goal and result."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reconciler.store import View
+from schemas.encoding import encode
+
+LINES_MAX: Final = 500
+GOAL_CHARS: Final = 160
+
+
+def outline(view: View, address: str) -> str:
+    """The tasks from `address` down."""
+    lines: list[str] = []
+    _add(view, address, 0, lines)
+    if len(lines) > LINES_MAX:
+        return "\n".join([*lines[:LINES_MAX], f"[… {len(lines) - LINES_MAX} more tasks; name one below …]"])
+    return "\n".join(lines)
+
+
+def _add(view: View, address: str, depth: int, lines: list[str]) -> None:
+    task = view.get(address)
+    if task is None:
+        return
+    name = address.rpartition("/")[2]
+    words = [f"{'  ' * depth}{name}", f"[{'removing' if task.deleting else task.state or 'new'}]"]
+    goal = str(task.spec.get("goal", ""))
+    words.append(goal if len(goal) <= GOAL_CHARS else goal[:GOAL_CHARS] + "…")
+    result = task.status.get("result")
+    if result is not None:
+        words.append(f"→ {encode(result).decode()[:GOAL_CHARS]}")
+    lines.append(" ".join(word for word in words if word))
+    for child in task.spec.get("children", ()):
+        _add(view, child, depth + 1, lines)

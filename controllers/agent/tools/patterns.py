@@ -1,0 +1,78 @@
+"""Patterns of tools, of tool calls and of paths, as rights and denials write them.
+
+Tool names: `*` matches any run of characters. Calls: `shell(rm -rf *)`, `write(.git/**)`, or a bare name. Paths: globs
+where `*` stays within one folder and `**` crosses them. Matching is by regular expressions that cannot backtrack far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+_CALL = re.compile(r"(?P<tool>[^()\s]+)(?:\((?P<subject>.*)\))?", re.DOTALL)
+_SEPARATORS = re.compile(r"&&|\|\||[;|&\n`]|\$\(|[(){}]")
+
+
+def any_name(patterns: Iterable[str] | None, name: str) -> bool:
+    """Whether one of `patterns` matches `name`; None stands for all, and so does the word `all`."""
+    return patterns is None or any(pattern == "all" or _plain(pattern).fullmatch(name) for pattern in patterns)
+
+
+def any_path(globs: Iterable[str] | None, path: str) -> bool:
+    """Whether `path` (relative to the plan's folder, `/` between names) is matched; None stands for all."""
+    return globs is None or any(_glob(glob).fullmatch(path) for glob in globs)
+
+
+def denied_by(denials: Iterable[str], tool: str, subjects: Sequence[str]) -> str:
+    """The first denial that covers a call of `tool` on any of `subjects`; empty when none does."""
+    return next((denial for denial in denials if _covers(denial, tool, subjects)), "")
+
+
+def _covers(denial: str, tool: str, subjects: Sequence[str]) -> bool:
+    parsed = _CALL.fullmatch(denial.strip())
+    if parsed is None or not _plain(parsed["tool"]).fullmatch(tool):
+        return False
+    subject = parsed["subject"]
+    if subject is None or subject.strip() in ("", "*", "**"):
+        return True
+    # A star crosses folders here: a denial that covers too much is safe, one that covers too little is not.
+    pattern = _plain(squeezed(subject))
+    return any(pattern.fullmatch(squeezed(text)) for text in subjects)
+
+
+def squeezed(text: str) -> str:
+    """`text` with each run of white space as one blank: `rm  -rf` is `rm -rf`."""
+    return " ".join(text.split())
+
+
+def commands_in(line: str) -> tuple[str, ...]:
+    """The whole shell line and each simple command in it, for denials.
+
+    A guard against accidents and not a sandbox: a shell can always be made to hide a command.
+    """
+    parts = (part.strip() for part in _SEPARATORS.split(line))
+    return tuple(dict.fromkeys((line.strip(), *(part for part in parts if part))))
+
+
+@lru_cache(maxsize=4096)
+def _plain(pattern: str) -> re.Pattern[str]:
+    body = ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
+    return re.compile(body, re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def _glob(glob: str) -> re.Pattern[str]:
+    text = glob.removeprefix("./").rstrip("/") or "**"
+    out: list[str] = []
+    parts = text.split("/")
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        if part == "**":
+            out.append(".*" if is_last else "(?:.*/)?")
+        else:
+            body = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+            out.append(body if is_last else body + "/")
+    # `src/**` also names `src` itself, as people expect of a folder.
+    text = "".join(out)
+    return re.compile(text.removesuffix("/.*") + "(?:/.*)?" if text.endswith("/.*") else text, re.DOTALL)

@@ -1,0 +1,88 @@
+"""The shell tool: a command in the workspace, in its own process group, with a clean environment and limits.
+
+The whole output is kept as a blob, the caller sees head and tail. Class `once` unless the plan says otherwise: a
+command whose end nobody saw is never run again by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import AliasChoices, Field
+
+from controllers.agent.tools.clamping import clamped
+from controllers.agent.tools.tool import Context, Settlement
+from reconciler.processes import Command, Ending, Exit
+from schemas import limits
+from schemas.call import CallResult, CallState
+from schemas.encoding import JsonObject
+
+RESERVED: Final = "PLANLOOP_"
+
+
+async def shell(
+    context: Context,
+    command: Annotated[str, Field(min_length=1, description="A line for /bin/sh, run in the workspace.")],
+    timeout_s: Annotated[
+        float | None,
+        Field(gt=0, validation_alias=AliasChoices("timeout", "timeout_s"), description="Seconds; at most ten minutes."),
+    ] = None,
+) -> Settlement:
+    """Runs a shell command in the workspace; gives its exit code and its output, stdout and stderr mixed."""
+    context.workspace.ensure()
+    wanted = command_of(context, command, timeout_s)
+    ended = await context.world.processes.run(context.spec.op, wanted)
+    return settlement_of(context, ended)
+
+
+def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
+    """The process of a shell line, under the sandbox settings of the agent and what its budget leaves of time."""
+    sandbox = context.seen.spec.sandbox
+    bounds: JsonObject = sandbox if isinstance(sandbox, dict) else {}
+    return Command(
+        cwd=str(context.workspace.root),
+        shell=line,
+        env=environment(context),
+        timeout_s=time_bound_s(context, timeout_s),
+        output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+        memory_bytes_max=bounds.get("memory"),
+        processes_max=bounds.get("processes"),
+    )
+
+
+def time_bound_s(context: Context, wanted_s: float | None) -> float:
+    """Seconds that one command may take: what was asked for, the call limit, and what is left of active time."""
+    bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.seen.left.get("time_s")]
+    return min(bound for bound in bounds if bound is not None)
+
+
+def environment(context: Context) -> dict[str, str]:
+    """The clean environment with the task's own variables; nobody sets the labels that find our processes again."""
+    task = context.seen.task_spec
+    own = {} if task is None else {str(name): str(value) for name, value in task.env.items()}
+    return {**context.world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
+
+
+def settlement_of(context: Context, ended: Exit) -> Settlement:
+    """What the caller reads of an ended process."""
+    blob = context.world.store.put_blob(ended.output) if ended.output else None
+    shown = clamped(ended.output)
+    match ended.ending:
+        case Ending.EXITED if ended.code == 0:
+            return Settlement(CallResult(CallState.SUCCEEDED, shown, "", 0, blob))
+        case Ending.EXITED:
+            text = f"exit {ended.code}\n{shown}" if shown else f"exit {ended.code}"
+            return Settlement(CallResult(CallState.FAILED, text, "Exit", ended.code, blob))
+        case Ending.TIMED_OUT:
+            return _stopped("TimedOut", "it took too long and was stopped", shown, blob)
+        case Ending.TOO_MUCH_OUTPUT:
+            return _stopped("TooMuchOutput", "it wrote too much and was stopped", shown, blob)
+        case Ending.NOT_STARTED:
+            return _stopped("NotStarted", "it could not be started", shown, blob)
+        case Ending.LOST:
+            text = f"it began, and nobody saw how it ended: it may have happened\n{shown}"
+            return Settlement(CallResult(CallState.UNKNOWN, text, "Unknown", None, blob))
+
+
+def _stopped(reason: str, words: str, shown: str, blob: str | None) -> Settlement:
+    return Settlement(CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob))

@@ -1,0 +1,101 @@
+"""What a tool is: a typed function, its effect class, and what its calls touch.
+
+A tool returns a settlement: the call's one result and the changes that take effect with it, in one append. Tools whose
+whole effect is in that append are plain functions (`is_instant`): they need no intent written before (law 5), because
+there is no moment at which they happened and are not recorded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.tools.workspace import Workspace
+from schemas.call import CallResult, CallSpec, CallState, EffectClass
+from schemas.encoding import Json, JsonObject
+from schemas.patch import Author
+from schemas.record import Change
+from schemas.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a call ended. `agent` is merged into the agent's status, `turn` into its open turn, with the result."""
+
+    result: CallResult
+    changes: tuple[Change, ...] = ()
+    agent: JsonObject = field(default_factory=dict)
+    turn: JsonObject = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch."""
+
+    world: World
+    seen: Observed
+    call: Resource
+    spec: CallSpec
+    workspace: Workspace
+
+    @property
+    def agent(self) -> str:
+        return self.seen.resource.address
+
+    @property
+    def author(self) -> Author:
+        """Who signs what this agent changes."""
+        return Author("agent", self.agent.partition("/")[2])
+
+    @property
+    def task_path(self) -> tuple[str, ...]:
+        """The ids on the way to the agent's task; empty for the root."""
+        path = self.seen.spec.task.partition("/")[2]
+        return () if path == "." else tuple(path.split("/"))
+
+
+Subjects: TypeAlias = Callable[[JsonObject], tuple[str, ...]]
+ToolFunction: TypeAlias = Callable[..., Settlement | Awaitable[Settlement]]
+
+
+def no_subjects(_: JsonObject) -> tuple[str, ...]:
+    """For tools whose denials are by name only."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`subjects` are the texts in its arguments that denials such as `shell(rm *)` are matched against.
+
+    `is_free` tools need no right: an agent can always end, and always ask upward.
+    """
+
+    name: str
+    function: ToolFunction
+    effect: EffectClass
+    subjects: Subjects = no_subjects
+    is_process: bool = False
+    is_free: bool = False
+
+    @property
+    def is_instant(self) -> bool:
+        return not inspect.iscoroutinefunction(self.function)
+
+    @property
+    def description(self) -> str:
+        return inspect.cleandoc(self.function.__doc__ or "")
+
+
+def ok(text: str, value: Json = None) -> CallResult:
+    """Success, in words."""
+    return CallResult(CallState.SUCCEEDED, text, value=value)
+
+
+def failure(reason: str, text: str) -> CallResult:
+    """A failure with its one-word reason."""
+    return CallResult(CallState.FAILED, text, reason)

@@ -1,0 +1,281 @@
+"""The files an agent may touch: below its task's folder, after symlinks, whatever other processes do meanwhile.
+
+Every path is walked one name at a time from an open directory, never following a link in the kernel: links are read
+and walked by hand, and `..` leaves only directories that the walk itself entered. So swapping a folder for a link
+between check and use cannot lead outside. `.plan` is closed, `.git` and the plan file cannot be written (law 9).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from controllers.agent.tools import patterns
+from controllers.agent.tools.faults import ToolDenied, ToolFailed
+from schemas import limits
+from schemas.encoding import digest
+
+LINKS_MAX: Final = 40  # As the kernel has it: more is a loop.
+CLOSED: Final = frozenset({".plan"})
+UNWRITABLE: Final = frozenset({".git", ".plan"})
+
+Mode = Literal["read", "write"]
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A name in an open directory. `path` is relative to the plan's folder, with `/` between names."""
+
+    folder: int
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
+
+    `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns.
+    """
+
+    folder: Path
+    root: Path
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    plan_file: Path | None = None
+
+    def ensure(self) -> None:
+        """Makes the workspace's folder if it is not there."""
+        with _Walk(self, is_making=True) as walk:
+            walk.enter(())
+
+    @contextmanager
+    def spot(self, path: str, mode: Mode, tool: str, *, makes_folders: bool = False) -> Iterator[Spot]:
+        """The place that `path` leads to, its directory held open. Raises ToolDenied and ToolFailed."""
+        with _Walk(self, is_making=makes_folders) as walk:
+            name = walk.enter(self._names(path))
+            spot = Spot(walk.at, name, "/".join((*walk.names, name)))
+            self._admit(spot, mode, tool)
+            yield spot
+
+    @contextmanager
+    def folder_at(self, path: str) -> Iterator[Spot]:
+        """The folder that `path` leads to, for walking it; what is found there is admitted one by one."""
+        with _Walk(self, is_making=False) as walk:
+            name = walk.enter(self._names(path))
+            if name != ".":
+                walk.enter((name, "."))
+            if CLOSED & {name.casefold() for name in walk.names}:
+                raise ToolDenied(f"`{path}` cannot be read by agents")
+            yield Spot(walk.at, ".", "/".join(walk.names))
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        if "\0" in path or not path.strip():
+            raise ToolFailed("BadPath", "a path is text without NUL, relative to the workspace")
+        given = Path(path)
+        if not given.is_absolute():
+            return tuple(path.split("/"))
+        try:
+            return given.relative_to(self.root).parts
+        except ValueError:
+            raise ToolDenied(f"`{path}` is outside the workspace `{self.root}`") from None
+
+    def _admit(self, spot: Spot, mode: Mode, tool: str) -> None:
+        names = {name.casefold() for name in spot.path.split("/")}
+        closed = (CLOSED if mode == "read" else UNWRITABLE) & names
+        if closed:
+            raise ToolDenied(
+                f"`{spot.path}`: {min(closed)} cannot be {'read' if mode == 'read' else 'written'} by agents"
+            )
+        globs = self.read if mode == "read" else self.write
+        if not patterns.any_path(globs, spot.path):
+            raise ToolDenied(
+                f"`{spot.path}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}"
+            )
+        if denial := patterns.denied_by(self.deny, tool, (spot.path,)):
+            raise ToolDenied(f"`{spot.path}` is denied by `{denial}`")
+        if mode == "write" and self._is_plan_file(spot):
+            raise ToolDenied(f"`{spot.path}` is the plan file, a person's: change the plan with the plan tools")
+
+    def _is_plan_file(self, spot: Spot) -> bool:
+        if self.plan_file is None:
+            return False
+        if (self.folder / spot.path) == self.plan_file:
+            return True
+        try:
+            theirs = self.plan_file.stat()
+            ours = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Directories entered so far, innermost last; all closed at the end."""
+
+    space: Workspace
+    is_making: bool
+    names: list[str] = field(default_factory=list)
+    _open: list[int] = field(default_factory=list)
+    _floor: int = 0
+    _links: int = 0
+
+    def __enter__(self) -> _Walk:
+        self._open.append(os.open(self.space.folder, _DIRECTORY))
+        try:
+            for name in self.space.root.relative_to(self.space.folder).parts:
+                self._descend(name)
+        except BaseException:
+            self._close()
+            raise
+        self._floor = len(self.names)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+    @property
+    def at(self) -> int:
+        return self._open[-1]
+
+    def enter(self, names: tuple[str, ...]) -> str:
+        """Walks to the directory of the last name and returns that name: `.` for the directory itself."""
+        rest = [name for name in names if name]
+        while rest:
+            name = rest.pop(0)
+            if name == ".":
+                continue
+            if name == "..":
+                self._ascend()
+            elif (target := self._link(name)) is not None:
+                rest = [*self._through(target), *rest]
+            elif not rest:
+                return name
+            else:
+                self._descend(name)
+        return "."
+
+    def _link(self, name: str) -> str | None:
+        try:
+            if not stat.S_ISLNK(os.stat(name, dir_fd=self.at, follow_symlinks=False).st_mode):
+                return None
+            return os.readlink(name, dir_fd=self.at)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ToolFailed("BadPath", f"`{name}`: {error.strerror}") from error
+
+    def _through(self, target: str) -> list[str]:
+        self._links += 1
+        if self._links > LINKS_MAX:
+            raise ToolDenied("too many symbolic links on the way")
+        names = list(Path(target).parts)
+        if Path(target).is_absolute():
+            try:
+                names = list(Path(target).relative_to(self.space.root).parts)
+            except ValueError:
+                raise ToolDenied(f"a symbolic link leads outside the workspace, to `{target}`") from None
+            while len(self.names) > self._floor:
+                self._ascend()
+        return [name for name in names if name not in ("", ".")]
+
+    def _ascend(self) -> None:
+        if len(self.names) <= self._floor:
+            raise ToolDenied(f"`..` leads outside the workspace `{self.space.root}`")
+        self.names.pop()
+        os.close(self._open.pop())
+
+    def _descend(self, name: str) -> None:
+        try:
+            self._open.append(self._opened(name))
+        except FileNotFoundError:
+            raise ToolFailed("NotFound", f"there is no folder `{'/'.join((*self.names, name))}`") from None
+        except OSError as error:
+            if error.errno in _MOVED:
+                where = "/".join((*self.names, name))
+                raise ToolDenied(f"`{where}` is not a folder, or was swapped for a link") from error
+            raise ToolFailed("BadPath", f"`{name}`: {error.strerror}") from error
+        self.names.append(name)
+
+    def _opened(self, name: str) -> int:
+        if self.is_making:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self.at)
+        return os.open(name, _DIRECTORY, dir_fd=self.at)
+
+
+def read_file(spot: Spot) -> bytes:
+    """The bytes of the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
+    try:
+        number = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
+    except FileNotFoundError:
+        raise ToolFailed("NotFound", f"there is no file `{spot.path}`") from None
+    except OSError as error:
+        raise ToolFailed("NotReadable", f"`{spot.path}`: {error.strerror}") from error
+    with os.fdopen(number, "rb") as file:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
+        if about.st_size > limits.FILE_BYTES_MAX:
+            raise ToolFailed(
+                "TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {limits.FILE_BYTES_MAX}"
+            )
+        return file.read(limits.FILE_BYTES_MAX + 1)
+
+
+def digest_at(spot: Spot) -> str | None:
+    """The digest of the file at `spot`, None when there is none."""
+    try:
+        os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return digest(read_file(spot))
+
+
+def replace_file(spot: Spot, content: bytes, expected: str | None, mark: str) -> bool:
+    """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).
+
+    False when it is not. The new file keeps the old one's permissions. `mark` makes the temporary name unique.
+    """
+    temporary = f".{spot.name[:100]}.{mark}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    number = os.open(temporary, flags, 0o666, dir_fd=spot.folder)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            if expected is not None:
+                os.fchmod(number, stat.S_IMODE(os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False).st_mode))
+            os.fsync(number)
+        # The last look is here, with nothing awaited after it: no other agent of this owner can come between.
+        if digest_at(spot) != expected:
+            return False
+        os.replace(temporary, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+        temporary = ""
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        if temporary:
+            _remove(temporary, spot.folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,213 @@
+"""The records of one turn, as pure functions from an observation to a draft.
+
+started (the news it contains is read by that very record) → replied (text and all call objects in one append) → calls
+authorised, started and settled one by one → ended. Between any two of them the process may die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controllers.agent import budget, calls
+from controllers.agent.conditions import condition_merge
+from controllers.agent.minds.port import ProposedCall, Reply
+from controllers.agent.observing import Observed, judges_doubt
+from controllers.agent.status import PastCall, TurnCall, boxed
+from controllers.agent.telling import News
+from reconciler import journal
+from reconciler.store import View
+from schemas.agent import AgentState
+from schemas.call import CallResult, CallSpec, CallState
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
+from schemas.resource import Resource, Uid
+
+ACTOR = "controller:agent"
+
+
+def signed(seen: Observed) -> str:
+    """Who signs what the agent itself does: `agent:<path>`."""
+    return f"agent:{seen.resource.address.partition('/')[2]}"
+
+
+def change(seen: Observed, merge: JsonObject) -> SetStatus:
+    """A merge into this agent's status."""
+    return SetStatus(seen.resource.address, seen.resource.uid, merge)
+
+
+def begun(seen: Observed, incarnation: int) -> Draft:
+    """A new incarnation: everything but the inbox and what was used starts from nothing."""
+    fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
+    merge: JsonObject = dict.fromkeys(fresh)
+    merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
+    return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge),), {"incarnation": incarnation})
+
+
+def started(seen: Observed, news: News, op: str) -> Draft:
+    """A turn begins; the messages it contains leave the inbox in the same record."""
+    turn = seen.status.turn + 1
+    merge: JsonObject = {
+        "state": str(AgentState.RUNNING),
+        "why": None,
+        "turn": turn,
+        "again": False,
+        "wake_at": None,
+        "told": news.told,
+        "inbox": dict.fromkeys(news.read),
+        "open": {
+            "turn": turn,
+            "started_at": seen.now,
+            "base_rev": seen.plan_rev,
+            "op": op,
+            "reasons": list(news.reasons),
+            "messages": [message.to_json() for message in news.messages],
+        },
+    }
+    if news.withdraws:
+        merge["claim"] = None
+    drops = tuple(Drop(each.address, each.uid) for each in news.drops)
+    data: JsonObject = {"turn": turn, "reasons": list(news.reasons), "read": list(news.read)}
+    return Draft("turn.started", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)
+
+
+def requested(seen: Observed, op: str) -> Draft:
+    """The mind is about to be asked outside this process, under `op`."""
+    turn = seen.status.open
+    asked = 1 if turn is None else turn.asked + 1
+    merge: JsonObject = {"open": {"asked": asked, "op": op}}
+    data: JsonObject = {"op": op, "attempt": asked}
+    return Draft("model.requested", ACTOR, seen.resource.address, (change(seen, merge),), data)
+
+
+def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools) -> Draft:
+    """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call."""
+    turn = seen.status.open
+    assert turn is not None, "a reply belongs to a turn"
+    proposed = reply.calls
+    if reply.then == "final" and not proposed:
+        # A final answer is a claim like any other: it is refused while children or checks are open.
+        proposed = (ProposedCall("done", {"result": reply.text or None}),)
+    placed = [_placed(call, call_id) for call, call_id in zip(proposed, ids, strict=False)]
+    same = calls.sameness(seen.status.same, placed)
+    answer: JsonObject = {"text": reply.text, "then": reply.then, "sleep_s": reply.sleep_s}
+    answer["calls"] = [call.to_json() for call in placed]
+    merge: JsonObject = {
+        "open": {"reply": boxed(answer)},
+        "memory": boxed(reply.memory),
+        "same": list(same),
+    }
+    stuck = f"the same call was made {same[1]} times in a row" if calls.is_stuck(same) else ""
+    merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
+    objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
+    data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage}
+    data["calls"] = [{"call": call.address, "tool": call.tool, "arguments": call.arguments} for call in placed]
+    return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data)
+
+
+def _placed(call: ProposedCall, call_id: str) -> TurnCall:
+    address = journal.call_address(call_id)
+    return TurnCall(address, call.tool, call.arguments, call.key, call.fault, call.is_parallel)
+
+
+def _call_object(seen: Observed, turn: int, index: int, call: TurnCall, tools: calls.Tools) -> tuple[Change, ...]:
+    spec = call_spec(seen, turn, index, call, tools)
+    uid = Uid(spec.op)
+    return (
+        Put(call.address, uid, spec.to_json(), owner=spec.owner),
+        SetStatus(call.address, uid, {"state": str(CallState.PROPOSED)}),
+    )
+
+
+def call_spec(seen: Observed, turn: int, index: int, call: TurnCall, tools: calls.Tools) -> CallSpec:
+    """The spec of a call object. Its first operation id is its own id; a start after a crash takes a new one."""
+    tool = tools.get(call.tool)
+    given: JsonObject = {} if tool is None else {"effect": calls.effect_of(tool, call.arguments, seen.spec)}
+    return CallSpec(
+        owner=seen.resource.address,
+        owner_uid=seen.resource.uid,
+        incarnation=seen.status.incarnation,
+        op=call.address.partition("/")[2],
+        tool=call.tool,
+        arguments=calls.as_map(call.arguments),
+        turn=turn,
+        index=index,
+        is_process=tool is not None and tool.is_process,
+        **given,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of one call of the open turn, with what takes effect together with it."""
+
+    call: Resource
+    result: CallResult
+    changes: tuple[Change, ...] = ()
+    agent: Mapping[str, object] | None = None
+    turn: Mapping[str, object] | None = None
+    data: Mapping[str, object] | None = None
+
+
+def settled(seen: Observed, outcome: Outcome) -> Draft:
+    """A call has its result: it is in the turn, and the call object goes (Unknown: stays to be settled)."""
+    call, result = outcome.call, outcome.result
+    is_result = result.state is not CallState.UNKNOWN or judges_doubt(seen)
+    results: JsonObject = {call.address: boxed(result.to_json())} if is_result else {}
+    opened: JsonObject = {"results": results, **(outcome.turn or {})}
+    merge: JsonObject = {**(outcome.agent or {}), "open": opened}
+    data: JsonObject = {"tool": call.spec["tool"], "result": result.to_json(), **(outcome.data or {})}
+    gone = journal.settled(call.address, call.uid, result)
+    blobs = (result.blob,) if result.blob is not None else ()
+    changes = (change(seen, merge), *outcome.changes, *gone)
+    return Draft("call.settled", signed(seen), call.address, changes, data, blobs)
+
+
+def ended(seen: Observed, view: View) -> Draft:
+    """Every call has its result: the turn is over, and what it used is counted."""
+    turn = seen.status.open
+    assert turn is not None, "only an open turn ends"
+    past = [PastCall(call.address, call.tool, call.arguments, turn.results[call.address]) for call in turn.calls]
+    active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
+    used = seen.status.used
+    total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
+    is_again = turn.claim is None and (bool(past) or turn.then == "again")
+    merge: JsonObject = {
+        "open": None,
+        "past": [call.to_json() for call in past],
+        "used": total.to_json(),
+        "ended_at": seen.now,
+        "again": is_again,
+        "wake_at": None if turn.sleep_s is None or is_again else seen.now + turn.sleep_s,
+    }
+    if turn.claim is not None:
+        merge |= _claimed(seen, turn.claim)
+    spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
+    data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
+    return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *spent), data)
+
+
+def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:
+    seq = seen.status.claims + 1
+    said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": boxed(claim["result"])}
+    return {
+        "claims": seq,
+        "state": str(AgentState.CLAIMED),
+        "claim": {**said, "incarnation": seen.status.incarnation},
+    }
+
+
+def closed(seen: Observed, why: str) -> Draft:
+    """The open turn is called off; calls that are not settled go with it."""
+    drops = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
+    merge: JsonObject = {"open": None, "again": False, "wake_at": None}
+    data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}
+    return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)
+
+
+def released(seen: Observed) -> Draft:
+    """Nothing of the agent runs any more."""
+    left = tuple(name for name in seen.resource.finalizers if name != "agent")
+    mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
+    drops = tuple(Drop(each.address, each.uid) for each in seen.approvals.values())
+    return Draft("object.updated", ACTOR, seen.resource.address, (*drops, mark), {"released": "agent"})

@@ -1,0 +1,19 @@
+"""The workspace of an agent: its task's folder below the plan's, under the agent's rights to paths."""
+
+from __future__ import annotations
+
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.tools.faults import ToolDenied
+from controllers.agent.tools.workspace import Workspace
+
+
+def workspace_of(world: World, seen: Observed) -> Workspace:
+    """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
+    cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
+    folder = world.folder.resolve()
+    root = (folder / cwd).resolve()
+    if not root.is_relative_to(folder):
+        raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
+    rights = seen.spec.rights
+    return Workspace(folder, root, rights.read, rights.write, rights.deny, world.file)
