@@ -1,0 +1,158 @@
+"""A place where real plans run without a model: store, gate, compiler, engine, processes and all controllers."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+import compiler
+from compiler import merging
+from controllers.agent import AgentReconciler, World, inbox
+from controllers.plan import PlanReconciler
+from controllers.task import Surroundings, TaskController
+from planloop.sources import FolderSources
+from reconciler import journal
+from reconciler.clock import RandomIds, SystemClock
+from reconciler.engine import BugReport, Engine
+from reconciler.filing import FileSave
+from reconciler.gate import Gate
+from reconciler.language import Language
+from reconciler.local_processes import LocalProcesses
+from reconciler.queueing import AddressQueue
+from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.working_pools import WorkPools
+from schemas.encoding import Json, JsonObject
+from schemas.message import Message
+from schemas.patch import HUMAN_CLI, Patch, Verdict
+from schemas.patching import op_from_json
+from schemas.record import Draft
+from schemas.resource import Resource
+
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+PLAN = "plan/arena"
+
+
+@dataclass
+class Arena:
+    """A running owner of the plan `arena` in `folder`."""
+
+    folder: Path
+    store: SqliteStore
+    gate: Gate
+    engine: Engine
+    work: WorkPools
+    world: World
+    sources: FolderSources
+    bugs: list[BugReport] = field(default_factory=list)
+
+    async def apply(self, text: str) -> Verdict:
+        """Saves the plan file: `text` without its first line, which names the plan."""
+        content = ("plan: arena\n" + textwrap.dedent(text)).encode()
+        made = compiler.compile_source(content, file="arena.plan.yaml", sources=self.sources)
+        assert made.document is not None, made.diagnostics
+        return await self.gate.submit_file(FileSave("arena.plan.yaml", content, made.document))
+
+    async def patch(self, *ops: JsonObject) -> Verdict:
+        """A person's patch on the command line."""
+        parsed = tuple(op_from_json(index, op) for index, op in enumerate(ops))
+        return await self.gate.submit(Patch(HUMAN_CLI, parsed, self.store.view.rev))
+
+    async def tell(self, agent: str, body: Json, message_id: str) -> None:
+        """A person's message."""
+        message = Message(message_id, "chat", "human:cli", agent, body, self.world.clock.now())
+        changes = inbox.delivery(self.store.view, message)
+        assert not isinstance(changes, inbox.Refusal), changes
+        await self.store.append(Draft("message.sent", "human:cli", agent, changes))
+
+    def find(self, address: str) -> Resource | None:
+        return self.store.view.get(address)
+
+    def get(self, address: str) -> Resource:
+        found = self.find(address)
+        assert found is not None, f"there is no {address}; there are {[each.address for each in self.store.view.list('task')]}"
+        return found
+
+    def state(self, address: str) -> str:
+        found = self.find(address)
+        return "" if found is None else found.state
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Returns when a change makes `holds` true."""
+        changed = anyio.Event()
+
+        def on_change(*_: object) -> None:
+            changed.set()
+
+        self.store.on_change(on_change)
+        while not holds():
+            changed = anyio.Event()
+            with anyio.move_on_after(0.05):  # Files are no records: some conditions are about them.
+                await changed.wait()
+
+    async def until_state(self, address: str, *states: str) -> None:
+        await self.until(lambda: self.state(address) in states)
+
+    async def settled(self) -> None:
+        """Returns when nothing moves any more."""
+        await self.engine.until_quiescent()
+        assert self.bugs == []
+
+    async def log(self) -> list[Draft]:
+        await self.store.flush(self.store.view.rev)
+        return [record.draft for record in await self.store.log(0, 100_000)]
+
+    async def types(self, subject: str = "agent/.") -> list[str]:
+        """The record types about one agent, in order."""
+        return [draft.type for draft in await self.log() if draft.subject == subject]
+
+    async def results(self, tool: str = "") -> list[JsonObject]:
+        """The results of the settled calls, in order; of one tool if it is named."""
+        settled = [draft.data for draft in await self.log() if draft.type == "call.settled"]
+        return [data["result"] for data in settled if data["tool"] == tool or not tool]
+
+    async def said(self) -> list[str]:
+        """What minds said, in order."""
+        return [draft.data["text"] for draft in await self.log() if draft.type == "model.replied" and draft.data["text"]]
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text()
+
+
+@asynccontextmanager
+async def arena(
+    folder: Path, *, parallel: int = 8, epoch: int = 1, options: StoreOptions | None = None, pools: Sequence[str] = ()
+) -> AsyncIterator[Arena]:
+    """An owner of what an earlier one left in `folder`, or of nothing yet."""
+    clock, ids = SystemClock(), RandomIds()
+    state = folder / ".plan" / "arena"
+    sources = FolderSources(folder)
+
+    def check(document: JsonObject) -> compiler.Checked:
+        return compiler.check_document(document, sources=sources)
+
+    language = Language(check, merging.merge, compiler.change_class)
+    async with SqliteStore.open(state, clock=clock, epoch=epoch, options=options or StoreOptions()) as store:
+        gate = Gate(store, "arena", ids=ids, clock=clock, language=language)
+        processes = LocalProcesses(state / "run", str(folder), epoch, grace_s=1.0)
+        found = await journal.recover(store, processes)
+        await processes.sweep(found.keep)
+        queue = AddressQueue()
+        work = WorkPools(queue, {"tools": parallel})
+        world = World(
+            store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable, folder / "arena.plan.yaml"
+        )
+        tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
+        plans = PlanReconciler(store, check, clock=clock, ids=ids)
+        engine = Engine(store, clock, queue, work, [tasks, AgentReconciler(world), plans], PLAN)
+        made = Arena(folder, store, gate, engine, work, world, sources)
+        engine.on_bug = made.bugs.append
+        async with anyio.create_task_group() as group:
+            await group.start(engine.run)
+            yield made
+            group.cancel_scope.cancel()
