@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controllers.task import checking, conditions, writing
+from controllers.task import checking, settling, writing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed
 from controllers.task.running import Desk
-from controllers.task.step import CheckJob, after
+from controllers.task.step import CheckJob
 from schemas.encoding import JsonObject
 from schemas.record import Draft
 from schemas.resource import Uid
@@ -36,8 +36,7 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
         "round": job.round,
         "digest": job.digest,
     }
-    merge: JsonObject = {"checks": {job.check.key: entry}}
-    step = conditions.complete(before, step_for(after(before, merge)).on_top_of(merge))
+    step = settling.found(before, job, entry)
     data: JsonObject = {"check": job.check.key, "kind": job.check.kind, "result": finding.result}
     data["message"] = finding.message
     blobs = (blob,) if blob else ()

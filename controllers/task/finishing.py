@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.task import family
+from controllers.task import budgets, family
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import limits
@@ -24,8 +24,8 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
     """Tries again after a pause while retries are left, else the task has failed. Either way the agent stops."""
     progress = observed.progress
     over: JsonObject = {"go": None, "round_for": None, "ended_at": observed.now}
-    if progress.attempt > retries(observed):
-        says = Says(TaskState.FAILED, reason, message, ("edit the task, or raise its retries",))
+    if not may_retry(observed):
+        says = Says(TaskState.FAILED, reason, message, (f"plan patch {observed.address} retries=…, or edit it",))
         return Step(says, merge={**over, "stage": "failed"})
     pause_s = retry_delay_s(progress.attempt)
     says = Says(
@@ -35,13 +35,13 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
         ("the pause ends", "or the task is edited"),
     )
     again: JsonObject = {"stage": "", "attempt": progress.attempt + 1, "not_before": observed.now + pause_s}
-    return Step(says, merge={**over, **again}, again_s=pause_s)
+    return Step(says, merge={**over, **again}, changes=budgets.spending(observed, retries=1), again_s=pause_s)
 
 
-def retries(observed: Observed) -> int:
-    """How many times the task may be tried again: its own wish under its budget."""
-    bound = observed.spec.budget.retries
-    return observed.spec.retries if bound is None else min(observed.spec.retries, bound)
+def may_retry(observed: Observed) -> bool:
+    """Whether the task may be tried once more: by its own wish, and by the budgets it is under."""
+    left = budgets.retries_left(observed)
+    return observed.progress.attempt <= observed.spec.retries and (left is None or left > 0)
 
 
 def retry_delay_s(attempt: int) -> float:

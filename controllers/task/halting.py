@@ -6,6 +6,7 @@ from controllers.task import flight, jobs, keys, reopening
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, Step
+from schemas.encoding import JsonObject
 from schemas.record import Change, Drop, Mark
 from schemas.resource import Uid
 from schemas.task import TaskState
@@ -68,7 +69,10 @@ def cancel(observed: Observed) -> Step:
         return Step(says, merge={"go": None})
     says = Says(TaskState.CANCELLED, "Cancelled", f"{by} is cancelled", (f"plan patch {by} cancel=false",))
     dropped = _drop_call(observed)
-    return Step(says, merge={**reopening.AFRESH, "basis": None, "ended_at": observed.now}, changes=dropped)
+    merge: JsonObject = {**reopening.AFRESH, "basis": None}
+    if observed.progress.state is not TaskState.CANCELLED:
+        merge["ended_at"] = observed.now
+    return Step(says, merge=merge, changes=dropped)
 
 
 def remove(observed: Observed) -> Step:

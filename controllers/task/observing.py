@@ -36,8 +36,9 @@ class Halt:
 class Observed:
     """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
 
-    `bad_need` is the first need that will not be done by itself; `remains` what it still owns (read only when it is
-    being removed); `now` seconds since 1970.
+    `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
+    `remains` is what it still owns, read only when it is being removed. `budgeted` are itself and its ancestors that a
+    budget of time or retries bounds. `now` is in seconds since 1970; `digests` name its checks as now written.
     """
 
     me: Resource
@@ -56,6 +57,7 @@ class Observed:
     bad_child: Resource | None = None
     open_need: str = ""
     halt: Halt | None = None
+    budgeted: tuple[Resource, ...] = ()
     locks: LockStanding = LockStanding.FREE
     remains: tuple[str, ...] = ()
     jobs: frozenset[str] = field(default_factory=frozenset)
@@ -95,6 +97,7 @@ class Observer:
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
+        halt, budgeted = self._upward(me)
         needs = self._tallies.needs(me.address)
         children = self._tallies.children(me.address)
         return Observed(
@@ -113,7 +116,8 @@ class Observer:
             bad_need=self._first_bad(spec.needs) if needs.bad + needs.cancelled else None,
             bad_child=self._first_bad(spec.children) if children.bad and not children.open else None,
             open_need=self._first_open(spec) if needs.open else "",
-            halt=self._halt(spec, me.address),
+            halt=halt,
+            budgeted=budgeted,
             locks=lock_standing(view, me, spec),
             remains=tuple(owned.address for owned in view.owned_by(me.address)) if me.deleting else (),
             jobs=jobs,
@@ -150,18 +154,21 @@ class Observer:
                 return need
         return ""
 
-    def _halt(self, spec: TaskSpec, address: str) -> Halt | None:
-        found = Halt("pause", address) if spec.pause else None
-        if spec.cancel:
-            return Halt("cancel", address)
-        above = spec.parent
-        for _ in range(limits.TASK_DEPTH_MAX):
-            ancestor = self._view.get(above) if above else None
-            if ancestor is None:
+    def _upward(self, me: Resource) -> tuple[Halt | None, tuple[Resource, ...]]:
+        """Who halts the task, and which budgets bound it: one walk to the root."""
+        halt: Halt | None = None
+        budgeted: list[Resource] = []
+        at: Resource | None = me
+        for _ in range(limits.TASK_DEPTH_MAX + 1):
+            if at is None:
                 break
-            if ancestor.spec["cancel"]:
-                return Halt("cancel", ancestor.address)
-            if found is None and ancestor.spec["pause"]:
-                found = Halt("pause", ancestor.address)
-            above = ancestor.spec["parent"]
-        return found
+            spec = at.spec
+            if spec["cancel"] and (halt is None or halt.how == "pause"):
+                halt = Halt("cancel", at.address)
+            elif spec["pause"] and halt is None:
+                halt = Halt("pause", at.address)
+            if spec["budget"] and ("time_s" in spec["budget"] or "retries" in spec["budget"]):
+                budgeted.append(at)
+            above = spec["parent"]
+            at = self._view.get(above) if above else None
+        return halt, tuple(budgeted)

@@ -46,7 +46,7 @@ def keep_failed(observed: Observed) -> Step:
     says = stored(observed, TaskState.FAILED, "Failed")
     if isinstance(observed.spec.work, Group) and family.not_done(observed) is not None:
         return working.over(observed)
-    if progress.attempt <= finishing.retries(observed):
+    if finishing.may_retry(observed):
         return finishing.failed(observed, says.reason, says.message)
     if verifying.is_edited(observed) and (progress.result or {}).get("ok"):
         return verifying.begin_round(observed, "edit")

@@ -7,28 +7,26 @@ crash leaves the call Started; the next owner's job adopts the process (law 5).
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 
-from controllers.task import conditions, flight, outcome, starting, writing
-from controllers.task.budgets import timeout_s
+from controllers.task import budgets, flight, outcome, settling, writing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed, Observer
 from controllers.task.outcome import Outcome
-from controllers.task.status import Stage
-from controllers.task.step import RunJob, Says, Step, StopJob, after, composed
+from controllers.task.step import RunJob, StopJob
 from controllers.task.surroundings import Surroundings
 from reconciler import journal
 from reconciler.clock import Clock, Ids
 from reconciler.processes import Command, Exit, Processes
 from reconciler.store import Store
 from schemas import limits
-from schemas.call import CallSpec, CallState, EffectClass
+from schemas.call import CallSpec, EffectClass
 from schemas.encoding import JsonObject
 from schemas.record import Draft
-from schemas.resource import Resource, Uid
-from schemas.task import Run, TaskState
+from schemas.resource import Uid
+from schemas.task import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +46,14 @@ async def run(desk: Desk, uid: Uid, address: str, job: RunJob) -> None:
     observed = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
     if observed is None or observed.me.uid != uid or not isinstance(observed.spec.work, Run):
         return
-    step = step_for(observed)
-    if job.key not in [wanted.key for wanted in step.start]:
+    if job.key not in [wanted.key for wanted in step_for(observed).start]:
         return
     if flight.is_call_started(observed) and observed.call is not None:
         left_by_another = observed.call
-        adoption = desk.processes.adopt(left_by_another.spec["op"], timeout_s(observed))
+        adoption = desk.processes.adopt(left_by_another.spec["op"], budgets.timeout_s(observed))
         await _see_out(desk, observed, left_by_another.address, adoption)
         return
-    command, call, op = await _begin(desk, observed, step)
+    command, call, op = await _begin(desk, observed)
     await _see_out(desk, observed, call, desk.processes.run(op, command))
 
 
@@ -66,14 +63,12 @@ async def stop(desk: Desk, uid: Uid, address: str, job: StopJob) -> None:
     _settle(desk, uid, address, job.call, outcome.cancelled())
 
 
-async def _begin(desk: Desk, observed: Observed, step: Step) -> tuple[Command, str, str]:
+async def _begin(desk: Desk, observed: Observed) -> tuple[Command, str, str]:
     """Writes that the command starts, durably; returns it with the address of its call and its operation id."""
-    progress = observed.progress
     op = desk.ids.mint()
     call_id = observed.call.uid if observed.call is not None else op
-    incarnation = progress.incarnation + (0 if progress.stage is Stage.WORK else 1)
-    merge = composed(step.merge, {**starting.begun(observed, incarnation), "call": journal.call_address(call_id)})
-    written = conditions.complete(observed, Step(Says(TaskState.RUNNING, "Running", "its command runs"), merge))
+    incarnation = settling.next_incarnation(observed)
+    written = settling.begins(observed, journal.call_address(call_id))
     started = journal.started(_call(observed, incarnation, op), call_id)
     command = _command(desk, observed, incarnation)
     changes = (*started, *writing.changes_of(observed, written))
@@ -115,26 +110,9 @@ def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcom
         # The task is gone: the result is kept as evidence and changes nothing (law 7).
         return desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs))
     before = desk.observer.observe_as(me, desk.clock.now())
-    step = _follows(before, call, ended)
+    step = settling.ended(before, call, ended)
     draft = Draft("call.settled", writing.ACTOR, me.address, (*changes, *writing.changes_of(before, step)), data, blobs)
     return desk.store.propose(draft)
-
-
-def _follows(before: Observed, call: Resource, ended: Outcome) -> Step:
-    """What becomes of the task, decided on what it will be once the result is written."""
-    running_s = max(0.0, before.now - before.progress.started_at)
-    merge: JsonObject = {"spent_s": round(before.progress.spent_s + running_s, 6)}
-    jobs = frozenset(key for key in before.jobs if ":run:" not in key)
-    if ended.call.state is CallState.UNKNOWN:
-        doubt = replace(call, status={**call.status, "state": str(CallState.UNKNOWN)})
-        then = replace(after(before, merge), jobs=jobs, call=doubt)
-    else:
-        merge |= {"call": None, "result": ended.result}
-        if ended.result is None:
-            merge["stage"] = ""
-        then = replace(after(before, merge), jobs=jobs)
-    step = step_for(then).on_top_of(merge)
-    return conditions.complete(before, step)
 
 
 def _call(observed: Observed, incarnation: int, op: str) -> CallSpec:
@@ -161,6 +139,6 @@ def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
         argv=work.argv,
         shell=work.shell,
         env=desk.surroundings.env(observed.address, spec, incarnation),
-        timeout_s=timeout_s(observed),
+        timeout_s=budgets.timeout_s(observed),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
     )

@@ -5,7 +5,7 @@ A parent that has not started, then needs, locks, the pause before a retry, and 
 
 from __future__ import annotations
 
-from controllers.task import flight, jobs, verifying, working
+from controllers.task import budgets, flight, jobs, verifying, working
 from controllers.task.locking import LockStanding
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, standing
@@ -30,7 +30,7 @@ def start(observed: Observed) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, _containers, _locks, _retry, _leftover):
+    for look in (_parent, _needs, _containers, _locks, _budget, _retry, _leftover):
         says = look(observed)
         if says is not None:
             return says
@@ -125,6 +125,13 @@ def _locks(observed: Observed) -> Says | None:
         return None
     says = f"waits for locks {', '.join(observed.spec.locks)}"
     return Says(TaskState.BLOCKED, "AwaitingLocks", says, ("whoever holds them releases them",))
+
+
+def _budget(observed: Observed) -> Says | None:
+    if budgets.time_left_s(observed) != 0:
+        return None
+    says = "the time that its budget allows is used up"
+    return Says(TaskState.BLOCKED, "BudgetSpent", says, ("its budget, or one above it, is raised",), is_stuck=True)
 
 
 def _retry(observed: Observed) -> Says | None:

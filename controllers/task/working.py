@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
-from controllers.task import claiming, family, finishing, jobs, keys, starting, verifying
+from controllers.task import claiming, family, finishing, jobs, keys, outcome, starting, verifying
 from controllers.task.observing import Observed
-from controllers.task.step import Says, Step
+from controllers.task.step import Says, Step, after
 from schemas.call import CallState, EffectClass
 from schemas.encoding import JsonObject
+from schemas.record import Drop
 from schemas.task import ByAgent, Group, Run, TaskState
 
 
@@ -47,9 +49,10 @@ def _command(observed: Observed) -> Step:
         case CallState.UNKNOWN:
             return Step(in_doubt(observed))
         case CallState.SUCCEEDED:
-            return _ended(observed, {"ok": True, "text": "a person says that it happened"})
+            return _ended(observed, outcome.result(ok=True, text="a person says that it happened"))
         case CallState.FAILED | CallState.CANCELLED | CallState.DENIED:
-            return _ended(observed, {"ok": False, "reason": "CommandFailed", "text": "the call was settled as failed"})
+            words = "the call was settled as failed"
+            return _ended(observed, outcome.result(ok=False, reason="CommandFailed", text=words))
         case _:
             # It never began, or may begin again: the same incarnation under a new operation.
             return jobs.start_run(observed, Step(starting.queued(observed)), progress.incarnation)
@@ -64,9 +67,11 @@ def _running(observed: Observed) -> Step:
 
 def _ended(observed: Observed, result: JsonObject) -> Step:
     merge: JsonObject = {"call": None, "result": result}
-    if result["ok"]:
-        return over(observed).on_top_of(merge)
-    return finishing.failed(observed, result["reason"], result["text"]).on_top_of(merge)
+    dropped = (Drop(observed.call.address, observed.call.uid),) if observed.call is not None else ()
+    ended = after(observed, merge)
+    step = over(ended) if result["ok"] else finishing.failed(ended, result["reason"], result["text"])
+    step = step.on_top_of(merge)
+    return replace(step, changes=(*step.changes, *dropped))
 
 
 def in_doubt(observed: Observed) -> Says:

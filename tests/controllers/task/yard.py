@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,9 +25,11 @@ from schemas.resource import Resource, Uid
 from schemas.task import CheckSpec, Group, Run, TaskSpec, Work
 
 PLAN = "plan/yard"
+GROUP = Group()
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-def spec(work: Work | str = Group(), **fields: Any) -> TaskSpec:
+def spec(work: Work | str = GROUP, **fields: Any) -> TaskSpec:
     """A task's spec; a text is a shell command."""
     run = Run(shell=work) if isinstance(work, str) else work
     return TaskSpec(goal=fields.pop("goal", "a goal"), work=run, **fields)
@@ -41,13 +42,14 @@ def sh(command: str, key: str = "0", timeout_s: float = 10.0) -> CheckSpec:
 
 def family(tasks: dict[str, TaskSpec]) -> dict[str, TaskSpec]:
     """The tasks with parents and children filled in from their addresses."""
-    out: dict[str, TaskSpec] = {}
-    for address, wanted in tasks.items():
-        parent = parse(address).parent
-        is_child = parent is not None and str(parent) in tasks
-        children = tuple(other for other in tasks if parse(other).parent == parse(address))
-        out[address] = replace(wanted, parent=str(parent) if is_child else None, children=children)
-    return out
+    parents = {address: str(parse(address).parent) for address in tasks if address != "task/."}
+    children: dict[str, list[str]] = {}
+    for address, parent in parents.items():
+        children.setdefault(parent, []).append(address)
+    return {
+        address: replace(wanted, parent=parents.get(address), children=tuple(children.get(address, ())))
+        for address, wanted in tasks.items()
+    }
 
 
 def put(address: str, wanted: TaskSpec, uid: Uid | None = None) -> Put:
@@ -163,7 +165,7 @@ async def yard(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: floa
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": parallel})
         bugs: list[BugReport] = []
-        surroundings = Surroundings("yard", folder, os.environ)
+        surroundings = Surroundings("yard", folder, ENV)
         controller = TaskController(store, work, processes, clock, ids, surroundings)
         engine = Engine(store, clock, queue, work, [controller], PLAN)
         engine.on_bug = bugs.append

@@ -1,0 +1,424 @@
+"""What is decided about tasks, as sentences. No effect runs here: the world says how they end."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.task.status import Standing, standing
+from reconciler.processes import Ending
+from schemas.budget import Budget
+from schemas.record import SetStatus
+from schemas.task import Run
+from tests.controllers.task.world import World
+from tests.controllers.task.yard import sh, spec
+
+
+def test_an_empty_group_is_done_at_once() -> None:
+    world = World(root=spec())
+    world.settle()
+    assert world.state(".") == "done"
+
+
+def test_children_wait_until_their_parent_has_started() -> None:
+    world = World(root=spec(), a=spec(needs=("task/b",)), a_x=spec("true"), b=spec("true"))
+    world.settle()
+    assert world.says("a/x") == "waiting ParentWaiting"
+    assert world.queued() == ["b"]
+
+
+def test_a_task_that_only_waits_its_turn_writes_nothing() -> None:
+    world = World(root=spec(), a=spec("true"), b=spec("true", needs=("task/a",)))
+    world.settle()
+    assert world["task/b"].status == {}
+    assert world.says("b") == "waiting NeedsNotDone"
+
+
+def test_a_task_starts_when_all_its_needs_are_done() -> None:
+    world = World(root=spec(), a=spec("true"), b=spec("true"), c=spec("true", needs=("task/a", "task/b")))
+    world.settle()
+    world.run("a")
+    assert world.queued() == ["b"]
+    world.run("b")
+    assert world.queued() == ["c"]
+    world.run("c")
+    assert world.state(".") == "done"
+
+
+def test_a_failed_branch_does_not_stop_an_independent_one() -> None:
+    world = World(root=spec(), a=spec("false"), b=spec("true"), c=spec("true", needs=("task/b",)))
+    world.settle()
+    world.begin("b")
+    world.run("a", code=1)
+    assert world.state("a") == "failed"
+    assert world.state(".") == "running"
+    world.end("b")
+    world.run("c")
+    assert world.state("c") == "done"
+    assert world.says(".") == "failed ChildrenFailed"
+
+
+def test_a_task_whose_need_failed_is_blocked_and_says_what_would_unblock_it() -> None:
+    world = World(root=spec(), a=spec("false"), b=spec("true", needs=("task/a",)))
+    world.settle()
+    world.run("a", code=1)
+    assert world.says("b") == "blocked NeedsFailed"
+    condition = world["task/b"].status["conditions"]["Ready"]
+    assert condition["message"] == "needs task/a, which is failed"
+    assert condition["unblocks"][0].startswith("task/a becomes done")
+
+
+def test_what_needs_a_blocked_task_is_blocked_too_and_the_root_fails_in_the_end() -> None:
+    world = World(
+        root=spec(),
+        a=spec("false"),
+        b=spec("true", needs=("task/a",)),
+        c=spec("true", needs=("task/b",)),
+        d=spec("true"),
+    )
+    world.settle()
+    world.begin("d")
+    world.run("a", code=1)
+    assert world.says("c") == "blocked NeedsFailed"
+    assert world.state(".") == "running"
+    world.end("d")
+    assert world.says(".") == "failed ChildrenFailed"
+
+
+def test_a_failed_need_that_is_mended_lets_its_dependents_go() -> None:
+    world = World(root=spec(), a=spec("false"), b=spec("true", needs=("task/a",)))
+    world.settle()
+    world.run("a", code=1)
+    world.change("a", work=Run(shell="true"))
+    world.settle()
+    assert world.says(".") == "running ChildrenRunning"
+    world.run("a")
+    world.run("b")
+    assert world.state(".") == "done"
+
+
+def test_a_failure_is_tried_again_with_a_new_incarnation_while_retries_are_left() -> None:
+    world = World(root=spec(), a=spec("flaky", retries=2))
+    world.settle()
+    world.run("a", code=1)
+    assert world.says("a") == "waiting Retrying"
+    assert world.queued() == []
+    world.now += 60
+    world.settle()
+    world.run("a", code=1)
+    world.now += 60
+    world.settle()
+    world.begin("a")
+    status = world["task/a"].status
+    assert (status["incarnation"], status["attempt"]) == (3, 3)
+    world.end("a", code=1)
+    assert world.says("a") == "failed CommandFailed"
+
+
+def test_a_pause_before_a_retry_ends_at_once_when_the_task_is_edited() -> None:
+    world = World(root=spec(), a=spec("flaky", retries=1))
+    world.settle()
+    world.run("a", code=1)
+    assert world.queued() == []
+    world.change("a", work=Run(shell="better"))
+    world.settle()
+    assert world.queued() == ["a"]
+    assert world["task/a"].status["attempt"] == 1
+
+
+def test_raised_retries_reopen_a_failed_task() -> None:
+    world = World(root=spec(), a=spec("flaky"))
+    world.settle()
+    world.run("a", code=1)
+    assert world.state("a") == "failed"
+    world.change("a", retries=1)
+    world.settle()
+    world.now += 60
+    world.settle()
+    assert world.queued() == ["a"]
+
+
+def test_a_budget_of_retries_above_bounds_all_tasks_below_together() -> None:
+    world = World(root=spec(budget=Budget(retries=1)), a=spec("x", retries=5), b=spec("y", retries=5))
+    world.settle()
+    world.run("a", code=1)
+    world.run("b", code=1)
+    assert world.queued() == ["a"]
+    assert world.says("b") == "failed CommandFailed"
+
+
+def test_active_time_is_counted_against_every_budget_above_and_waiting_is_not() -> None:
+    world = World(root=spec(budget=Budget(time_s=10)), a=spec("x"), b=spec("y", needs=("task/a",)))
+    world.settle()
+    world.now += 100
+    world.begin("a")
+    world.end("a", took_s=10)
+    assert world["task/."].status["spent"] == {"time_s": 10}
+    assert world.says("b") == "blocked BudgetSpent"
+    world.change(".", budget=Budget(time_s=20))
+    world.settle()
+    assert world.queued() == ["b"]
+
+
+def test_an_edited_command_that_runs_is_stopped_first_and_then_begun_anew() -> None:
+    world = World(root=spec(), a=spec("old"))
+    world.settle()
+    world.begin("a")
+    world.change("a", work=Run(shell="new"))
+    step = world.step("a")
+    assert step.says.reason == "Restarting"
+    assert len(step.cancel) == 1
+    world.stopped("a")
+    assert world.queued() == ["a"]
+    world.begin("a")
+    assert world["task/a"].status["incarnation"] == 2
+
+
+def test_hot_edits_of_a_running_command_leave_it_alone() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    call = world.begin("a")
+    world.change("a", budget=Budget(time_s=99), acceptance=(sh("true"),), goal="another", notes="more", priority=0)
+    world.settle()
+    assert world["task/a"].status["call"] == call
+    assert len(world.plane.slots) == 1
+
+
+def test_a_new_goal_restarts_a_command_only_when_the_plan_says_so() -> None:
+    world = World(root=spec(), a=spec("work", on_change="restart"))
+    world.settle()
+    world.begin("a")
+    world.change("a", goal="another")
+    assert world.step("a").says.reason == "Restarting"
+
+
+def test_a_queued_command_that_is_edited_is_not_run_as_it_was() -> None:
+    world = World(root=spec(), a=spec("old"))
+    world.settle()
+    world.change("a", work=Run(shell="new"))
+    world.settle()
+    assert world.queued() == ["a"]
+    world.begin("a")
+    assert world["task/a"].status["incarnation"] == 1
+
+
+def test_a_changed_priority_queues_a_waiting_command_anew() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    before = set(world.plane.jobs)
+    world.change("a", priority=7)
+    world.settle()
+    (job,) = world.plane.jobs.values()
+    assert job.key not in before
+    assert world.queued() == ["a"]
+
+
+def test_a_changed_priority_leaves_a_running_command_alone() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    world.begin("a")
+    before = set(world.plane.jobs)
+    world.change("a", priority=7)
+    world.settle()
+    assert set(world.plane.jobs) == before
+
+
+def test_a_task_added_to_a_finished_plan_starts_and_the_root_runs_again() -> None:
+    world = World(root=spec(), a=spec("true"))
+    world.settle()
+    world.run("a")
+    assert world.state(".") == "done"
+    world.edit({"b": spec("true")})
+    world.settle()
+    assert world.state(".") == "running"
+    world.run("b")
+    assert world.state(".") == "done"
+
+
+def test_a_paused_task_does_not_start_and_goes_on_when_resumed() -> None:
+    world = World(root=spec(), a=spec("true", pause=True))
+    world.settle()
+    assert world.says("a") == "paused Paused"
+    assert world.queued() == []
+    world.change("a", pause=False)
+    world.settle()
+    assert world.queued() == ["a"]
+
+
+def test_pausing_a_parent_pauses_what_is_below_and_takes_queued_commands_back() -> None:
+    world = World(root=spec(), a=spec(), a_x=spec("true"))
+    world.settle()
+    assert world.queued() == ["a/x"]
+    world.change(".", pause=True)
+    world.settle()
+    assert world.queued() == []
+    assert world.says("a/x") == "paused Paused"
+    assert world["task/a/x"].status["conditions"]["Ready"]["unblocks"] == ["plan resume task/."]
+
+
+def test_a_command_that_runs_when_it_is_paused_ends_first_and_its_result_is_kept() -> None:
+    world = World(root=spec(), a=spec("work", acceptance=(sh("true"),)))
+    world.settle()
+    world.begin("a")
+    world.change("a", pause=True)
+    world.settle()
+    assert world.says("a") == "running Pausing"
+    world.end("a")
+    assert world.says("a") == "paused Paused"
+    assert world.checking("a") == []
+    world.change("a", pause=False)
+    world.settle()
+    assert world.checking("a") == ["0"]
+    assert world["task/a"].status["incarnation"] == 1
+
+
+def test_cancelling_a_running_command_stops_it_and_keeps_the_task() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    world.begin("a")
+    world.change("a", cancel=True)
+    assert world.step("a").says.reason == "Cancelling"
+    world.stopped("a")
+    assert world.says("a") == "cancelled Cancelled"
+
+
+def test_cancelling_a_parent_stops_its_children_first() -> None:
+    world = World(root=spec(), a=spec(), a_x=spec("work"), a_y=spec("work", needs=("task/a/x",)))
+    world.settle()
+    world.begin("a/x")
+    world.change("a", cancel=True)
+    world.settle()
+    assert world.state("a") == "stopping"
+    assert world.state("a/y") == "cancelled"
+    world.stopped("a/x")
+    assert (world.state("a/x"), world.state("a")) == ("cancelled", "cancelled")
+
+
+def test_what_is_done_stays_done_when_it_is_cancelled() -> None:
+    world = World(root=spec(), a=spec("true"))
+    world.settle()
+    world.run("a")
+    world.change("a", cancel=True)
+    world.settle()
+    assert world.state("a") == "done"
+
+
+def test_a_cancelled_task_that_is_wanted_again_begins_anew() -> None:
+    world = World(root=spec(), a=spec("true", cancel=True))
+    world.settle()
+    world.change("a", cancel=False)
+    world.settle()
+    world.run("a")
+    assert world.state("a") == "done"
+
+
+def test_what_needs_a_cancelled_task_is_blocked_and_says_so() -> None:
+    world = World(root=spec(), a=spec("true", cancel=True), b=spec("true", needs=("task/a",)))
+    world.settle()
+    assert world.says("b") == "blocked NeedsCancelled"
+
+
+def test_a_group_of_cancelled_tasks_is_cancelled_and_one_with_some_done_is_done() -> None:
+    world = World(root=spec(), a=spec(), a_x=spec("true", cancel=True), b=spec("true"))
+    world.settle()
+    assert world.says("a") == "cancelled ChildrenCancelled"
+    world.run("b")
+    assert world.state(".") == "done"
+
+
+def test_a_removed_task_stops_and_goes_after_its_children() -> None:
+    world = World(root=spec(), a=spec(), a_x=spec("work"))
+    world.settle()
+    world.begin("a/x")
+    world.edit({"a": None})
+    world.settle()
+    assert world.state("a") == "stopping"
+    assert world.view.get("task/a/x") is not None
+    world.stopped("a/x")
+    assert world.view.get("task/a/x") is None
+    assert world.view.get("task/a") is None
+    assert world.view.list("call") == []
+    assert world.state(".") == "done"
+
+
+def test_a_removed_task_waits_for_its_agent_to_be_gone() -> None:
+    world = World(root=spec(), a=spec())
+    world.settle()
+    world.fold(SetStatus("task/a", world["task/a"].uid, {}))
+    world.agent("a", state="ended")
+    world.edit({"a": None})
+    world.settle()
+    assert world.view.get("task/a") is None
+
+
+def test_a_command_lost_after_a_crash_is_in_doubt_and_never_run_twice() -> None:
+    world = World(root=spec(), a=spec("push"))
+    world.settle()
+    call = world.begin("a")
+    world.end("a", ending=Ending.LOST)
+    assert world.says("a") == "blocked InDoubt"
+    assert world.queued() == []
+    unblocks = world["task/a"].status["conditions"]["InDoubt"]["unblocks"]
+    assert unblocks == [f"plan approve {call} --happened", f"plan approve {call} --did-not"]
+    assert standing(world["task/a"]) is Standing.OPEN
+
+
+def test_a_command_in_doubt_that_happened_counts_as_done() -> None:
+    world = World(root=spec(), a=spec("push"))
+    world.settle()
+    call = world.begin("a")
+    world.end("a", ending=Ending.LOST)
+    world.fold(SetStatus(call, world[call].uid, {"state": "Succeeded"}))
+    world.settle()
+    assert world.state("a") == "done"
+    assert world.view.list("call") == []
+
+
+def test_a_command_in_doubt_that_did_not_happen_is_started_again_in_the_same_incarnation() -> None:
+    world = World(root=spec(), a=spec("push"))
+    world.settle()
+    call = world.begin("a")
+    world.end("a", ending=Ending.LOST)
+    world.fold(SetStatus(call, world[call].uid, {"state": "Authorized"}))
+    world.settle()
+    assert world.queued() == ["a"]
+    world.run("a")
+    assert (world.state("a"), world["task/a"].status["incarnation"]) == ("done", 1)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+def test_a_lost_command_that_may_run_again_does(effect: str) -> None:
+    world = World(root=spec(), a=spec(Run(shell="fetch", effect=effect)))
+    world.settle()
+    world.begin("a")
+    world.end("a", ending=Ending.LOST)
+    assert world.queued() == ["a"]
+
+
+def test_a_command_that_an_earlier_owner_left_is_adopted_though_the_task_is_paused() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    world.begin("a")
+    world.plane.jobs.clear()
+    world.plane.slots.clear()
+    world.change("a", pause=True)
+    world.settle()
+    assert world.queued() == ["a"]
+
+
+def test_a_command_that_an_earlier_owner_left_is_stopped_when_the_task_is_cancelled() -> None:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    call = world.begin("a")
+    world.plane.jobs.clear()
+    world.plane.slots.clear()
+    world.change("a", cancel=True)
+    world.settle()
+    assert world.stopping() == [call]
+    assert world.state("a") == "stopping"
+
+
+def test_containers_are_not_run_by_this_version_and_the_task_says_so() -> None:
+    world = World(root=spec(), a=spec("true", containers=("redis",)))
+    world.settle()
+    assert world.says("a") == "blocked NoContainers"
+    assert world.says(".") == "failed ChildrenFailed"

@@ -1,0 +1,258 @@
+"""A plan in memory whose effects are said, not run: the pure core of the task controller, step by step.
+
+The view, the fold, the tallies and the rules are the product's. Jobs are only noted; a test says when a command begins
+and how it ends, and what a check finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controllers.task import settling, writing
+from controllers.task.deciding import decide
+from controllers.task.observing import Observed, Observer
+from controllers.task.outcome import Outcome, cancelled, of_exit
+from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
+from controllers.task.tallying import Tallies
+from reconciler import journal
+from reconciler.processes import Ending, Exit
+from reconciler.view import MemoryView
+from schemas.call import CallSpec, CallState
+from schemas.encoding import Json, JsonObject
+from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
+from schemas.resource import Resource, Uid
+from schemas.task import ByAgent, Run, TaskSpec
+from tests.controllers.task.yard import family, is_at, put
+
+
+@dataclass
+class NotedPlane:
+    """A work plane that runs nothing. Jobs are queued until a test gives them their slot."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    slots: set[str] = field(default_factory=set)
+
+    def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
+        raise AssertionError("the pure core starts nothing")
+
+    def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
+        raise AssertionError("the pure core pokes nobody")
+
+    def note(self, owner: str, job: Job) -> None:
+        self.jobs.setdefault(job.key, job)
+        self.owners[job.key] = owner
+
+    def cancel(self, key: str) -> None:
+        # A running job lives on until it has cleaned up.
+        if key not in self.slots:
+            self.jobs.pop(key, None)
+
+    def end(self, key: str) -> None:
+        self.jobs.pop(key, None)
+        self.slots.discard(key)
+
+    def is_live(self, key: str) -> bool:
+        return key in self.jobs
+
+    def is_running(self, key: str) -> bool:
+        return key in self.slots
+
+    def live_for(self, owner: str) -> Sequence[str]:
+        return [key for key in self.jobs if self.owners[key] == owner]
+
+
+class World:
+    """Tasks and agents as objects, and a clock that stands until it is moved."""
+
+    def __init__(self, **tasks: TaskSpec) -> None:
+        self.view = MemoryView()
+        self.plane = NotedPlane()
+        self.tallies = Tallies()
+        self.now = 1_000.0
+        self.specs: dict[str, TaskSpec] = {}
+        self.writes = 0
+        self.edit({name.replace("_", "/").replace("root", "."): wanted for name, wanted in tasks.items()})
+
+    # What people and agents do.
+
+    def edit(self, changes: dict[str, TaskSpec | None]) -> None:
+        """Writes tasks by path (`.` is the root): new, changed, or None to remove."""
+        before = family(self.specs)
+        for name, wanted in changes.items():
+            address = f"task/{name}"
+            if wanted is None:
+                self.specs = {known: kept for known, kept in self.specs.items() if not is_at(known, address)}
+            else:
+                self.specs[address] = wanted
+        after = family(self.specs)
+        self.fold(*[put(each, after[each], self._uid(each)) for each in after if after[each] != before.get(each)])
+        for gone in set(before) - set(after):
+            self.fold(Mark(gone, self[gone].uid, deleting=True))
+
+    def change(self, name: str, **fields: Any) -> None:
+        self.edit({name: replace(self.specs[f"task/{name}"], **fields)})
+
+    def agent(self, name: str, **status: Json) -> None:
+        """Says what an agent's status is; the agent appears at the first word about it."""
+        address = f"agent/{name}"
+        if self.view.get(address) is None:
+            self.fold(Put(address, Uid(f"uid-{address}"), {"mind": {"kind": "script", "steps": []}}))
+        self.fold(SetStatus(address, Uid(f"uid-{address}"), status))
+
+    def mind(self, name: str, steps: list[JsonObject]) -> None:
+        address = f"agent/{name}"
+        self.fold(Put(address, Uid(f"uid-{address}"), {"mind": {"kind": "script", "steps": steps}}))
+
+    # What the controller does.
+
+    def observe(self, name: str) -> Observed:
+        observed = Observer(self.view, self.tallies, self.plane).observe(f"task/{name}", self.now)
+        assert observed is not None
+        return observed
+
+    def step(self, name: str) -> Step:
+        """One reconcile."""
+        observed = self.observe(name)
+        step = decide(observed)
+        changes = writing.changes_of(observed, step)
+        if changes:
+            self.fold(*changes)
+            self.writes += 1
+        for key in step.cancel:
+            self.plane.cancel(key)
+        for job in step.start:
+            self.plane.note(observed.address, job)
+        self._drop_released()
+        return step
+
+    def settle(self) -> None:
+        """Reconciles everything until nothing is written any more."""
+        for _ in range(200):
+            before = self.writes, len(self.plane.jobs), self.view.rev
+            for task in list(self.view.list("task")):
+                if self.view.get(task.address) is not None:
+                    self.step(task.address.removeprefix("task/"))
+            if (self.writes, len(self.plane.jobs), self.view.rev) == before:
+                return
+        raise AssertionError("the rules never come to rest")
+
+    # What the world does.
+
+    def begin(self, name: str) -> str:
+        """The queued command of a task gets its slot and starts; returns its call."""
+        (job,) = [job for job in self._jobs(name) if isinstance(job, RunJob)]
+        before = self._without(name, job.key)
+        call = f"call/{before.me.uid}-{self.view.rev}".replace("task/", "")
+        step = settling.begins(before, call)
+        assert isinstance(before.spec.work, Run)
+        spec = CallSpec(before.address, before.me.uid, settling.next_incarnation(before), "op", "run", {})
+        self.fold(*journal.started(spec, call.removeprefix("call/")), *writing.changes_of(before, step))
+        self.plane.slots.add(job.key)
+        self.settle()
+        return call
+
+    def end(self, name: str, code: int = 0, *, ending: Ending = Ending.EXITED, took_s: float = 1.0) -> None:
+        """The command of a task ends."""
+        self.now += took_s
+        work = self.specs[f"task/{name}"].work
+        assert isinstance(work, Run)
+        self._end(name, of_exit(Exit(ending, code, b"said\n"), work, None))
+
+    def stopped(self, name: str) -> None:
+        """The command of a task was stopped by its cancelled job."""
+        self._end(name, cancelled())
+
+    def run(self, name: str, code: int = 0) -> None:
+        """Begins and ends the command of a task."""
+        self.begin(name)
+        self.end(name, code)
+
+    def finds(self, name: str, result: str, key: str = "0") -> None:
+        """A check of a task comes to a result."""
+        (job,) = [job for job in self._jobs(name) if isinstance(job, CheckJob) and job.check.key == key]
+        before = self._without(name, job.key)
+        entry: JsonObject = {
+            "result": result,
+            "message": f"it is a {result}",
+            "at": self.now,
+            "incarnation": before.progress.incarnation,
+            "round": job.round,
+            "digest": job.digest,
+            "blob": None,
+        }
+        self.plane.end(job.key)
+        self.fold(*writing.changes_of(before, settling.found(before, job, entry)))
+        self.settle()
+
+    # What tests look at.
+
+    def __getitem__(self, address: str) -> Resource:
+        found = self.view.get(address)
+        assert found is not None, f"there is no {address}"
+        return found
+
+    def state(self, name: str) -> str:
+        return self[f"task/{name}"].state
+
+    def says(self, name: str) -> str:
+        """The state and the reason, as they are or would be written."""
+        step = decide(self.observe(name))
+        return f"{step.says.state} {step.says.reason}"
+
+    def queued(self) -> list[str]:
+        """The tasks whose command waits for a slot, by path."""
+        runs = [key for key, job in self.plane.jobs.items() if isinstance(job, RunJob) and key not in self.plane.slots]
+        return sorted(self.plane.owners[key].removeprefix("task/") for key in runs)
+
+    def checking(self, name: str) -> list[str]:
+        return sorted(job.check.key for job in self._jobs(name) if isinstance(job, CheckJob))
+
+    def stopping(self) -> list[str]:
+        return sorted(job.call for job in self.plane.jobs.values() if isinstance(job, StopJob))
+
+    def fold(self, *changes: Change) -> None:
+        if not changes:
+            return
+        draft = Draft("task.changed", "controller:task", "task/.", changes)
+        changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, draft))
+        self.tallies.update(self.view, changed)
+
+    def _end(self, name: str, outcome: Outcome) -> None:
+        running = [job.key for job in self._jobs(name) if isinstance(job, RunJob)]
+        before = self._without(name, running[0] if running else "")
+        call = before.call
+        assert call is not None
+        step = settling.ended(before, call, outcome)
+        for key in running:
+            self.plane.end(key)
+        self.fold(*journal.settled(call.address, call.uid, outcome.call), *writing.changes_of(before, step))
+        self.settle()
+
+    def _without(self, name: str, key: str) -> Observed:
+        observer = Observer(self.view, self.tallies, self.plane)
+        observed = observer.observe(f"task/{name}", self.now, without_job=key)
+        assert observed is not None
+        return observed
+
+    def _jobs(self, name: str) -> list[Job]:
+        return [job for key, job in self.plane.jobs.items() if self.plane.owners[key] == f"task/{name}"]
+
+    def _uid(self, address: str) -> Uid | None:
+        found = self.view.get(address)
+        return None if found is None else found.uid
+
+    def _drop_released(self) -> None:
+        for task in list(self.view.list("task")):
+            if task.deleting and not task.finalizers:
+                self.fold(Drop(task.address, task.uid))
+
+
+def by_agent(name: str) -> ByAgent:
+    return ByAgent(f"agent/{name}")
+
+
+def started(world: World, call: str) -> bool:
+    return world[call].state == CallState.STARTED
