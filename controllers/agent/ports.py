@@ -25,7 +25,7 @@ class Gate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """`plan` is the plan's address, `folder` the absolute folder of the plan file, `file` the plan file, if any.
+    """`plan` is the plan's address, `folder` the absolute folder of the plan file.
 
     `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
     interpreter for Python minds. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds.
@@ -41,6 +41,5 @@ class World:
     folder: Path
     env: Mapping[str, str]
     python: str
-    file: Path | None = None
     pool: str = "tools"
     mind_pool: str = "minds"

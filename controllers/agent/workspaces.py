@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
@@ -16,4 +18,11 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     if not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
     rights = seen.spec.rights
-    return Workspace(folder, root, rights.read, rights.write, rights.deny, world.file)
+    return Workspace(folder, root, rights.read, rights.write, rights.deny, _plan_file(world))
+
+
+def _plan_file(world: World) -> Path | None:
+    """The plan file that was applied last; it lies in the plan's folder."""
+    plan = world.store.view.get(world.plan)
+    path = None if plan is None else (plan.status.get("file") or {}).get("path")
+    return None if path is None else world.folder.resolve() / Path(str(path)).name

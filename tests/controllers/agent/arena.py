@@ -144,9 +144,7 @@ async def arena(
         await processes.sweep(found.keep)
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": parallel})
-        world = World(
-            store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable, folder / "arena.plan.yaml"
-        )
+        world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)
         engine = Engine(store, clock, queue, work, [tasks, AgentReconciler(world), plans], PLAN)
