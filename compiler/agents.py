@@ -9,8 +9,9 @@ from compiler import patterns
 from compiler.budgets import budget_of
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath
+from compiler.patterns import listed
 from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
-from compiler.rights import RightsTree, listed
+from compiler.rights import RightsTree
 from schemas import pointer
 from schemas.agent import AgentSpec, Mind, Model, Program, PythonFunction, Script
 from schemas.budget import Budget
@@ -56,7 +57,17 @@ class AgentMaking:
         if chosen is None:
             return None, rights, choice
         spec, rights = self._spec(chosen, rights, (*to, "agent") if "agent" in task else to)
+        self._check_fan_out(task, rights, to)
         return spec, rights, chosen
+
+    def _check_fan_out(self, task: JsonObject, rights: Rights, to: Pointer) -> None:
+        count = len(task.get("tasks", ()))
+        place = (*to, "tasks")
+        if rights.spawn is not None and count > rights.spawn:
+            summary = f"{count} child tasks, and its rights allow {rights.spawn}"
+            self.faults.on_key("P0305", summary, "raise `spawn`, or take some away", to=place)
+        elif rights.depth == 0 and count:
+            self.faults.on_key("P0305", "child tasks, and its rights allow no level below", "raise `depth`", to=place)
 
     def _chosen(self, task: JsonObject, path: TaskPath, choice: Choice) -> Choice | None:
         written = task.get("agent")
@@ -96,10 +107,9 @@ class AgentMaking:
     def _new_spec(self, choice: Choice, above: Rights, to: Pointer) -> tuple[AgentSpec, Rights]:
         resolved, fields = choice.resolved, dict(choice.resolved.fields)
         rights = above
-        for line in resolved.lines:
-            rights = self.rights.with_line(rights, line, (*to, "rights"))
+        for line, place in resolved.lines:
+            rights = self.rights.with_line(rights, line, place)
         if "deny" in fields:
-            self.rights.toolsets.check_denials(fields["deny"], (*to, "deny"))
             rights = replace(rights, deny=patterns.union(rights.deny, fields["deny"]))
         spec = AgentSpec(
             task="",
@@ -107,7 +117,7 @@ class AgentMaking:
             rights=rights,
             prototype=resolved.prototype or resolved.name,
             prompt=resolved.prompt,
-            tools=self._tools(fields, rights, to),
+            tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),
             mixins=resolved.mixins,
             hooks=patterns.union(self.hooks, (f"hook/{name}" for name in fields.get("hooks", ()))),
@@ -144,15 +154,12 @@ class AgentMaking:
         self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
         return model
 
-    def _tools(self, fields: JsonObject, rights: Rights, to: Pointer) -> tuple[str, ...]:
-        wanted = None
-        if "tools" in fields:
-            opened = self.rights.toolsets.opened(fields["tools"], (*to, "tools"))
-            wanted = opened.patterns
-            for name, index in opened.named:
-                if not patterns.is_covered(rights.tools, name):
-                    hint = f"its tier and the lines above it allow {listed(rights.tools)}"
-                    self.faults.add("P0301", f"tool `{name}` is not allowed here", hint, to=(*to, "tools", str(index)))
-        allowed = patterns.meet(rights.tools, wanted)
+    def _tools(self, resolved: Resolved, rights: Rights, to: Pointer) -> tuple[str, ...]:
+        for name, place in resolved.named:
+            if not patterns.is_covered(rights.tools, name):
+                who = f" for {'/'.join(to[1::2]) or 'the plan'}" if place[: len(to)] != to else ""
+                hint = f"its tier and the lines above it allow {listed(rights.tools)}"
+                self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=place)
+        allowed = patterns.meet(rights.tools, resolved.tools)
         names = tuple(TOOLS) if allowed is None else patterns.union(allowed, CORE_TOOLS)
         return tuple(name for name in names if not any(patterns.covers(denied, name) for denied in rights.deny))

@@ -1,17 +1,34 @@
-"""What must hold in a plan beyond the types of its fields: references, ids, rings, contradictions.
+"""What must hold in a plan beyond the types of its fields: references, rings, contradictions, bounds.
 
-Works on the canonical document, from which faulty values were already left out, so that one fault is told once.
+Works on the canonical document, from which faulty values were already left out, so that one fault is told once. What
+agents, containers and hooks must be is in `checking_parts.py`; rights and budgets have modules of their own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-from compiler.faults import Faults
+from compiler.faults import Faults, Pointer
+from compiler.naming import leads_out
 from compiler.needs import Needs, TaskPath, rings
-from schemas import pointer
-from schemas.encoding import JsonObject
+from compiler.suggesting import did_you_mean
+from schemas import limits, pointer
+from schemas.encoding import Json, JsonObject
+from schemas.fields_all import fields_of
 from schemas.fields_checks import KIND_FIELDS
+
+KINDS: Final = tuple(row.name for row in KIND_FIELDS)
+_WITH_RUN: Final = ("effect", "timeout")
+_PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    # Of each kind that is a map: groups of members, of which exactly one must be there.
+    "contains": (("path",), ("text", "pattern")),
+    "json": (("path", "sh"), ("subset",)),
+    "http": (("url",),),
+    "port": (("port",),),
+    "run-in": (("container",), ("sh",)),
+}
 
 
 def walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
@@ -31,28 +48,175 @@ def resolved_needs(document: JsonObject, faults: Faults) -> Mapping[TaskPath, tu
     needs = Needs(tasks, faults)
     found = {path: needs.resolved(path, task["needs"]) for path, task in tasks.items() if task.get("needs")}
     for ring in rings(found, list(tasks)):
-        names = ["/".join(path) or "." for path in ring]
-        to = (*pointer.of_task(ring[0]), "needs")
-        others = [(f"`{name}`", pointer.of_task(path)) for name, path in zip(names[1:], ring[1:], strict=True)]
-        walk_words = " → ".join([*names, names[0]])
-        faults.related("P0209", f"tasks wait for each other: {walk_words}", "take one of the needs away", to, others)
+        _tell_ring(ring, found, faults)
     return found
 
 
-def check_document(document: JsonObject, faults: Faults) -> None:
-    """Tells of whatever contradicts itself."""
+def _tell_ring(ring: list[TaskPath], needs: Mapping[TaskPath, tuple[TaskPath, ...]], faults: Faults) -> None:
+    waiting = next((index for index, path in enumerate(ring) if path in needs), 0)
+    ring = [*ring[waiting:], *ring[:waiting]]
+    names = ["/".join(path) or "." for path in ring]
+    to = (*pointer.of_task(ring[0]), "needs")
+    others = [(f"`{name}` is here", pointer.of_task(path)) for name, path in zip(names[1:], ring[1:], strict=True)]
+    way = " → ".join([*names, names[0]])
+    faults.related("P0222", f"tasks wait for each other: {way}", "take one of the needs away", to, others)
+
+
+def check_tasks(document: JsonObject, faults: Faults) -> None:
+    """Tells of whatever in the tree of tasks contradicts itself or passes a bound."""
+    containers = document.get("containers", {})
     for path, task in walk(document):
+        # Most tasks have none of what could go wrong: look closer only where there is something to see.
+        if "run" in task or "agent" not in task:
+            _check_work(task, path, faults)
         if "acceptance" in task:
-            _check_acceptance(task["acceptance"], path, faults)
+            _check_acceptance(task["acceptance"], path, containers, faults)
+        if "cwd" in task:
+            _check_inside(task["cwd"], (*pointer.of_task(path), "cwd"), faults)
+        if path and "containers" in task:
+            _check_containers(task["containers"], path, containers, faults)
+        if "open" in task:
+            _check_open(task["open"], (*pointer.of_task(path), "open"), faults)
+        if path and "tiers" in task.get("rights", ()):
+            to = (*pointer.of_task(path), "rights", "tiers")
+            faults.on_key("P0211", "tiers are for the whole plan", "put them under the `rights` at the top", to=to)
+        if "tasks" in task:
+            _check_bounds(task["tasks"], path, faults)
+    _check_moved(document, faults)
 
 
-_KINDS = [field.name for field in KIND_FIELDS]
+def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:
+    to = pointer.of_task(path)
+    if "run" in task and "agent" in task:
+        hint = "keep one: a task is done by a command or by an agent"
+        faults.on_key("P0211", "`run` and `agent` together", hint, to=(*to, "run"))
+    if "run" in task and task.get("tasks"):
+        hint = "put the command into a child, with `needs` if it comes last"
+        faults.on_key("P0211", "`run` and `tasks` together", hint, to=(*to, "run"))
+    if "run" not in task:
+        for name in _WITH_RUN:
+            if name in task:
+                faults.on_key("P0211", f"`{name}` without `run`", "it says how a command is run", to=(*to, name))
+    if not any(name in task for name in ("goal", "run", "agent", "tasks")):
+        _tell_empty(task, path, faults)
 
 
-def _check_acceptance(checks: list[JsonObject], path: TaskPath, faults: Faults) -> None:
+def _tell_empty(task: JsonObject, path: TaskPath, faults: Faults) -> None:
+    if path:
+        hint = "give it a `goal`, a `run`, an `agent` or `tasks`"
+        faults.on_key("P0210", f"task `{path[-1]}` says nothing to do", hint, to=pointer.of_task(path))
+    elif not any(name in task for name in ("agents", "rights", "containers", "toolsets", "mixins", "prompts", "hooks")):
+        faults.warn("P0221", "the plan says nothing to do", "give it `tasks`", to=())
+
+
+def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: JsonObject, faults: Faults) -> None:
+    ids: set[str] = set()
     for index, check in enumerate(checks):
-        kinds = [kind for kind in _KINDS if kind in check]
+        to = (*pointer.of_task(path), "acceptance", str(index))
+        if check.get("id") in ids:
+            faults.add("P0208", f"the id `{check['id']}` is given twice", "each check has its own", to=(*to, "id"))
+        ids.add(check.get("id", str(index)))
+        kinds = [kind for kind in KINDS if kind in check]
         if len(kinds) != 1:
-            to = (*pointer.of_task(path), "acceptance", str(index))
-            said = " and ".join(f"`{kind}`" for kind in kinds) or "nothing"
-            faults.add("P0211", f"a check is one thing, this is {said}", "one of " + ", ".join(_KINDS), to=to)
+            said = " and ".join(f"`{kind}`" for kind in kinds) or "of no kind"
+            faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
+            continue
+        _check_kind(kinds[0], check, to, containers, faults)
+
+
+def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObject, faults: Faults) -> None:
+    value = check[kind]
+    if isinstance(value, dict):
+        for group in _PARTS.get(kind, ()):
+            _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
+    if "empty" in check and kind != "require-file":
+        hint = "it says whether a required file may be empty"
+        faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))
+    if kind == "contains" and "pattern" in value:
+        _check_expression(value["pattern"], (*to, kind, "pattern"), faults)
+    if kind in ("container", "run-in"):
+        name = value if isinstance(value, str) else value.get("container")
+        place = (*to, kind) if isinstance(value, str) else (*to, kind, "container")
+        if name is not None and _is_declared(name, place, containers, faults) and kind == "container":
+            check_health(name, place, containers, faults)
+
+
+def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Pointer, faults: Faults) -> None:
+    given = [name for name in group if name in value]
+    if len(given) == 1:
+        return
+    wanted = " or ".join(f"`{name}`" for name in group)
+    if given:
+        faults.on_key("P0211", f"{what} has {' and '.join(f'`{name}`' for name in given)}", f"keep {wanted}", to=to)
+    else:
+        faults.on_key("P0210", f"{what} lacks {wanted}", "add it", to=to)
+
+
+def _check_expression(pattern: str, to: Pointer, faults: Faults) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        faults.add("P0223", f"not a regular expression: {error.msg}", "put `\\` before signs that are meant", to=to)
+
+
+def _is_declared(name: str, to: Pointer, containers: JsonObject, faults: Faults) -> bool:
+    if name not in containers:
+        faults.add("P0213", f"unknown container `{name}`", did_you_mean(name, containers), to=to)
+    return name in containers
+
+
+def check_health(name: str, to: Pointer, containers: JsonObject, faults: Faults) -> None:
+    """Tells when `name` must be healthy but has no way to say that it is."""
+    if "health" not in containers[name]:
+        hint = f"add one under containers/{name}: `health: {{cmd: […]}}`"
+        declared = [(f"`{name}` is declared here", ("containers", name))]
+        faults.related("P0217", f"container `{name}` has no health check", hint, to, declared)
+
+
+def _check_containers(names: list[str], path: TaskPath, containers: JsonObject, faults: Faults) -> None:
+    for index, name in enumerate(names):
+        _is_declared(name, (*pointer.of_task(path), "containers", str(index)), containers, faults)
+
+
+def _check_inside(path: str, to: Pointer, faults: Faults) -> None:
+    if leads_out(path):
+        hint = "workspaces are folders below the plan file's; move the plan file up if need be"
+        faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)
+
+
+def _check_open(paths: list[str], to: Pointer, faults: Faults) -> None:
+    fields = fields_of("task")
+    for index, written in enumerate(paths):
+        name = written.removeprefix("/").split("/")[0]
+        if name not in fields and name != "*":
+            faults.add("P0213", f"unknown field `{name}`", did_you_mean(name, fields), to=(*to, str(index)))
+
+
+def _check_bounds(children: JsonObject, path: TaskPath, faults: Faults) -> None:
+    to = (*pointer.of_task(path), "tasks")
+    if len(children) > limits.CHILDREN_MAX:
+        summary = f"{len(children):,} child tasks, more than the {limits.CHILDREN_MAX:,} allowed"
+        faults.on_key("P0224", summary, "group them", to=to)
+    if len(path) == limits.TASK_DEPTH_MAX and children:
+        summary = f"tasks deeper than {limits.TASK_DEPTH_MAX} levels"
+        faults.on_key("P0224", summary, "delegation that deep is a loop, not a plan", to=to)
+
+
+def _check_moved(document: JsonObject, faults: Faults) -> None:
+    moved: Mapping[str, Json] = document.get("moved", {})
+    if not moved:
+        return
+    paths = {"/".join(path) for path, _ in walk(document)}
+    taken: dict[str, str] = {}
+    for old, new in moved.items():
+        to = ("moved", old)
+        if old in paths:
+            hint = "a task stands there now: take the line away, or name what was there before"
+            faults.on_key("P0216", f"`{old}` is still in the plan", hint, to=to)
+        if new not in paths or not new:
+            names = sorted(paths - {""})
+            faults.add("P0216", f"nothing is at `{new}` to move `{old}` to", did_you_mean(new, names), to=to)
+        elif new in taken:
+            hint = "one task has one past"
+            faults.add("P0216", f"`{taken[new]}` and `{old}` both move to `{new}`", hint, to=to)
+        taken[new] = old

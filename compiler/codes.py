@@ -31,4 +31,57 @@ READING_CODES: Final[dict[str, str]] = {
     "P0120": "a key without a value",
 }
 
-CODES: Final[dict[str, str]] = {**READING_CODES}
+PLAN_CODES: Final[dict[str, str]] = {
+    "P0201": "an unknown field",
+    "P0202": "a value of the wrong type",
+    "P0203": "an unknown agent",
+    "P0204": "an unknown task",
+    "P0205": "a name that several tasks have",
+    "P0206": "a value that YAML readers disagree on",
+    "P0207": "not an id",
+    "P0208": "an id that is given twice",
+    "P0209": "a field that is given under two names",
+    "P0210": "something is missing",
+    "P0211": "things that exclude each other",
+    "P0212": "a value out of bounds",
+    "P0213": "an unknown name",
+    "P0214": "a reference that cannot be read",
+    "P0215": "definitions that go round in a ring",
+    "P0216": "a move that makes no sense",
+    "P0217": "healthy without a health check",
+    "P0218": "a path outside the plan's folder",
+    "P0219": "something is left out",
+    "P0220": "a form that plans do not know",
+    "P0221": "a plan that says nothing to do",
+    "P0222": "things that wait for each other",
+    "P0223": "a text in the wrong form",
+    "P0224": "a tree that is too large",
+}
+
+RIGHTS_CODES: Final[dict[str, str]] = {
+    "P0301": "a tool that is not allowed",
+    "P0302": "a model that is not allowed",
+    "P0303": "rights wider than those above",
+    "P0304": "a prototype that would be widened",
+    "P0305": "more children than its rights allow",
+    "P0306": "a budget over what is left",
+}
+
+NOT_RUN_CODES: Final[dict[str, str]] = {
+    "P0401": "containers are not started by this version",
+    "P0402": "a task that needs a container",
+    "P0403": "hooks are not asked by this version",
+    "P0404": "tool servers are not started by this version",
+    "P0405": "an agent that needs a model",
+    "P0406": "a mixin without effect in this version",
+    "P0407": "a check that this version does not run",
+    "P0408": "a sandbox that is not to be had",
+    "P0409": "prompts of servers are not asked for by this version",
+    "P0410": "a tool that this version does not have",
+    "P0411": "network rights are not enforced by this version",
+}
+
+STOPS_APPLY: Final = frozenset(("P0402", "P0403", "P0405", "P0407", "P0408"))
+"""Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
+
+CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES}

@@ -6,13 +6,14 @@ from typing import Final
 
 from compiler.agents import AgentMaking
 from compiler.budgets import check_budgets
-from compiler.checking import check_document as check_meaning
-from compiler.checking import resolved_needs
+from compiler.checking import check_tasks, resolved_needs
+from compiler.checking_parts import check_parts
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
 from compiler.lowering import Lowering
 from compiler.naming import plan_name
 from compiler.normalising import Work, normalise
+from compiler.not_run import tell_not_run
 from compiler.reading import read_source
 from compiler.resolving import Agents
 from compiler.rights import RightsTree
@@ -63,14 +64,18 @@ def _graph(document: JsonObject, sources: Sources, faults: Faults) -> tuple[Grap
     shelves = Shelves(sources, faults, _read_library)
     shelves.take_plan(document)
     served = frozenset(tool for server in document.get("mcp", {}).values() for tool in server.get("tools", ()))
-    rights = RightsTree(Toolsets(shelves, faults, served), faults)
+    toolsets = Toolsets(shelves, faults, served)
+    rights = RightsTree(toolsets, faults)
     rights.take_tiers(document)
     hooks = tuple(f"hook/{name}" for name in document.get("hooks", {}))
-    making = AgentMaking(Agents(shelves, faults), rights, faults, hooks=hooks)
+    making = AgentMaking(Agents(shelves, toolsets, faults), rights, faults, hooks=hooks)
     needs = resolved_needs(document, faults)
-    check_meaning(document, faults)
+    check_tasks(document, faults)
+    check_parts(document, faults)
     check_budgets(document, faults)
+    making.agents.check_declared(document)
     graph = Lowering(document, making, needs).graph()
+    tell_not_run(document, graph, faults)
     return graph, shelves.diagnostics
 
 

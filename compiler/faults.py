@@ -6,6 +6,7 @@ that a place is looked up only for the few things that are wrong.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.syntax import Path, SourceTree
@@ -40,7 +41,7 @@ class Faults:
         """A warning at a value."""
         self.found.append(Fault(Diagnostic(code, summary, hint, to, severity="warning"), at))
 
-    def related(self, code: str, summary: str, hint: str, to: Pointer, others: list[tuple[str, Pointer]]) -> None:
+    def related(self, code: str, summary: str, hint: str, to: Pointer, others: Sequence[tuple[str, Pointer]]) -> None:
         """An error that has to do with other places, each with a few words."""
         notes = tuple(Related(words, pointer=pointer) for words, pointer in others)
         self.found.append(Fault(Diagnostic(code, summary, hint, to, related=notes)))

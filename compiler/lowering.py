@@ -21,6 +21,7 @@ from schemas.resource import Wanted
 from schemas.rights import Rights
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
 
+_INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority"))
 _KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
 
 
@@ -58,7 +59,9 @@ class Lowering:
                 self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for address, (spec, below) in self.agents.items():
-            refs = (spec.task, *((spec.parent,) if spec.parent else ()), *below, *spec.hooks)
+            # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
+            children = self.objects[spec.task].spec["children"]
+            refs = (spec.task, *((spec.parent,) if spec.parent else ()), *children, *below, *spec.hooks)
             self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
         return Graph(name, self.objects, Provenance(self.choices))
 
@@ -97,9 +100,22 @@ class Lowering:
         self._put(address, spec, agent)
         if made is not None and agent is not None:
             self._keep_agent(agent, replace(made, task=address, parent=place.agent_above), choice)
-        below = replace(place, rights=rights, choice=choice, agent_above=agent or place.agent_above)
+        above = agent or place.agent_above
         for name, child in children.items():
-            self._task(child, replace(below, path=(*path, name)))
+            self._task(
+                child,
+                Place(
+                    (*path, name),
+                    rights,
+                    choice,
+                    place.cwd,
+                    place.env,
+                    above,
+                    place.pause,
+                    place.cancel,
+                    place.priority,
+                ),
+            )
 
     def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
         names = task.get("containers", ()) if path else ()
@@ -125,6 +141,8 @@ def _parent_of(path: TaskPath) -> str | None:
 
 def _within(place: Place, task: JsonObject) -> Place:
     """What the task itself has, from above and from its own lines."""
+    if _INHERITED.isdisjoint(task):
+        return place
     env = task.get("env")
     return replace(
         place,
@@ -196,16 +214,16 @@ class Provenance(Mapping[str, str]):
     """Where each lowered field of each agent is from, by `agent/path#field`; made when asked for."""
 
     def __init__(self, choices: Mapping[str, Choice]) -> None:
-        self._choices = choices
+        self.choices = choices
 
     def __getitem__(self, key: str) -> str:
         address, _, name = key.partition("#")
-        return self._choices[address].resolved.provenance[name]
+        return self.choices[address].resolved.provenance[name]
 
     def __iter__(self) -> Iterator[str]:
-        for address, choice in self._choices.items():
+        for address, choice in self.choices.items():
             for name in choice.resolved.provenance:
                 yield f"{address}#{name}"
 
     def __len__(self) -> int:
-        return sum(len(choice.resolved.provenance) for choice in self._choices.values())
+        return sum(len(choice.resolved.provenance) for choice in self.choices.values())

@@ -1,4 +1,4 @@
-"""Ids: what may be one, and how one is made from a goal when none is given."""
+"""Names: what may be an id, how one is made from a goal when none is given, which paths stay inside."""
 
 from __future__ import annotations
 
@@ -37,3 +37,13 @@ def plan_name(file: str) -> str:
     """The name of a plan that states none: the file's, without its folders and suffixes; `plan` when that is none."""
     stem = file.replace("\\", "/").rpartition("/")[2].split(".")[0]
     return stem if is_id(stem) else derived_id(stem) or "plan"
+
+
+def leads_out(path: str) -> bool:
+    """Whether a relative path leaves the folder it starts in, or is none."""
+    depth = 0
+    for part in path.replace("\\", "/").split("/"):
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return True
+    return path.startswith(("/", "~")) or path[1:2] == ":"

@@ -132,7 +132,10 @@ def _keyed_reader(type_: Keyed) -> Read:
         if value is None:
             return _valueless(to, at, work)
         if type(value) is dict:
-            return _read_pairs(read_item, value, at, to, work, is_id=type_.is_id)
+            if not (all(map(naming.is_id, value)) if type_.is_id else ELISION not in value):
+                value = _with_good_keys(value, at, to, work, is_id=type_.is_id)
+            pairs = ((key, read_item(item, (*at, key), (*to, key), work)) for key, item in value.items())
+            return {key: found for key, found in pairs if found is not NOTHING}
         if not isinstance(value, list | Placed) or not type_.is_id:
             work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", to=to, at=at)
             return NOTHING
@@ -142,20 +145,17 @@ def _keyed_reader(type_: Keyed) -> Read:
     return read
 
 
-def _read_pairs(
-    read_item: Read, value: dict[str, SourceValue], at: Path, to: Pointer, work: Work, *, is_id: bool
-) -> JsonObject:
-    out: JsonObject = {}
+def _with_good_keys(
+    value: dict[str, SourceValue], at: Path, to: Pointer, work: Work, *, is_id: bool
+) -> dict[str, SourceValue]:
+    out: dict[str, SourceValue] = {}
     for key, item in value.items():
-        here, there = (*to, key), (*at, key)
         if key == ELISION:
-            _elided(there, to, work)
+            _elided((*at, key), to, work)
         elif is_id and not naming.is_id(key):
-            _bad_id(key, there, here, work)
+            _bad_id(key, (*at, key), (*to, key), work)
         else:
-            found = read_item(item, there, here, work)
-            if found is not NOTHING:
-                out[key] = found
+            out[key] = item
     return out
 
 

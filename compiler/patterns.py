@@ -47,3 +47,10 @@ def meet(one: Patterns, other: Patterns) -> Patterns:
 def union(one: tuple[str, ...], other: Iterable[str]) -> tuple[str, ...]:
     """Both, each once, the first's first."""
     return tuple(dict.fromkeys((*one, *other)))
+
+
+def listed(allowed: Patterns) -> str:
+    """Patterns in a sentence."""
+    if allowed is None:
+        return "everything"
+    return ", ".join(f"`{pattern}`" for pattern in allowed[:12]) + (" …" if len(allowed) > 12 else "") or "nothing"

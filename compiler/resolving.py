@@ -10,30 +10,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from compiler import patterns
 from compiler.faults import Faults, Pointer
+from compiler.patterns import Patterns, listed
 from compiler.shelves import Declared, Shelves
+from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
 
 _MINDS: Final = ("script", "python", "run", "model")
 _UNITING: Final = ("deny", "hooks")
-_OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", "prompt"))
+_OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", "prompt", "tools"))
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """An agent with nothing left to look up.
 
-    `fields` are merged; `lines` are the rights lines that all hold; `mixins` are the names and settings in order;
-    `provenance` maps a field to the words that say where its value is from; `prototype` is the name it was made from.
+    `fields` are merged; `tools` are opened, None for whatever its rights allow; `named` are those written out singly,
+    with their places; `lines` are the rights lines that all hold, with theirs; `mixins` are the names and settings in
+    order; `provenance` maps a field to the words that say where it is from; `prototype` is what it was made from;
+    `at` is where it is written in the plan.
     """
 
     name: str
     fields: Mapping[str, Json]
     prototype: str = ""
     prompt: str = ""
-    lines: tuple[JsonObject, ...] = ()
+    tools: Patterns = None
+    named: tuple[tuple[str, Pointer], ...] = ()
+    lines: tuple[tuple[JsonObject, Pointer], ...] = ()
     mixins: tuple[JsonObject, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+    at: Pointer = ()
 
     @property
     def mind(self) -> str:
@@ -49,9 +57,15 @@ class Agents:
     """Resolves agents, each declared one once."""
 
     shelves: Shelves
+    toolsets: Toolsets
     faults: Faults
     _known: dict[str, Resolved | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
+
+    def check_declared(self, document: JsonObject) -> None:
+        """Resolves every agent that the plan declares, used or not, so that its faults are told."""
+        for name in document.get("agents", {}):
+            self.named(name, ("agents", name))
 
     def named(self, reference: str, to: Pointer) -> Resolved | None:
         """The agent or prototype that `reference` names; None with a fault at `to`."""
@@ -73,21 +87,23 @@ class Agents:
     def made(self, own: JsonObject, words: str, to: Pointer, *, name: str = "") -> Resolved:
         """The agent with the fields `own`, written at `to`. What cannot be found is a fault and is left out."""
         base = self.named(own["extends"], (*to, "extends")) if "extends" in own else None
-        merge = _Merge(base or NOBODY)
+        merge = _Merge(base or NOBODY, self.toolsets, self.faults)
         for index, item in enumerate(own.get("mixins", ())):
             self._mix(merge, item, (*to, "mixins", str(index)))
-        merge.take(own, words)
+        merge.take(own, words, to)
         merge.settings(own.get("settings", {}))
+        for index, hook in enumerate(own.get("hooks", ())):
+            self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
-        return merge.done(name or (base.name if base else ""), own.get("extends", ""))
+        return merge.done(name or (base.name if base else ""), own.get("extends", ""), to)
 
     def _mix(self, merge: _Merge, item: Json, to: Pointer) -> None:
         pairs = item.items() if isinstance(item, dict) else [(item, {})]
         for reference, settings in pairs:
             declared = self.shelves.find("mixins", reference, to)
             if declared is not None:
-                merge.mix(declared, settings, self._added_prompt(declared, to))
+                merge.mix(declared, settings, self._added_prompt(declared, to), declared.pointer or to)
 
     def _added_prompt(self, declared: Declared, to: Pointer) -> str:
         written = declared.value.get("prompt", "")
@@ -100,6 +116,11 @@ class Agents:
             if written.startswith(("lib:", "file:")):
                 declared = self.shelves.find("prompts", written, to)
                 return "" if declared is None else str(declared.value)
+            if written.startswith("mcp:"):
+                self.faults.warn(
+                    "P0409", f"prompts of servers are not asked for by this version: `{written}`", "", to=to
+                )
+                return ""
             if declared is None:
                 return written
             written = str(declared.value)
@@ -110,8 +131,12 @@ class Agents:
 class _Merge:
     """One agent in the making."""
 
-    def __init__(self, base: Resolved) -> None:
+    def __init__(self, base: Resolved, toolsets: Toolsets, faults: Faults) -> None:
         self._base = base
+        self._toolsets = toolsets
+        self._faults = faults
+        self._tools = base.tools
+        self._named = list(base.named)
         self._fields: dict[str, Json] = dict(base.fields)
         self._provenance = dict(base.provenance)
         self._lines = list(base.lines)
@@ -119,8 +144,8 @@ class _Merge:
         self._prompt = base.prompt
         self._added: list[str] = []
 
-    def take(self, own: JsonObject, words: str) -> None:
-        """Lays `own` over what there is."""
+    def take(self, own: JsonObject, words: str, to: Pointer) -> None:
+        """Lays `own`, written at `to`, over what there is."""
         if any(mind in own for mind in _MINDS):
             for mind in _MINDS:
                 self._fields.pop(mind, None)  # A script is not also a model because its prototype was one.
@@ -130,12 +155,28 @@ class _Merge:
             self._fields[name] = _merged(name, self._fields.get(name), value)
             self._provenance[name] = words
         if "rights" in own:
-            self._lines.append(own["rights"])
+            self._lines.append((own["rights"], (*to, "rights")))
             self._provenance["rights"] = words
+        if "deny" in own:
+            self._toolsets.check_denials(own["deny"], (*to, "deny"))
+        if "tools" in own:
+            self._narrow_tools(own["tools"], (*to, "tools"))
+            self._provenance["tools"] = words
 
-    def mix(self, declared: Declared, settings: JsonObject, prompt: str) -> None:
+    def _narrow_tools(self, written: list[str], to: Pointer) -> None:
+        opened = self._toolsets.opened(written, to)
+        named = [(name, (*to, str(index))) for name, index in opened.named]
+        for name, place in named:
+            if not patterns.is_covered(self._tools, name):
+                summary = f"tool `{name}` is more than {self._base.name or 'the prototype'} has"
+                hint = f"a prototype's tools can be narrowed, never widened: {listed(self._tools)}"
+                self._faults.add("P0304", summary, hint, to=place)
+        self._tools = patterns.meet(self._tools, opened.patterns)
+        self._named += named
+
+    def mix(self, declared: Declared, settings: JsonObject, prompt: str, to: Pointer) -> None:
         """Lays a mixin over what there is."""
-        self.take(declared.value, f"mixin {declared.words}")
+        self.take(declared.value, f"mixin {declared.words}", to)
         known = self._mixins.get(declared.name, {"name": declared.name, "settings": {}})
         merged = _merged("", declared.value.get("settings", {}), known["settings"])
         self._mixins[declared.name] = {"name": declared.name, "settings": _merged("", merged, settings)}
@@ -152,16 +193,19 @@ class _Merge:
         self._prompt = text
         self._provenance["prompt"] = words
 
-    def done(self, name: str, prototype: str) -> Resolved:
+    def done(self, name: str, prototype: str, at: Pointer) -> Resolved:
         prompt = "\n\n".join(part for part in (self._prompt, *self._added) if part)
         return Resolved(
             name=name,
             fields=self._fields,
             prototype=prototype or self._base.prototype,
             prompt=prompt,
+            tools=self._tools,
+            named=tuple(self._named),
             lines=tuple(self._lines),
             mixins=tuple(self._mixins.values()),
             provenance=self._provenance,
+            at=at,
         )
 
 

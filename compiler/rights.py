@@ -12,7 +12,7 @@ from typing import Final
 
 from compiler import patterns
 from compiler.faults import Faults, Pointer
-from compiler.patterns import Patterns
+from compiler.patterns import Patterns, listed
 from compiler.toolsets import ALL, Toolsets
 from schemas.encoding import JsonObject
 from schemas.rights import Rights
@@ -171,10 +171,3 @@ class RightsTree:
 
 def _models(written: Sequence[str] | None) -> Patterns:
     return None if written is None or any(name in ALL for name in written) else tuple(written)
-
-
-def listed(allowed: Patterns) -> str:
-    """Patterns in a sentence."""
-    if allowed is None:
-        return "everything"
-    return ", ".join(f"`{pattern}`" for pattern in allowed[:12]) + (" …" if len(allowed) > 12 else "") or "nothing"

@@ -157,7 +157,7 @@ def _number_trap_hint(value: str) -> str:
 
 
 def _number(value: SourceValue) -> int | float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if type(value) in (int, float) and math.isfinite(value):
         return _trimmed(value)
     if isinstance(value, Trap):
         raise Misfit("a number", _number_trap_hint(value), "P0206")
@@ -165,7 +165,7 @@ def _number(value: SourceValue) -> int | float:
 
 
 def _trimmed(value: float) -> int | float:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 _COUNT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGbB])?")

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from compiler.faults import Faults, Origins, Pointer, placed
 from compiler.graph import Sources
+from compiler.naming import leads_out
 from compiler.normalising import Work, normalise
 from compiler.suggesting import did_you_mean, nearest
 from compiler.syntax import SourceTree
@@ -136,6 +137,11 @@ class Shelves:
             path = f"lib:{FOLDERS[shelf]}/{name}" + (".md" if is_text else ".yaml")
         else:
             path = name
+        if leads_out(name):
+            # An agent may write references too: they must not show it files that are not the plan's.
+            hint = "references stay below the plan file's folder"
+            self.faults.add("P0218", f"`{reference}` is outside the plan's folder", hint, to=to)
+            return None
         try:
             content = self.sources.read(path)
         except (OSError, ValueError) as error:

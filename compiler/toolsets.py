@@ -100,7 +100,7 @@ class Toolsets:
         near = nearest(name.partition("(")[0], known)
         if near is not None or name.startswith("lib:"):
             hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
-            self.faults.add("P0307", f"unknown tool or toolset `{name}`", hint, to=to)
+            self.faults.add("P0213", f"unknown tool or toolset `{name}`", hint, to=to)
             return
         # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
         hint = "it is left out; `plan explain tools` lists what there is"

@@ -1,0 +1,118 @@
+"""What must hold for agents, their scripts, containers, hooks and servers. See `checking.py` for the tree of tasks."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from compiler.checking import check_health, walk
+from compiler.faults import Faults, Pointer
+from compiler.suggesting import did_you_mean
+from schemas import pointer
+from schemas.encoding import Json, JsonObject
+from schemas.fields_agent import STEP_VERBS
+
+_MINDS: Final = ("script", "python", "run", "model")
+_TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
+
+
+def check_parts(document: JsonObject, faults: Faults) -> None:
+    """Tells of whatever in the parts beside the tree contradicts itself."""
+    for name, agent in document.get("agents", {}).items():
+        check_agent(agent, ("agents", name), faults)
+    for path, task in walk(document):
+        agent = task.get("agent")
+        if isinstance(agent, dict):
+            check_agent(agent, (*pointer.of_task(path), "agent"), faults)
+    for name, hook in document.get("hooks", {}).items():
+        _check_hook(hook, ("hooks", name), faults)
+    for name, server in document.get("mcp", {}).items():
+        _check_exactly_one(("command", "url"), server, ("mcp", name), faults)
+    _check_containers(document.get("containers", {}), faults)
+
+
+def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
+    """One agent as written at `to`."""
+    minds = [name for name in _MINDS if name in agent]
+    if len(minds) > 1:
+        said = " and ".join(f"`{name}`" for name in minds)
+        faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
+    for index, step in enumerate(agent.get("script", ())):
+        _check_step(step, (*to, "script", str(index)), faults)
+    if "python" in agent:
+        check_target(agent["python"], (*to, "python"), faults)
+    if "tiers" in agent.get("rights", ()):
+        place = (*to, "rights", "tiers")
+        faults.on_key("P0211", "tiers are for the whole plan", "put them under the `rights` at the top", to=place)
+
+
+def check_target(target: str, to: Pointer, faults: Faults) -> None:
+    """A Python function must be named by its file and name."""
+    if not _TARGET.fullmatch(target):
+        faults.add("P0223", f"`{target}` does not name a function", "write it as `file.py:name`", to=to)
+
+
+def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
+    verbs = [name for name in STEP_VERBS if name in step]
+    if len(verbs) > 1:
+        said = " and ".join(f"`{name}`" for name in verbs)
+        faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
+    elif not verbs:
+        faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
+
+
+def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
+    if not hook.get("on"):
+        faults.on_key("P0210", f"hook `{to[-1]}` lacks `on`", "say when it is asked, as in `on: before-call`", to=to)
+    _check_exactly_one(("run", "python", "agent"), hook, to, faults)
+    agent: Json = hook.get("agent")
+    if isinstance(agent, dict):
+        check_agent(agent, (*to, "agent"), faults)
+    if "python" in hook:
+        check_target(hook["python"], (*to, "python"), faults)
+
+
+def _check_exactly_one(group: tuple[str, ...], value: JsonObject, to: Pointer, faults: Faults) -> None:
+    given = [name for name in group if name in value]
+    wanted = " or ".join(f"`{name}`" for name in group)
+    if not given:
+        faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
+    elif len(given) > 1:
+        said = " and ".join(f"`{name}`" for name in given)
+        faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+
+
+def _check_containers(containers: JsonObject, faults: Faults) -> None:
+    for name, container in containers.items():
+        to = ("containers", name)
+        _check_exactly_one(("image", "build", "rootfs"), container, to, faults)
+        needs = container.get("needs", ())
+        for index, need in enumerate(needs):
+            place = (*to, "needs", need if isinstance(needs, dict) else str(index))
+            if need not in containers:
+                faults.add("P0213", f"unknown container `{need}`", did_you_mean(need, containers), to=place)
+            elif isinstance(needs, dict) and needs[need] == "healthy":
+                check_health(need, place, containers, faults)
+    _check_container_rings(containers, faults)
+
+
+def _check_container_rings(containers: JsonObject, faults: Faults) -> None:
+    done: set[str] = set()
+    for start in containers:
+        way: list[str] = []
+        _follow(start, containers, way, done, faults)
+
+
+def _follow(name: str, containers: JsonObject, way: list[str], done: set[str], faults: Faults) -> None:
+    if name in way:
+        ring = [*way[way.index(name) :], name]
+        to = ("containers", ring[0], "needs")
+        faults.add("P0222", f"containers wait for each other: {' → '.join(ring)}", "take one need away", to=to)
+        done.update(ring)
+    if name in done or name not in containers:
+        return
+    way.append(name)
+    for need in containers[name].get("needs", ()):
+        _follow(need, containers, way, done, faults)
+    way.pop()
+    done.add(name)

@@ -1,0 +1,104 @@
+"""What a plan may say that this version does not run: each told where it stands, so that nothing is silently ignored.
+
+All are warnings, because a preview is still worth having; `codes.STOPS_APPLY` names those that a run must not start
+with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from compiler.checking import walk
+from compiler.faults import Faults, Pointer
+from compiler.graph import Graph
+from compiler.lowering import Provenance
+from schemas import pointer
+from schemas.encoding import JsonObject
+
+_MIXINS_READ: Final = frozenset(("denylist",))
+_CHECKS_OF_CONTAINERS: Final = ("container", "run-in")
+_CHECKS_NOT_RUN: Final = ("web", "ws", "judge")
+_TIER_MAX: Final = 1
+
+
+def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
+    """Tells of every part of the plan that this version reads and does not run."""
+    for name in document.get("containers", {}):
+        faults.warn("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
+    for name in document.get("hooks", {}):
+        hint = "plans with hooks can be previewed, not applied"
+        faults.warn("P0403", f"hook `{name}` is not asked by this version", hint, to=("hooks", name))
+    for name in document.get("mcp", {}):
+        faults.warn(
+            "P0404", f"server `{name}` is not started by this version", "its tools are missing", to=("mcp", name)
+        )
+    for to, tiers_or_line in _rights_lines(document):
+        if "network" in tiers_or_line:
+            hint = "commands may use the network whatever it says; run the plan where there is none"
+            faults.warn("P0411", "`network` is not enforced by this version", hint, to=(*to, "network"))
+    for path, task in walk(document):
+        if "containers" in task and path:
+            _tell(faults, "P0402", "containers are not run by this version", (*pointer.of_task(path), "containers"))
+        for index, check in enumerate(task.get("acceptance", ())):
+            _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
+    _tell_agents(graph, faults)
+
+
+def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
+    faults.warn(code, summary, hint or "the plan can be previewed, not applied", to=to)
+
+
+def _rights_lines(document: JsonObject) -> Iterator[tuple[Pointer, JsonObject]]:
+    for path, task in walk(document):
+        if "rights" in task:
+            yield (*pointer.of_task(path), "rights"), task["rights"]
+        agent = task.get("agent")
+        if isinstance(agent, dict) and "rights" in agent:
+            yield (*pointer.of_task(path), "agent", "rights"), agent["rights"]
+    for index, tier in enumerate(document.get("rights", {}).get("tiers", ())):
+        yield ("rights", "tiers", str(index)), tier
+    for name, agent in document.get("agents", {}).items():
+        if "rights" in agent:
+            yield ("agents", name, "rights"), agent["rights"]
+
+
+def _tell_check(check: JsonObject, to: Pointer, faults: Faults) -> None:
+    for kind in _CHECKS_OF_CONTAINERS:
+        if kind in check:
+            _tell(faults, "P0402", f"`{kind}`: containers are not run by this version", (*to, kind))
+    for kind in _CHECKS_NOT_RUN:
+        if kind in check:
+            _tell(faults, "P0407", f"checks of kind `{kind}` are not run by this version", (*to, kind))
+
+
+def _tell_agents(graph: Graph, faults: Faults) -> None:
+    provenance = graph.provenance
+    assert isinstance(provenance, Provenance), "lowering made the graph"
+    told: set[tuple[str, Pointer]] = set()
+    for address, choice in provenance.choices.items():
+        to = choice.to or pointer.of_task(_path_of(address))
+        fields = choice.resolved.fields
+        if choice.resolved.mind in ("model", ""):
+            name = str(fields.get("model", "")) or "a model"
+            hint = "`script:`, `python:` or `run:` makes an agent that this version runs"
+            _tell(faults, "P0405", f"{_who(address)} needs {name}: this version asks no models", to, hint)
+        sandbox = fields.get("sandbox")
+        tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
+        if tier > _TIER_MAX:
+            _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
+        for mixin in choice.resolved.mixins:
+            key = (mixin["name"], choice.resolved.at)
+            if mixin["name"] not in _MIXINS_READ and key not in told and mixin["settings"]:
+                told.add(key)
+                summary = f"mixin `{mixin['name']}` has no effect in this version"
+                faults.warn("P0406", summary, "it is kept in the plan", to=choice.resolved.at or to)
+
+
+def _who(address: str) -> str:
+    return address.replace("agent/", "task/", 1)
+
+
+def _path_of(address: str) -> tuple[str, ...]:
+    rest = address.partition("/")[2]
+    return () if rest == "." else tuple(rest.split("/"))
