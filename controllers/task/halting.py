@@ -103,5 +103,4 @@ def is_ended(observed: Observed) -> bool:
 
 def keep(observed: Observed) -> Step:
     """Leaves an ended task as it is."""
-    state = observed.progress.state or TaskState.DONE
-    return Step(reopening.stored(observed, state, "Done" if state is TaskState.DONE else "Failed"))
+    return Step(reopening.as_written(observed, observed.progress.state or TaskState.DONE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controllers.task import family, finishing, starting, verifying, working
 from controllers.task.observing import Observed
+from controllers.task.status import Stage
 from controllers.task.step import Says, Step, after
 from schemas.condition import condition_from_json
 from schemas.encoding import JsonObject
@@ -31,11 +32,7 @@ def keep_done(observed: Observed) -> Step:
         return Step(unfinished)
     if verifying.is_edited(observed):
         return verifying.begin_round(observed, "edit")
-    says = stored(observed, TaskState.DONE, "Done")
-    if not (observed.spec.heal and observed.spec.acceptance):
-        return Step(says)
-    due_s = _next_heal_at(observed) - observed.now
-    return verifying.begin_round(observed, "heal") if due_s <= 0 else Step(says, again_s=due_s)
+    return _heal(observed)
 
 
 def keep_failed(observed: Observed) -> Step:
@@ -43,23 +40,38 @@ def keep_failed(observed: Observed) -> Step:
     progress = observed.progress
     if progress.round_for is not None:
         return verifying.advance(observed)
-    says = stored(observed, TaskState.FAILED, "Failed")
+    says = stored(observed)
     if isinstance(observed.spec.work, Group) and family.not_done(observed) is not None:
         return working.over(observed)
     if finishing.may_retry(observed):
         return finishing.failed(observed, says.reason, says.message)
     if verifying.is_edited(observed) and (progress.result or {}).get("ok"):
         return verifying.begin_round(observed, "edit")
-    return Step(says)
+    # Nothing of a group is to be done again: it heals when what its checks look at does.
+    return _heal(observed) if isinstance(observed.spec.work, Group) else Step(says)
 
 
-def stored(observed: Observed, state: TaskState, reason: str) -> Says:
+def stored(observed: Observed) -> Says:
     """What was written about an ended task when it ended."""
+    is_failed = observed.progress.stage is Stage.FAILED
+    return as_written(observed, TaskState.FAILED if is_failed else TaskState.DONE)
+
+
+def as_written(observed: Observed, state: TaskState) -> Says:
+    """`state` with the words that were written with it, if it is the one that was."""
     raw = observed.me.status.get("conditions", {}).get("Ready")
     if raw is None or observed.progress.state is not state:
-        return Says(state, reason)
+        return Says(state, "Failed" if state is TaskState.FAILED else "Done")
     ready = condition_from_json("Ready", raw)
     return Says(state, ready.reason, ready.message, ready.unblocks)
+
+
+def _heal(observed: Observed) -> Step:
+    says = stored(observed)
+    if not (observed.spec.heal and observed.spec.acceptance):
+        return Step(says)
+    due_s = _next_heal_at(observed) - observed.now
+    return verifying.begin_round(observed, "heal") if due_s <= 0 else Step(says, again_s=due_s)
 
 
 def _next_heal_at(observed: Observed) -> float:

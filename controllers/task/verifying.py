@@ -68,7 +68,7 @@ def summary(observed: Observed) -> str:
 
 def _checking(observed: Observed) -> Says:
     if observed.progress.round_for == "heal":
-        return Says(TaskState.DONE, "Done", "")
+        return reopening.stored(observed)
     return Says(TaskState.CHECKING, "Checking", "its acceptance checks run")
 
 

@@ -302,6 +302,15 @@ def test_what_is_done_stays_done_when_it_is_cancelled() -> None:
     assert world.state("a") == "done"
 
 
+def test_pausing_a_plan_that_has_failed_changes_nothing() -> None:
+    world = World(root=spec(), a=spec("false"))
+    world.settle()
+    world.run("a", code=1)
+    world.change(".", pause=True)
+    world.settle()
+    assert world.says(".") == "failed ChildrenFailed"
+
+
 def test_a_cancelled_task_that_is_wanted_again_begins_anew() -> None:
     world = World(root=spec(), a=spec("true", cancel=True))
     world.settle()

@@ -23,7 +23,7 @@ from schemas.call import CallSpec, CallState
 from schemas.encoding import Json, JsonObject
 from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
 from schemas.resource import Resource, Uid
-from schemas.task import ByAgent, Run, TaskSpec
+from schemas.task import ByAgent, Run, TaskSpec, task_from_json
 from tests.controllers.task.yard import family, is_at, put
 
 
@@ -157,7 +157,7 @@ class World:
     def end(self, name: str, code: int = 0, *, ending: Ending = Ending.EXITED, took_s: float = 1.0) -> None:
         """The command of a task ends."""
         self.now += took_s
-        work = self.specs[f"task/{name}"].work
+        work = task_from_json(self[f"task/{name}"].spec).work
         assert isinstance(work, Run)
         self._end(name, of_exit(Exit(ending, code, b"said\n"), work, None))
 

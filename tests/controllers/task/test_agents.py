@@ -1,0 +1,206 @@
+"""Tasks that an agent does: when it may go, how its claims are answered, and what edits do to it."""
+
+from __future__ import annotations
+
+from schemas.encoding import JsonObject
+from tests.controllers.task.world import World, by_agent
+from tests.controllers.task.yard import sh, spec
+
+
+def claim(kind: str, seq: int = 1, incarnation: int = 1, result: str = "here it is") -> JsonObject:
+    return {"seq": seq, "kind": kind, "result": [result], "incarnation": incarnation}
+
+
+def working(**fields: object) -> World:
+    """A root group with one agent's task, `a`, whose agent works."""
+    world = World(root=spec(), a=spec(by_agent("a"), **fields))
+    world.agent("a", state="idle")
+    world.settle()
+    world.agent("a", state="running", incarnation=1)
+    world.settle()
+    return world
+
+
+def go(world: World) -> int | None:
+    value: int | None = world["task/a"].status.get("go")
+    return value
+
+
+def test_an_agent_may_go_when_its_task_may_start() -> None:
+    world = working()
+    assert (world.says("a"), go(world)) == ("running Running", 1)
+
+
+def test_a_task_waits_for_its_agent_to_be_there() -> None:
+    world = World(root=spec(), a=spec(by_agent("a")))
+    world.settle()
+    assert world.says("a") == "waiting AgentMissing"
+
+
+def test_a_claim_without_checks_is_accepted() -> None:
+    world = working()
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    status = world["task/a"].status
+    assert (world.state("a"), go(world)) == ("done", None)
+    assert status["verdict"] == {"claim": 1, "incarnation": 1, "accepted": True, "message": "accepted", "failing": []}
+    assert status["result"]["text"] == "here it is"
+
+
+def test_a_claim_is_checked_freshly_and_a_refusal_says_what_fails() -> None:
+    world = working(acceptance=(sh("x"), sh("y", "1")))
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.finds("a", "pass", "0")
+    world.finds("a", "fail", "1")
+    verdict = world["task/a"].status["verdict"]
+    assert (verdict["accepted"], verdict["failing"], verdict["message"]) == (False, ["1"], "sh: it is a fail")
+    assert (world.state("a"), go(world)) == ("running", 1)
+
+
+def test_a_refused_agent_may_claim_again_and_every_check_runs_again() -> None:
+    world = working(acceptance=(sh("x"),))
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.finds("a", "fail")
+    assert world.checking("a") == []
+    world.agent("a", claim=claim("done", seq=2))
+    world.settle()
+    world.finds("a", "pass")
+    assert world.state("a") == "done"
+    assert world["task/a"].status["verdict"]["claim"] == 2
+
+
+def test_an_agent_that_gives_up_fails_its_task_with_its_own_words() -> None:
+    world = working()
+    world.agent("a", state="claimed", claim=claim("fail", result="no compiler here"))
+    world.settle()
+    assert world.says("a") == "failed AgentFailed"
+    assert world["task/a"].status["why"] == "no compiler here"
+    assert go(world) is None
+
+
+def test_an_agent_that_gives_up_is_tried_again_when_it_has_stopped() -> None:
+    world = working(retries=1)
+    world.agent("a", state="claimed", claim=claim("fail"))
+    world.settle()
+    world.now += 60
+    world.settle()
+    assert go(world) is None
+    world.agent("a", state="idle")
+    world.settle()
+    assert go(world) == 2
+
+
+def test_a_claim_of_an_earlier_incarnation_is_not_seen() -> None:
+    world = working(retries=1)
+    world.agent("a", state="claimed", claim=claim("fail"))
+    world.settle()
+    world.now += 60
+    world.agent("a", state="idle")
+    world.settle()
+    world.agent("a", state="running")
+    world.settle()
+    assert (world.state("a"), go(world)) == ("running", 2)
+
+
+def test_a_claim_waits_for_the_children_and_is_then_accepted() -> None:
+    world = working()
+    world.edit({"a/x": spec("true")})
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    assert world.says("a") == "running ChildrenRunning"
+    world.run("a/x")
+    assert world.state("a") == "done"
+    assert world["task/a"].status["verdict"]["accepted"] is True
+
+
+def test_a_claim_over_a_failed_child_is_refused_and_names_it() -> None:
+    world = working()
+    world.edit({"a/x": spec("false")})
+    world.settle()
+    world.run("a/x", code=1)
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    verdict = world["task/a"].status["verdict"]
+    assert (verdict["accepted"], verdict["message"]) == (False, "task/a/x failed")
+    assert go(world) == 1
+
+
+def test_an_agent_that_removes_its_failed_child_is_accepted() -> None:
+    world = working()
+    world.edit({"a/x": spec("false")})
+    world.settle()
+    world.run("a/x", code=1)
+    world.edit({"a/x": None})
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    assert world.state("a") == "done"
+
+
+def test_a_new_goal_is_no_restart_for_a_running_agent_nor_once_it_has_met_it() -> None:
+    world = working()
+    world.change("a", goal="another", notes="and this")
+    world.settle()
+    assert (world.state("a"), go(world)) == ("running", 1)
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.agent("a", state="ended")
+    world.settle()
+    assert (world.state("a"), world["task/a"].status["incarnation"]) == ("done", 1)
+
+
+def test_a_new_goal_begins_a_done_task_again() -> None:
+    world = working()
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.agent("a", state="ended")
+    world.change("a", goal="another")
+    world.settle()
+    assert (world.state("a"), go(world)) == ("running", 2)
+
+
+def test_an_edited_mind_ends_the_old_run_first() -> None:
+    world = working()
+    world.mind("a", [{"say": "hello"}])
+    world.settle()
+    assert (world.state("a"), go(world)) == ("stopping", None)
+    world.agent("a", state="idle")
+    world.settle()
+    assert (world.state("a"), go(world)) == ("running", 2)
+
+
+def test_a_paused_agent_is_called_back_and_goes_on_in_the_same_incarnation() -> None:
+    world = working(pause=False)
+    world.change("a", pause=True)
+    world.settle()
+    assert (world.state("a"), go(world)) == ("paused", None)
+    world.change("a", pause=False)
+    world.settle()
+    assert (world.state("a"), go(world)) == ("running", 1)
+
+
+def test_a_cancelled_agent_is_called_back_and_the_task_is_cancelled_when_it_has_ended() -> None:
+    world = working()
+    world.change("a", cancel=True)
+    world.settle()
+    assert (world.state("a"), go(world)) == ("stopping", None)
+    world.agent("a", state="idle")
+    world.settle()
+    assert world.state("a") == "cancelled"
+
+
+def test_an_agent_without_budget_blocks_its_task_and_says_so() -> None:
+    world = working()
+    world.agent("a", state="parked")
+    world.settle()
+    assert world.says("a") == "blocked BudgetSpent"
+
+
+def test_the_verdict_is_part_of_what_wakes_the_agent() -> None:
+    world = working(acceptance=(sh("x"),))
+    before = world["task/a"].signal
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.finds("a", "fail")
+    assert world["task/a"].signal != before
