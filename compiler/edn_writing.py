@@ -50,29 +50,49 @@ def inline(value: Json) -> str:
             return repr(value)
 
 
+def entry(written_key: str, value: Json, column: int) -> list[str]:
+    """The lines of a map's entry that starts at `column`, its key already spelled."""
+    head, *rest = lines(value, column + len(written_key) + 1)
+    return [f"{written_key} {head}", *rest]
+
+
+def task_form(name: str, task: JsonObject, column: int) -> list[str]:
+    """The task with this id as `(task "goal" :field value (task …))`, in lines."""
+    head = f"(task {string(task['goal'])}" if isinstance(task.get("goal"), str) else "(task"
+    fields = {"id": name} | {key: value for key, value in task.items() if key not in ("goal", "tasks")}
+    children = task.get("tasks", {})
+    blocks = [entry(key(field), value, column + 2) for field, value in fields.items()]
+    blocks += [task_form(child, value, column + 2) for child, value in children.items()]
+    out = [head, *(" " * (column + 2) * (n == 0) + line for block in blocks for n, line in enumerate(block))]
+    out[-1] += ")"
+    return out
+
+
+def map_lines(value: JsonObject, column: int, *, namespace: str = "") -> list[str]:
+    """A map whose keywords all have `namespace`, broken over lines where it does not fit on one."""
+    flat = "{" + ", ".join(f"{key(k, namespace)} {inline(v)}" for k, v in value.items()) + "}"
+    if column + len(flat) <= COLUMNS_MAX and not _is_deep(value):
+        return [flat]
+    out = joined((entry(key(k, namespace), v, column + 1) for k, v in value.items()), column + 1)
+    out[0], out[-1] = "{" + out[0], out[-1] + "}"
+    return out
+
+
 def lines(value: Json, column: int) -> list[str]:
     """`value` starting at `column`, in lines; the first without its indentation, the others with."""
+    if isinstance(value, dict) and value:
+        return map_lines(value, column)
     flat = inline(value)
-    if not isinstance(value, (dict, list)) or not value or (column + len(flat) <= COLUMNS_MAX and not _is_deep(value)):
+    if not isinstance(value, list) or not value or column + len(flat) <= COLUMNS_MAX:
         return [flat]
-    blocks = map_blocks(value, column + 1) if isinstance(value, dict) else (lines(item, column + 1) for item in value)
-    out = joined(blocks, column + 1)
-    out[0] = ("{" if isinstance(value, dict) else "[") + out[0]
-    out[-1] += "}" if isinstance(value, dict) else "]"
+    out = joined((lines(item, column + 1) for item in value), column + 1)
+    out[0], out[-1] = "[" + out[0], out[-1] + "]"
     return out
 
 
 def _is_deep(value: Json) -> bool:
     """Whether `value` is a map of maps: those read better broken, however short."""
     return isinstance(value, dict) and any(isinstance(each, dict) and each for each in value.values())
-
-
-def map_blocks(value: JsonObject, column: int, namespace: str = "") -> Iterable[list[str]]:
-    """The lines of each entry of a map whose keys stand at `column`."""
-    for name, each in value.items():
-        written = key(name, namespace)
-        head, *rest = lines(each, column + len(written) + 1)
-        yield [f"{written} {head}", *rest]
 
 
 def joined(blocks: Iterable[list[str]], column: int) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from compiler import yaml_scalars
 from compiler.syntax import Trap
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json, JsonObject, encode
 
 FLOW_COLUMNS_MAX: Final = 100  # A list of plain values longer than this gets a line an item.
 
@@ -117,6 +117,37 @@ def flow(value: Json) -> str:
     return scalar(value, in_flow=True)
 
 
+def one_line(value: Json) -> str:
+    """`value` on one line, outside brackets."""
+    return flow(value) if isinstance(value, (dict, list)) else scalar(value)
+
+
+def json_like(value: Json) -> str:
+    """`value` on one line, spelled so that JSON readers take it too."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{double_quoted(k)}: {json_like(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(json_like(item) for item in value) + "]"
+    return encode(value).decode()
+
+
+def block_text(text: str, indent: int, *, is_folded: bool) -> list[str] | None:
+    """Header and lines of `text` in a `|` or `>` block; None when neither can hold it. A `>` keeps its lines apart."""
+    body = text.rstrip("\n")
+    if not body or any(line[:1] in (" ", "\t") for line in body.split("\n")[:1]):
+        return None
+    lines = literal(text if "\n" in text else f"{text}\n", indent)
+    if lines is None:
+        return None
+    if "\n" not in text:
+        lines[0] = "|-"
+    if not is_folded or re.search(r"(?m)^[ \t]|[ \t]$", text):
+        return lines
+    folded = ("\n" + " " * indent).join(re.sub(r"\n+", lambda run: "\n" * (len(run[0]) + 1), body).split("\n"))
+    kept = ["" if not line.strip() else line for line in (" " * indent + folded).split("\n")]
+    return [">" + lines[0][1:], *kept, *[""] * (len(text) - len(body) - 1)]
+
+
 def literal(text: str, indent: int) -> list[str] | None:
     """Header and lines of `text` as a literal block, `indent` spaces in; None when a block cannot hold it."""
     lines = text.split("\n")
@@ -154,7 +185,7 @@ def after_key(value: Json, indent: int, style: YamlStyle = CANONICAL) -> list[st
     if isinstance(value, str) and (block := literal(value, indent + style.step)):
         return [f" {block[0]}", *block[1:]]
     if is_short(value) or not isinstance(value, (dict, list)):
-        return [f" {flow(value)}" if isinstance(value, (dict, list)) else f" {scalar(value)}"]
+        return [f" {one_line(value)}"]
     deeper = indent + (style.step if isinstance(value, dict) else style.dash)
     lines = map_lines(value, deeper, style) if isinstance(value, dict) else list_lines(value, deeper, style)
     return ["", " " * deeper + lines[0], *lines[1:]]
@@ -175,7 +206,7 @@ def item(value: Json, indent: int, style: YamlStyle = CANONICAL) -> list[str]:
     if isinstance(value, str) and (block := literal(value, indent + 2)):
         return [f"- {block[0]}", *block[1:]]
     if is_short(value) or not isinstance(value, (dict, list)):
-        return [f"- {flow(value)}" if isinstance(value, (dict, list)) else f"- {scalar(value)}"]
+        return [f"- {one_line(value)}"]
     inner = map_lines(value, indent + 2, style) if isinstance(value, dict) else list_lines(value, indent + 2, style)
     return [f"- {inner[0]}", *inner[1:]]
 
