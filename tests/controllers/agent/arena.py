@@ -75,7 +75,9 @@ class Arena:
 
     def get(self, address: str) -> Resource:
         found = self.find(address)
-        assert found is not None, f"there is no {address}; there are {[each.address for each in self.store.view.list('task')]}"
+        assert found is not None, (
+            f"there is no {address}; there are {[each.address for each in self.store.view.list('task')]}"
+        )
         return found
 
     def state(self, address: str) -> str:
@@ -118,7 +120,9 @@ class Arena:
 
     async def said(self) -> list[str]:
         """What minds said, in order."""
-        return [draft.data["text"] for draft in await self.log() if draft.type == "model.replied" and draft.data["text"]]
+        return [
+            draft.data["text"] for draft in await self.log() if draft.type == "model.replied" and draft.data["text"]
+        ]
 
     def read(self, name: str) -> str:
         return (self.folder / name).read_text()

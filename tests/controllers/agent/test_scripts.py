@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.controllers.agent.arena import arena
+from schemas.patch import Accepted
+from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
+
+
+async def ended(here: Arena, task: str = "task/.") -> str:
+    await here.until_state(task, "done", "failed", "cancelled")
+    await here.settled()
+    return here.state(task)
 
 
 async def test_a_script_writes_a_file_runs_a_command_and_its_task_is_done(tmp_path: Path) -> None:
@@ -25,10 +32,261 @@ async def test_a_script_writes_a_file_runs_a_command_and_its_task_is_done(tmp_pa
                 - done: greeted
             acceptance: [{contains: {path: hello.txt, text: hello}}]
         """)
-        await here.until_state("task/.", "done", "failed")
-        await here.settled()
-        assert here.state("task/.") == "done"
+        assert await ended(here) == "done"
         assert here.state("agent/.") == "ended"
         assert here.get("task/.").status["result"] == {"ok": True, "text": "greeted"}
         assert here.read("hello.txt") == "hello"
         assert here.store.view.list("call") == []
+
+
+async def test_the_end_of_a_script_claims_that_it_is_done(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{say: that was all}]}")
+        assert await ended(here) == "done"
+        assert here.get("task/.").status["result"]["text"] == "that was all"
+
+
+async def test_a_failed_call_that_nobody_expected_ends_the_script_as_failed(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [shell]
+              script: [{call: {shell: {command: "echo oh; exit 3"}}}, {done: never}]
+        """)
+        assert await ended(here) == "failed"
+        assert "oh" in here.get("agent/.").status["claim"]["result"][0]
+
+
+async def test_a_failed_call_that_was_expected_is_gone_on_from(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [shell]
+              script: [{call: {shell: {command: exit 3}}}, {expect: {exit: 3}}, {done: as planned}]
+        """)
+        assert await ended(here) == "done"
+
+
+async def test_a_rejected_claim_wakes_the_agent_and_a_later_step_mends_it(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [write]
+              script:
+                - done: too soon
+                - when: {rejected: true}
+                  call: {write: {path: a.txt, content: now}}
+                - done: now it holds
+            acceptance: [{require-file: a.txt}]
+        """)
+        assert await ended(here) == "done"
+        assert here.get("agent/.").status["claims"] == 2
+
+
+async def test_a_rejected_claim_with_no_step_left_fails_the_task(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{done: done}]}\nacceptance: [{require-file: a.txt}]")
+        assert await ended(here) == "failed"
+        assert "no step is left" in here.get("agent/.").status["claim"]["result"][0]
+
+
+async def test_a_retry_is_a_new_incarnation_that_starts_the_script_again(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            retries: 1
+            agent:
+              tools: [shell]
+              script: [{call: {shell: {command: "test -e once || { touch once; false; }"}}}, {done: second time}]
+        """)
+        assert await ended(here) == "done"
+        assert here.get("agent/.").status["incarnation"] == 2
+
+
+async def test_a_parent_adds_children_sleeps_and_wakes_when_they_end(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [task, plan_view, write]
+              script:
+                - task:
+                    - {id: first, goal: first file, run: echo one > one.txt}
+                    - id: second
+                      goal: second file
+                      needs: [first]
+                      agent:
+                        tools: [write]
+                        script: [{call: {write: {path: two.txt, content: two}}}, {done: two}]
+                - when: {child: second}
+                  call: {plan_view: {}}
+                - expect: {contains: second}
+                - done: both
+        """)
+        assert await ended(here) == "done"
+        assert here.read("one.txt") == "one\n" and here.read("two.txt") == "two"
+        assert "agent.slept" in await here.types()
+
+
+async def test_a_parent_is_told_of_a_failed_child_and_acts(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [task, terminate]
+              script:
+                - task: {id: weak, goal: cannot be, run: exit 1}
+                - when: {child: weak, state: failed}
+                  call: {terminate: {name: weak}}
+                - done: without it
+        """)
+        assert await ended(here) == "done"
+        assert here.find("task/weak") is None
+
+
+async def test_a_failed_child_that_nobody_acts_on_keeps_the_parent_from_being_done(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [task]
+              script: [{task: {id: weak, goal: cannot be, run: exit 1}}, {done: all is well}]
+        """)
+        assert await ended(here) == "failed"
+
+
+async def test_a_new_goal_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            goal: blue
+            agent:
+              script: [{when: {goal: green}, say: green then}, {done: painted}]
+        """)
+        await here.until_state("agent/.", "asleep")
+        assert isinstance(await here.patch({"op": "replace", "path": "/goal", "value": "green"}), Accepted)
+        assert await ended(here) == "done"
+        assert await here.said() == ["green then"]
+        assert here.get("agent/.").status["incarnation"] == 1
+        told = [draft for draft in await here.log() if "goal" in draft.data.get("reasons", ())]
+        assert len(told) == 1
+
+
+async def test_a_message_wakes_a_sleeping_script_and_is_kept_until_a_step_wants_it(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              script:
+                - {when: {message: first}, say: heard first}
+                - {when: {message: second}, say: heard second}
+                - done: both
+        """)
+        await here.until_state("agent/.", "asleep")
+        await here.tell("agent/.", "second", "m2")
+        await here.settled()
+        await here.tell("agent/.", "first", "m1")
+        assert await ended(here) == "done"
+        assert await here.said() == ["heard first\nheard second"]
+
+
+async def test_children_and_parents_talk(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              script:
+                - {when: {message: ready, from: child}, say: {to: child, text: go}}
+                - done: talked
+            tasks:
+              child:
+                agent:
+                  script:
+                    - say: {to: parent, text: ready}
+                    - {when: {message: go}, say: going}
+                    - done: went
+        """)
+        assert await ended(here) == "done"
+        assert here.state("task/child") == "done"
+
+
+async def test_a_sleep_is_slept_through_though_messages_come(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{sleep: 300ms}, {say: awake}, {done: rested}]}")
+        await here.until_state("agent/.", "asleep")
+        start = here.world.clock.now()
+        await here.tell("agent/.", "wake up", "m1")
+        assert await ended(here) == "done"
+        assert here.world.clock.now() - start >= 0.2
+
+
+async def test_pausing_stops_at_the_boundary_and_resuming_goes_on(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(
+            "agent: {tools: [shell], script: [{when: {message: go}, call: {shell: {command: echo x >> log}}}, {done: ok}]}"
+        )
+        await here.until_state("agent/.", "asleep")
+        await here.patch({"op": "add", "path": "/pause", "value": True})
+        await here.until_state("agent/.", "blocked")
+        await here.tell("agent/.", "go", "m1")
+        await here.settled()
+        assert here.state("agent/.") == "blocked" and not (here.folder / "log").exists()
+        await here.patch({"op": "remove", "path": "/pause"})
+        assert await ended(here) == "done"
+        assert here.get("agent/.").status["incarnation"] == 1
+
+
+async def test_cancelling_stops_a_running_command_of_the_agent(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {tools: [shell], script: [{call: {shell: {command: touch began; sleep 60}}}]}")
+        await here.until(lambda: (here.folder / "began").exists())
+        await here.patch({"op": "add", "path": "/cancel", "value": True})
+        assert await ended(here) == "cancelled"
+        assert here.state("agent/.") in ("idle", "ended")
+        assert here.store.view.list("call") == [] and here.work.live_count == 0
+
+
+async def test_a_removed_task_takes_its_agent_and_its_command_along(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              stays: {run: "true"}
+              goes: {agent: {tools: [shell], script: [{call: {shell: {command: touch began; sleep 60}}}]}}
+        """)
+        await here.until(lambda: (here.folder / "began").exists())
+        await here.patch({"op": "remove", "path": "/tasks/goes"})
+        await here.until(lambda: here.find("task/goes") is None and here.find("agent/goes") is None)
+        await here.settled()
+        assert here.store.view.list("call") == []
+
+
+async def test_an_edited_script_begins_anew(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{when: {message: never}, say: old}]}")
+        await here.until_state("agent/.", "asleep")
+        await here.patch({"op": "replace", "path": "/agent/script", "value": [{"say": "new"}, {"done": "so"}]})
+        assert await ended(here) == "done"
+        assert await here.said() == ["new"] and here.get("agent/.").status["incarnation"] == 2
+
+
+async def test_a_turn_budget_parks_the_agent_until_it_is_raised(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            budget: {turns: 2}
+            agent:
+              tools: [shell]
+              script: [{call: {shell: {command: echo 1}}}, {call: {shell: {command: echo 2}}}, {done: spent}]
+        """)
+        await here.until_state("agent/.", "parked")
+        condition = here.get("agent/.").status["conditions"]["BudgetSpent"]
+        assert "turns" in condition["message"] and condition["unblocks"]
+        await here.patch({"op": "replace", "path": "/budget/turns", "value": 10})
+        assert await ended(here) == "done"
+        assert here.get("agent/.").status["conditions"] == {}
+
+
+async def test_what_children_use_counts_against_the_budget_above_them(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            budget: {calls: 3}
+            agent: {script: [{when: {children: ended}, done: all}]}
+            tasks:
+              a: {agent: {tools: [shell], script: [{call: {shell: {command: echo a}}}, {done: a}]}}
+        """)
+        await here.until_state("task/a", "done")
+        await here.settled()
+        assert here.get("task/.").status["spent"]["calls"] == 3
+        assert here.state("task/.") == "done"

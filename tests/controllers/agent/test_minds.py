@@ -1,0 +1,130 @@
+"""Programs and Python functions as minds, and what becomes of nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controllers.agent.minds import actions
+from controllers.agent.minds.program import reply_from
+from tests.controllers.agent.arena import Arena, arena
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = """
+import json, sys
+turn = json.loads(sys.stdin.readline())
+step = turn["memory"] or 0
+print("thinking about", turn["goal"])
+if step == 0:
+    print(json.dumps({"say": "hello"}))
+    print(json.dumps({"call": {"write": {"path": "out.txt", "content": turn["goal"]}}}))
+    print(json.dumps({"memory": 1}))
+else:
+    print(json.dumps({"done": turn["results"][0]["result"]["state"]}))
+"""
+
+
+async def ended(here: Arena, task: str = "task/.") -> str:
+    await here.until_state(task, "done", "failed")
+    await here.settled()
+    return here.state(task)
+
+
+async def test_a_program_is_given_a_turn_as_a_line_and_answers_with_lines(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(PROGRAM)
+    async with arena(tmp_path) as here:
+        await here.apply("goal: a program\nagent: {tools: [write], run: [python3, mind.py]}")
+        assert await ended(here) == "done"
+        assert here.read("out.txt") == "a program"
+        assert here.get("task/.").status["result"]["text"] == "Succeeded"
+        assert here.get("agent/.").status["used"]["turns"] == 2
+
+
+async def test_a_program_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply('agent: {run: [sh, -c, "echo no idea >&2; exit 7"]}')
+        assert await ended(here) == "failed"
+        said = here.get("agent/.").status["claim"]["result"][0]
+        assert "exited with 7" in said and "no idea" in said
+
+
+async def test_a_program_that_is_not_there_fails_in_words(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {run: [no-such-program]}")
+        assert await ended(here) == "failed"
+        assert "no-such-program" in here.get("agent/.").status["claim"]["result"][0]
+
+
+async def test_a_python_function_runs_in_its_own_process_and_keeps_its_memory(tmp_path: Path) -> None:
+    (tmp_path / "minds.py").write_text(
+        "import os\n"
+        "def step(turn):\n"
+        "    print('a remark')\n"
+        "    seen = (turn['memory'] or []) + [os.getpid()]\n"
+        "    if len(seen) < 3:\n"
+        "        return ['again', {'again': True}, {'memory': seen}]\n"
+        "    return {'done': len(set(seen))}\n"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply('agent: {python: "minds.py:step"}')
+        assert await ended(here) == "done"
+        assert here.get("task/.").status["result"]["text"] == 3
+
+
+async def test_a_python_mind_can_be_beside_the_plan_while_its_task_works_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "minds.py").write_text(
+        "def step(turn):\n"
+        "    if turn['results']:\n"
+        "        return {'done': None}\n"
+        "    return {'call': {'write': {'path': 'here.txt', 'content': 'x'}}}\n"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply('cwd: deep/er\nagent: {tools: [write], python: "minds.py:step"}')
+        assert await ended(here) == "done"
+        assert here.read("deep/er/here.txt") == "x"
+
+
+@pytest.mark.parametrize("target", ["absent.py:step", "minds.py:absent"])
+async def test_a_python_mind_that_cannot_be_found_fails_in_words(tmp_path: Path, target: str) -> None:
+    (tmp_path / "minds.py").write_text("")
+    async with arena(tmp_path) as here:
+        await here.apply(f'agent: {{python: "{target}"}}')
+        assert await ended(here) == "failed"
+        assert here.get("agent/.").status["claim"]["result"][0]
+
+
+async def test_a_model_that_cannot_be_asked_blocks_with_a_way_out(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {model: ollama/qwen3}")
+        await here.until_state("agent/.", "blocked")
+        await here.settled()
+        assert here.get("agent/.").status["conditions"]["NoModel"]["unblocks"]
+
+
+def test_lines_that_are_no_json_are_remarks() -> None:
+    reply = reply_from('starting\n{"say": "hi"}\n\n{"sleep": "2s"}\nbye', memory=1)
+    assert (reply.text, reply.sleep_s, reply.memory, reply.calls) == ("hi", 2.0, 1, ())
+
+
+def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
+    reply = reply_from('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
+    assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("2s", 2), ("1m30s", 90), (1.5, 1.5), ("250ms", 0.25), ("1h", 3600)])
+def test_durations_are_read(given: object, seconds: float) -> None:
+    assert actions.seconds_of(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", ""])
+def test_what_is_no_duration_is_none(given: object) -> None:
+    assert actions.seconds_of(given) is None
+
+
+def test_parallel_marks_its_calls() -> None:
+    reply = actions.reply_of(
+        [{"parallel": [{"call": {"shell": {"command": "a"}}}, {"call": {"shell": {"command": "b"}}}]}]
+    )
+    assert [call.is_parallel for call in reply.calls] == [True, True]
