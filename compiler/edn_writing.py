@@ -74,8 +74,7 @@ def map_lines(value: JsonObject, column: int, *, namespace: str = "") -> list[st
     if column + len(flat) <= COLUMNS_MAX and not _is_deep(value):
         return [flat]
     out = joined((entry(key(k, namespace), v, column + 1) for k, v in value.items()), column + 1)
-    out[0], out[-1] = "{" + out[0], out[-1] + "}"
-    return out
+    return _enclosed("{", out, "}")
 
 
 def lines(value: Json, column: int) -> list[str]:
@@ -86,13 +85,18 @@ def lines(value: Json, column: int) -> list[str]:
     if not isinstance(value, list) or not value or column + len(flat) <= COLUMNS_MAX:
         return [flat]
     out = joined((lines(item, column + 1) for item in value), column + 1)
-    out[0], out[-1] = "[" + out[0], out[-1] + "]"
-    return out
+    return _enclosed("[", out, "]")
 
 
 def _is_deep(value: Json) -> bool:
     """Whether `value` is a map of maps: those read better broken, however short."""
     return isinstance(value, dict) and any(isinstance(each, dict) and each for each in value.values())
+
+
+def _enclosed(opener: str, block: list[str], closer: str) -> list[str]:
+    out = [opener + block[0], *block[1:]]
+    out[-1] += closer
+    return out
 
 
 def joined(blocks: Iterable[list[str]], column: int) -> list[str]:

@@ -93,9 +93,12 @@ class EdnEditor:
             raise CannotSplice("a plain value stands where a collection is wanted")
         rows = self._rows(node)
         kept = [row for row in rows if row.token not in change.removed]
-        for row in rows:
-            if row.token in change.removed:
-                self._remove(row, rows)
+        if rows and not kept and not self._has_comments(node, rows):
+            self._edits.delete(self._inside(node), node.end - 1)
+        else:
+            for row in rows:
+                if row.token in change.removed:
+                    self._remove(row, rows)
         for key, value in change.added:
             self._add(node, kept, key, value, len(path))
         for index, value in change.inserted:
@@ -200,11 +203,22 @@ class EdnEditor:
 
     # Removing
 
+    def _has_comments(self, node: EdnNode, rows: list[Row]) -> bool:
+        """Whether comments stand in a collection that belong to none of its rows."""
+        ends, starts = [self._inside(node)], []
+        for row in rows:
+            rest = _REST_OF_LINE.match(self._text, row.end)
+            ends.append(rest.end() if rest else row.end)
+            starts.append(self._lines.block_start(row.start) if self._lines.begins(row.start) else row.start)
+        starts.append(node.end - 1)
+        return any(self._text[end:start].strip(" \t\r\n,") for end, start in zip(ends, starts, strict=True))
+
     def _remove(self, row: Row, rows: list[Row]) -> None:
         index = rows.index(row)
         before = rows[index - 1].end if index else None
         after = rows[index + 1].start if index + 1 < len(rows) else None
         rest = _REST_OF_LINE.match(self._text, row.end)
+        has_line_mate = before is not None and before >= self._lines.start(row.start)
         if self._lines.begins(row.start):
             start = self._lines.block_start(row.start)
             if rest:
@@ -215,9 +229,10 @@ class EdnEditor:
                 self._edits.delete(before, row.end)
             else:
                 self._edits.delete(start + self._lines.column(row.start), row.end)
-        elif after is not None:
-            next_line = _NEXT_LINE.match(self._text, row.end)
-            self._edits.delete(row.start, next_line.end() if next_line else after)
+        elif after is not None and (next_line := _NEXT_LINE.match(self._text, row.end)) and not has_line_mate:
+            self._edits.delete(row.start, next_line.end())  # The next entry moves up behind the bracket.
+        elif after is not None and not next_line:
+            self._edits.delete(row.start, after)
         elif before is not None and not self._text[before : row.start].strip(" \t,"):
             self._edits.delete(before, row.end)
         else:
