@@ -6,13 +6,12 @@ is one that the author could run or grant itself; their workspaces lie in its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from reconciler.scoping import task_path
-from schemas import patching
+from schemas import patching, patterns
 from schemas.address import Address
 from schemas.encoding import JsonObject
 from schemas.patch import Author, Fault
@@ -44,16 +43,10 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
             yield from _kept_faults(old, want)
 
 
-def allows(rights: Rights, tool: str, argument: str = "") -> bool:
-    """Whether `rights` let their holder use or grant `tool` with `argument`; a denial always wins."""
-    granted = (rights.tools, rights.grant_tools)
-    is_given = any(patterns is None or any(fnmatchcase(tool, one) for one in patterns) for patterns in granted)
-    return is_given and not any(_denies(pattern, tool, argument) for pattern in rights.deny)
-
-
-def _denies(pattern: str, tool: str, argument: str) -> bool:
-    name, bracket, rest = pattern.partition("(")
-    return fnmatchcase(tool, name.strip()) and (not bracket or fnmatchcase(argument, rest.removesuffix(")")))
+def allows(rights: Rights, tool: str, subjects: Sequence[str]) -> bool:
+    """Whether `rights` let their holder use or grant `tool` on `subjects`; a denial always wins."""
+    is_given = any(patterns.any_name(given, tool) for given in (rights.tools, rights.grant_tools))
+    return is_given and not patterns.denied_by(rights.deny, tool, subjects)
 
 
 def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
@@ -73,7 +66,7 @@ def _agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_belo
         return
     mind = want.spec.get("mind") or {}
     if (old is None or old.spec.get("mind") != mind) and mind.get("kind") in ("program", "python"):
-        program = " ".join(mind.get("argv") or (str(mind.get("target", "")),))
+        program = _line(mind["argv"]) if "argv" in mind else f"python {mind['target']}"
         yield from _command_faults(want.address, program, rights)
 
 
@@ -102,7 +95,7 @@ def _kept_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
 
 
 def _command_faults(address: str, command: str, rights: Rights) -> Iterator[Fault]:
-    if not allows(rights, SHELL, command):
+    if not allows(rights, SHELL, patterns.commands_in(command)):
         yield Fault(
             "rights",
             f"{address} would run `{command}`, and you may neither run that nor grant it",
@@ -116,7 +109,13 @@ def _commands(task: JsonObject) -> Iterator[str]:
         if what.get("shell"):
             yield str(what["shell"])
         elif what.get("argv"):
-            yield " ".join(str(word) for word in what["argv"])
+            yield _line(what["argv"])
+
+
+def _line(argv: Sequence[str]) -> str:
+    """The words as a shell line; what a shell is given to run is that line itself."""
+    words = [str(word) for word in argv]
+    return words[2] if len(words) == 3 and words[1] == "-c" else " ".join(words)
 
 
 def _is_inside(path: PurePosixPath, folder: PurePosixPath) -> bool:

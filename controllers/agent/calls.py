@@ -13,10 +13,9 @@ from typing import Final
 
 from controllers.agent.observing import Observed
 from controllers.agent.status import TurnCall
-from controllers.agent.tools import patterns
 from controllers.agent.tools.arguments import BadArguments, checked
 from controllers.agent.tools.tool import Tool
-from schemas import limits
+from schemas import limits, patterns
 from schemas.agent import AgentSpec
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of

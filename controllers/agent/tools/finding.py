@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from controllers.agent.tools import patterns
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.workspace import Spot, Workspace, read_file
-from schemas import limits
+from schemas import limits, patterns
 
 SKIPPED: Final = frozenset({".git", ".plan"})
 LINE_SHOWN_CHARS: Final = 300

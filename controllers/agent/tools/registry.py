@@ -7,9 +7,9 @@ from typing import Final
 
 from controllers.agent.tools import files, planning, shell, talking
 from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.patterns import commands_in
 from controllers.agent.tools.tool import Subjects, Tool, ToolFunction, no_subjects
 from schemas.encoding import JsonObject
+from schemas.patterns import commands_in
 from schemas.tools import TOOLS
 
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from controllers.agent.tools import patterns
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
-from schemas import limits
+from schemas import limits, patterns
 from schemas.encoding import digest
 
 LINKS_MAX: Final = 40  # As the kernel has it: more is a loop.
@@ -226,10 +225,11 @@ def read_file(spot: Spot) -> bytes:
         raise ToolFailed("NotFound", f"there is no file `{spot.path}`") from None
     except OSError as error:
         raise ToolFailed("NotReadable", f"`{spot.path}`: {error.strerror}") from error
+    about = os.fstat(number)
+    if not stat.S_ISREG(about.st_mode):
+        os.close(number)
+        raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
     with os.fdopen(number, "rb") as file:
-        about = os.fstat(number)
-        if not stat.S_ISREG(about.st_mode):
-            raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
         if about.st_size > limits.FILE_BYTES_MAX:
             raise ToolFailed(
                 "TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {limits.FILE_BYTES_MAX}"

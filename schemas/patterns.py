@@ -2,6 +2,7 @@
 
 Tool names: `*` matches any run of characters. Calls: `shell(rm -rf *)`, `write(.git/**)`, or a bare name. Paths: globs
 where `*` stays within one folder and `**` crosses them. Matching is by regular expressions that cannot backtrack far.
+The gate, which judges what a patch would run, and the agents' tools, which run it, read them here alike.
 """
 
 from __future__ import annotations
