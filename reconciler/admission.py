@@ -7,7 +7,7 @@ and holds. Every rule that can still speak does, so that the author gets all fau
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from reconciler import canonicalising, diffing, holding, materialising, restricting, scoping
@@ -15,6 +15,7 @@ from reconciler.diffing import Difference
 from reconciler.language import DesiredGraph, Language
 from reconciler.present import Present, moves_of
 from reconciler.store import View
+from schemas import patching
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
 from schemas.patch import Fault, Patch
@@ -46,44 +47,54 @@ class Admission:
 
 def admit(patch: Patch, present: Present, view: View, language: Language) -> Admission:
     """The answer of the whole chain to `patch`. Writes nothing, and does not know whether anybody will."""
-    keyed = canonicalising.canonicalise(
-        present.document, patch.ops, is_current=present.document_rev <= patch.base_rev <= present.rev
-    )
+    is_current = present.document_rev <= patch.base_rev <= present.rev
+    keyed = canonicalising.canonicalise(present.document, patch.ops, is_current=is_current)
     faults = [*_stale_faults(patch, present), *keyed.faults]
-    if patch.author.kind == "agent":
-        faults += scoping.scope_faults(patch, keyed.ops, present)
-        faults += scoping.conflict_faults(patch, keyed.ops, present)
     if keyed.faults:
+        faults += _author_faults(patch, keyed.ops, present)
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
-    return _admit_result(patch, keyed.ops, keyed.document, (present, view, language), faults)
-
-
-def _admit_result(
-    patch: Patch,
-    ops: tuple[Op, ...],
-    document: JsonObject,
-    frame: tuple[Present, View, Language],
-    faults: list[Fault],
-) -> Admission:
-    present, view, language = frame
-    checked = language.check(document)
+    checked = language.check(keyed.document)
+    document = keyed.document if checked.document is None else checked.document
+    # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
+    ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))
+    faults += _author_faults(patch, ops, present)
     faults += _name_faults(present, document)
     faults += [_of_diagnostic(one) for one in checked.diagnostics if one.severity == "error"]
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")
-    if checked.graph is None:
-        return Admission(ops, document, None, tuple(faults), warnings=warnings)
-    live = materialising.planned(view, present.address)
-    wanted = checked.graph.objects
-    moves = materialising.effective_moves(moves_of(document), live, wanted)
-    differences = diffing.diff(live, wanted, moves, language.change_class)
+    so_far = Admission(ops, document, checked.graph, tuple(faults), warnings=warnings)
+    return so_far if checked.graph is None else _judged(patch, present, _Result(view, language, checked.graph, so_far))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The outcome of a patch that compiles, on its way through the last rules."""
+
+    view: View
+    language: Language
+    graph: DesiredGraph
+    so_far: Admission
+
+
+def _judged(patch: Patch, present: Present, result: _Result) -> Admission:
+    so_far, wanted = result.so_far, result.graph.objects
+    live = materialising.planned(result.view, present.address)
+    moves = materialising.effective_moves(moves_of(so_far.document), live, wanted)
+    differences = diffing.diff(live, wanted, moves, result.language.change_class)
+    faults = [*so_far.faults]
     if patch.author.kind == "agent":
         faults += restricting.rights_faults(patch.author, live, wanted)
     faults += holding.protect_faults(live, wanted, _gone(live, differences))
-    notes = tuple(scoping.overrides(patch, ops, present)) if patch.author.is_human else ()
     hold = ""
     if not patch.is_approved:
-        hold = holding.approval_reason(patch, ops, present.document) or holding.hold_reason(differences, live)
-    return Admission(ops, document, checked.graph, tuple(faults), hold, notes, differences, warnings)
+        hold = holding.approval_reason(patch, so_far.ops, present.document) or holding.hold_reason(differences, live)
+    notes = tuple(scoping.overrides(patch, so_far.ops, present)) if patch.author.is_human else ()
+    return replace(so_far, faults=tuple(faults), hold=hold, notes=notes, differences=differences)
+
+
+def _author_faults(patch: Patch, ops: tuple[Op, ...], present: Present) -> Iterator[Fault]:
+    if patch.author.kind == "agent":
+        yield from scoping.scope_faults(patch, ops, present)
+        yield from scoping.conflict_faults(patch, ops, present)
 
 
 def _gone(live: dict[str, Resource], differences: tuple[Difference, ...]) -> list[str]:

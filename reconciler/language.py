@@ -25,10 +25,16 @@ class DesiredGraph(Protocol):
 
 
 class CheckedDocument(Protocol):
-    """A document with its faults; `graph` is None when one of them is an error."""
+    """A document with its faults; `graph` and `document` are None when one of them is an error.
+
+    `document` is the canonical form of what was checked: a patch may have written parts of it in shorthand.
+    """
 
     @property
     def graph(self) -> DesiredGraph | None: ...
+
+    @property
+    def document(self) -> JsonObject | None: ...
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]: ...

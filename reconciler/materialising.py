@@ -69,14 +69,21 @@ def effective_moves(
     A move that was made already (nothing lives at the old address) or cannot be made (something lives at the new one,
     or nothing is wanted there) is left out. Ordered so that an address is free before it is moved into.
     """
-    out: dict[str, str] = {}
-    for address, one in live.items():
-        new = _moved_to(address, moved)
-        if new is None or one.deleting or address in wanted or new not in wanted:
-            continue
-        if new not in live or _moved_to(new, moved) is not None:
-            out[address] = new
-    return _in_free_order(out, live)
+    if not moved:
+        return {}
+    asked = {old: _moved_to(old, moved) for old, one in live.items() if not one.deleting}
+    moves = {old: new for old, new in asked.items() if new is not None and new != old and new in wanted}
+    while True:
+        taken = set(moves.values())
+        # An address that is still wanted is left only for somebody who moves in; one that is lived in must be left.
+        wrong = [old for old in moves if (old in wanted and old not in taken) or _is_stuck(moves[old], live, moves)]
+        if not wrong:
+            return _in_free_order(moves, live)
+        moves = {old: new for old, new in moves.items() if old not in wrong}
+
+
+def _is_stuck(new: str, live: Mapping[str, Resource], moves: Mapping[str, str]) -> bool:
+    return new in live and new not in moves
 
 
 def renamed(value: Json, moves: Mapping[str, str]) -> Json:

@@ -35,6 +35,7 @@ class SmallGraph:
 class SmallChecked:
     graph: SmallGraph | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    document: JsonObject | None = None
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class _Lowering:
     objects: dict[str, Wanted] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
 
-    def task(self, path: tuple[str, ...], raw: JsonObject, rights: Rights) -> None:
+    def task(self, path: tuple[str, ...], raw: JsonObject, rights: Rights, cwd: str = ".") -> None:
         address = Address("task", path)
         self.faults += _unknown(path, raw)
         rights = _meet(rights, raw.get("rights", {}))
@@ -61,7 +62,7 @@ class _Lowering:
             parent=None if address.parent is None else str(address.parent),
             children=children,
             needs=needs,
-            cwd=raw.get("cwd", "."),
+            cwd=raw.get("cwd", cwd),
             acceptance=tuple(_check(n, one) for n, one in enumerate(raw.get("acceptance", ()))),
             budget=budget_from_json(raw.get("budget", {})),
             pause=raw.get("pause", False),
@@ -74,7 +75,7 @@ class _Lowering:
         if "agent" in raw:
             self.agent(path, raw["agent"], rights)
         for name, child in raw.get("tasks", {}).items():
-            self.task((*path, name), child, rights)
+            self.task((*path, name), child, rights, spec.cwd)
 
     def agent(self, path: tuple[str, ...], raw: JsonObject, rights: Rights) -> None:
         address, task = str(Address("agent", path)), str(Address("task", path))
@@ -88,7 +89,7 @@ def check(document: JsonObject) -> SmallChecked:
     lowering = _Lowering(plan)
     lowering.task((), document, Rights())
     faults = tuple(lowering.faults)
-    return SmallChecked(None if faults else SmallGraph(plan, lowering.objects), faults)
+    return SmallChecked(None, faults) if faults else SmallChecked(SmallGraph(plan, lowering.objects), (), document)
 
 
 def change_class(kind: str, field: str) -> str:

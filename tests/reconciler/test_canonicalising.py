@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.canonicalising import canonicalise
+from schemas import patching
+from schemas.encoding import Json, JsonObject
+from tests.reconciler.plans import op
+
+DOCUMENT: JsonObject = {
+    "goal": "all",
+    "tasks": {"a": {"goal": "1", "acceptance": [{"sh": "x"}, {"id": "lint", "sh": "y"}]}, "b": {"goal": "2"}},
+}
+
+
+def test_a_path_by_position_becomes_the_whole_list_of_a_keyed_path() -> None:
+    found = canonicalise(DOCUMENT, [op("replace", "/tasks/a/acceptance/0/sh", "z")], is_current=True)
+    (only,) = found.ops
+    assert only.path == ("tasks", "a", "acceptance")
+    assert only.value == [{"sh": "z"}, {"id": "lint", "sh": "y"}]
+
+
+def test_a_position_is_refused_when_the_plan_has_moved_on_since_it_was_read() -> None:
+    found = canonicalise(DOCUMENT, [op("remove", "/tasks/a/acceptance/0")], is_current=False)
+    (fault,) = found.faults
+    assert fault.rule == "conflict"
+    assert "test" in fault.hint
+
+
+def test_a_test_of_the_item_vouches_for_its_position() -> None:
+    ops = [op("test", "/tasks/a/acceptance/0/sh", "x"), op("remove", "/tasks/a/acceptance/0")]
+    # The path of the test itself names the item by position, and says what must stand there.
+    found = canonicalise(DOCUMENT, ops, is_current=False)
+    assert not found.faults
+    assert found.document["tasks"]["a"]["acceptance"] == [{"id": "lint", "sh": "y"}]
+
+
+def test_an_item_with_an_id_is_found_by_it_whatever_its_position() -> None:
+    found = canonicalise(DOCUMENT, [op("replace", "/tasks/a/acceptance/lint/sh", "z")], is_current=False)
+    assert not found.faults
+    assert found.document["tasks"]["a"]["acceptance"][1]["sh"] == "z"
+
+
+def test_appending_needs_no_position() -> None:
+    found = canonicalise(DOCUMENT, [op("add", "/tasks/a/acceptance/-", {"sh": "new"})], is_current=False)
+    assert not found.faults
+    assert len(found.document["tasks"]["a"]["acceptance"]) == 3
+
+
+def test_the_nth_task_is_turned_into_its_id() -> None:
+    found = canonicalise(DOCUMENT, [op("replace", "/tasks/1/goal", "z")], is_current=True)
+    assert [one.path for one in found.ops] == [("tasks", "b", "goal")]
+
+
+def test_aliases_are_spelled_as_the_document_does() -> None:
+    found = canonicalise(DOCUMENT, [op("add", "/children/a/spec/-", {"sh": "z"})], is_current=False)
+    assert [one.path for one in found.ops] == [("tasks", "a", "acceptance")]
+
+
+def test_what_changes_nothing_is_left_out() -> None:
+    found = canonicalise(
+        DOCUMENT, [op("replace", "/goal", "all"), op("replace", "/tasks/b/goal", "2")], is_current=True
+    )
+    assert found.ops == ()
+
+
+def test_every_operation_that_does_not_fit_is_told_at_once() -> None:
+    ops = [op("remove", "/tasks/x"), op("replace", "/nothing", 1), op("test", "/goal", "other")]
+    found = canonicalise(DOCUMENT, ops, is_current=True)
+    assert [fault.rule for fault in found.faults] == ["schema", "schema", "conflict"]
+
+
+def test_the_document_stays_a_map() -> None:
+    assert canonicalise(DOCUMENT, [op("replace", "", [1])], is_current=True).faults[0].rule == "schema"
+
+
+VALUES: st.SearchStrategy[Json] = st.recursive(
+    st.integers(0, 3),
+    lambda below: st.dictionaries(st.sampled_from("ab"), below, max_size=2) | st.lists(below, max_size=2),
+)
+
+
+@given(st.dictionaries(st.sampled_from("ab"), VALUES), st.dictionaries(st.sampled_from("ab"), VALUES))
+def test_keyed_operations_lead_where_the_patch_led(old: JsonObject, new: JsonObject) -> None:
+    found = canonicalise(old, [op("add", "", new)], is_current=True)
+    assert patching.apply(old, found.ops) == new == found.document

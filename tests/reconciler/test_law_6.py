@@ -1,0 +1,126 @@
+"""Law 6: rights only narrow. Whatever an agent patches, nothing outside its subtree changes and it gains nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import compiler
+from compiler import merging
+from planloop.sources import FolderSources
+from reconciler import admission, materialising, recording
+from reconciler.language import Language
+from reconciler.present import Present
+from reconciler.recording import Moment, Outcome
+from reconciler.view import MemoryView
+from schemas import patching
+from schemas.encoding import Json, JsonObject
+from schemas.patch import HUMAN_FILE, Patch
+from schemas.patching import Op
+from schemas.record import Record
+from tests.reconciler.plans import CountedIds, agent
+
+SCRIPT: JsonObject = {"script": []}
+DOCUMENT: JsonObject = {
+    "plan": "p",
+    "goal": "all",
+    "agent": SCRIPT,
+    "rights": {"deny": ["shell(rm *)"]},
+    "tasks": {
+        "a": {
+            "goal": "first",
+            "agent": {**SCRIPT, "tools": ["read", "task"]},
+            "rights": {"deny": ["write"], "tools": ["read", "task", "plan_patch"]},
+            "budget": {"tokens": 10},
+            "acceptance": [{"sh": "make"}],
+            "cwd": "a",
+            "tasks": {"x": {"goal": "part", "agent": SCRIPT, "cwd": "a"}},
+        },
+        "b": {"goal": "second", "agent": SCRIPT, "protect": True},
+    },
+}
+
+TOKENS = st.sampled_from(
+    ["tasks", "a", "b", "x", "y", "goal", "notes", "agent", "rights", "deny", "tools", "budget", "acceptance", "0", "-"]
+)
+PATHS = st.lists(TOKENS, max_size=5).map(tuple) | st.lists(TOKENS, max_size=4).map(lambda below: ("tasks", "a", *below))
+TASKS: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {"goal": st.just("n")},
+    optional={
+        "agent": st.sampled_from([SCRIPT, {**SCRIPT, "tools": ["shell"]}]),
+        "rights": st.sampled_from([{}, {"tools": ["shell"]}, {"deny": []}]),
+        "run": st.sampled_from(["true", "rm -rf /"]),
+        "cwd": st.sampled_from(["a", "a/b", "b", "."]),
+        "acceptance": st.just([]),
+        "budget": st.just({"tokens": 99}),
+    },
+)
+VALUES: st.SearchStrategy[Json] = st.one_of(
+    st.just("text"), st.just([]), st.just(["shell"]), st.just({}), TASKS, st.dictionaries(TOKENS, TASKS, max_size=2)
+)
+OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]), PATHS, VALUES, PATHS)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[Op]]) -> None:
+    plan = Imagined()
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    before, document = plan.specs, plan.present.document
+    for ops in patches:
+        plan.submit(Patch(agent("a"), tuple(ops), plan.view.rev))
+    _outside_is_untouched(document, plan.present.document)
+    _nothing_widened(before, plan.specs)
+
+
+class Imagined:
+    """The chain and the fold without a store, on the real plan language: a thousand patches a second."""
+
+    def __init__(self) -> None:
+        self.view = MemoryView()
+        self._ids = CountedIds()
+        self._language = Language(self._check, merging.merge, compiler.change_class)
+
+    @staticmethod
+    def _check(document: JsonObject) -> compiler.Checked:
+        return compiler.check_document(document, sources=FolderSources(Path()))
+
+    @property
+    def present(self) -> Present:
+        plan = self.view.get("plan/p")
+        return Present("plan/p", plan, DOCUMENT if plan is not None else {}, self.view.rev)
+
+    @property
+    def specs(self) -> dict[str, JsonObject]:
+        return {one.address: one.spec for kind in ("task", "agent") for one in self.view.list(kind)}
+
+    def submit(self, patch: Patch) -> bool:
+        now = self.present
+        answer = admission.admit(patch, now, self.view, self._language)
+        if answer.faults or answer.hold or answer.graph is None:
+            return False
+        made = materialising.materialise(answer.graph.objects, self.view, "plan/p", self._ids.mint)
+        outcome = Outcome(made, Moment(now.rev + 1, 0.0), str(now.uid or "plan"), self.view)
+        self.view.fold(Record(now.rev + 1, 0.0, 1, recording.accepted(patch, now, answer, outcome)))
+        return True
+
+
+def _outside_is_untouched(before: JsonObject, after: JsonObject) -> None:
+    for op in patching.difference(before, after):
+        assert op.path[:2] == ("tasks", "a") or op.path[0] == "prompts", op
+        assert op.path[0] == "prompts" or op.path[2] in ("tasks", "notes", "needs"), op
+
+
+def _nothing_widened(before: dict[str, JsonObject], after: dict[str, JsonObject]) -> None:
+    own: Any = before["agent/a"]["rights"]
+    assert after["agent/a"] == before["agent/a"]
+    for address, spec in after.items():
+        if address.startswith("agent/a/"):
+            assert set(spec["rights"]["deny"]) >= set(own["deny"])
+            assert set(spec["rights"]["tools"]) <= set(own["tools"])
+        if address.startswith("task/a/"):
+            assert spec["work"]["kind"] != "run", "the author has no shell"
+            assert spec["cwd"].startswith("a")
