@@ -21,6 +21,7 @@ from schemas.fields_checks import KIND_FIELDS
 
 KINDS: Final = tuple(row.name for row in KIND_FIELDS)
 _WITH_RUN: Final = ("effect", "timeout")
+_OF_RUN: Final = frozenset(("run", *_WITH_RUN))
 _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     # Of each kind that is a map: groups of members, of which exactly one must be there.
     "contains": (("path",), ("text", "pattern")),
@@ -67,7 +68,7 @@ def check_tasks(document: JsonObject, faults: Faults) -> None:
     containers = document.get("containers", {})
     for path, task in walk(document):
         # Most tasks have none of what could go wrong: look closer only where there is something to see.
-        if "run" in task or "agent" not in task:
+        if "agent" not in task or not _OF_RUN.isdisjoint(task):
             _check_work(task, path, faults)
         if "acceptance" in task:
             _check_acceptance(task["acceptance"], path, containers, faults)
@@ -102,6 +103,8 @@ def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:
 
 
 def _tell_empty(task: JsonObject, path: TaskPath, faults: Faults) -> None:
+    if faults.is_at(pointer.of_task(path)):
+        return
     if path:
         hint = "give it a `goal`, a `run`, an `agent` or `tasks`"
         faults.on_key("P0210", f"task `{path[-1]}` says nothing to do", hint, to=pointer.of_task(path))
@@ -118,7 +121,9 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
         ids.add(check.get("id", str(index)))
         kinds = [kind for kind in KINDS if kind in check]
         if len(kinds) != 1:
-            said = " and ".join(f"`{kind}`" for kind in kinds) or "of no kind"
+            if not kinds and faults.is_at(to):
+                continue
+            said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
             faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
             continue
         _check_kind(kinds[0], check, to, containers, faults)
@@ -148,7 +153,7 @@ def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Poin
     wanted = " or ".join(f"`{name}`" for name in group)
     if given:
         faults.on_key("P0211", f"{what} has {' and '.join(f'`{name}`' for name in given)}", f"keep {wanted}", to=to)
-    else:
+    elif not faults.is_at(to):
         faults.on_key("P0210", f"{what} lacks {wanted}", "add it", to=to)
 
 

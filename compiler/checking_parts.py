@@ -57,12 +57,12 @@ def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
     if len(verbs) > 1:
         said = " and ".join(f"`{name}`" for name in verbs)
         faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
-    elif not verbs:
+    elif not verbs and not faults.is_at(to):
         faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
 
 
 def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
-    if not hook.get("on"):
+    if not hook.get("on") and not faults.is_at(to):
         faults.on_key("P0210", f"hook `{to[-1]}` lacks `on`", "say when it is asked, as in `on: before-call`", to=to)
     _check_exactly_one(("run", "python", "agent"), hook, to, faults)
     agent: Json = hook.get("agent")
@@ -75,9 +75,9 @@ def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
 def _check_exactly_one(group: tuple[str, ...], value: JsonObject, to: Pointer, faults: Faults) -> None:
     given = [name for name in group if name in value]
     wanted = " or ".join(f"`{name}`" for name in group)
-    if not given:
+    if not given and not faults.is_at(to):
         faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
-    elif len(given) > 1:
+    if len(given) > 1:
         said = " and ".join(f"`{name}`" for name in given)
         faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from compiler.agents import AgentMaking
@@ -24,6 +25,7 @@ from compiler.toolsets import Toolsets
 from schemas.diagnostic import Diagnostic, in_order
 from schemas.encoding import JsonObject
 
+_OF_ABSENCE: Final = ("P0210", "P0221")
 DEFAULT_LIMITS: Final = SizeLimits()
 
 
@@ -38,8 +40,9 @@ def compile_source(content: bytes, *, file: str, sources: Sources, limits: SizeL
     if "plan" not in document:
         work.moved["plan",] = None
         document = {"plan": plan_name(file), **document}
-    graph, inner = _graph(document, sources, work.faults)
-    diagnostics = in_order([*tree.diagnostics, *inner, *placed(work.faults.found, origins)])
+    graph, inner = _graph(document, sources, work.faults, is_read=not tree.diagnostics)
+    own = placed(work.faults.found, origins)
+    diagnostics = in_order([*tree.diagnostics, *inner, *_not_following(own, tree.diagnostics)])
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         return Compiled(tree, None, None, tuple(diagnostics), origins.find)
     return Compiled(tree, document, graph, tuple(diagnostics), origins.find)
@@ -60,7 +63,17 @@ def check_document(document: JsonObject, *, sources: Sources) -> Checked:
     return Checked(graph, diagnostics, canonical)
 
 
-def _graph(document: JsonObject, sources: Sources, faults: Faults) -> tuple[Graph, list[Diagnostic]]:
+def _not_following(own: list[Diagnostic], read: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The faults that do not merely follow from what could not be read."""
+    if not read:
+        return own
+    starts = {one.span.start for one in read if one.span is not None}
+    return [one for one in own if one.code not in _OF_ABSENCE and (one.span is None or one.span.start not in starts)]
+
+
+def _graph(
+    document: JsonObject, sources: Sources, faults: Faults, *, is_read: bool = True
+) -> tuple[Graph, list[Diagnostic]]:
     shelves = Shelves(sources, faults, _read_library)
     shelves.take_plan(document)
     served = frozenset(tool for server in document.get("mcp", {}).values() for tool in server.get("tools", ()))
@@ -75,7 +88,9 @@ def _graph(document: JsonObject, sources: Sources, faults: Faults) -> tuple[Grap
     check_budgets(document, faults)
     making.agents.check_declared(document)
     graph = Lowering(document, making, needs).graph()
-    tell_not_run(document, graph, faults)
+    is_sound = is_read and not faults.has_errors and not shelves.diagnostics
+    if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
+        tell_not_run(document, graph, faults)
     return graph, shelves.diagnostics
 
 

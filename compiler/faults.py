@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.syntax import Path, SourceTree
-from schemas.diagnostic import Diagnostic, Related, Severity, Span
+from schemas.diagnostic import Diagnostic, Related, Span
 
 Pointer = tuple[str, ...]
 
@@ -41,10 +41,19 @@ class Faults:
         """A warning at a value."""
         self.found.append(Fault(Diagnostic(code, summary, hint, to, severity="warning"), at))
 
+    def warn_on_key(self, code: str, summary: str, hint: str = "", *, to: Pointer) -> None:
+        """A warning at the key that a thing is declared under."""
+        self.found.append(Fault(Diagnostic(code, summary, hint, to, on_key=True, severity="warning")))
+
     def related(self, code: str, summary: str, hint: str, to: Pointer, others: Sequence[tuple[str, Pointer]]) -> None:
         """An error that has to do with other places, each with a few words."""
         notes = tuple(Related(words, pointer=pointer) for words, pointer in others)
         self.found.append(Fault(Diagnostic(code, summary, hint, to, related=notes)))
+
+    def is_at(self, to: Pointer) -> bool:
+        """Whether something was wrong at `to` or with one of its fields: what is missing there may be just that."""
+        pointers = (fault.diagnostic.pointer for fault in self.found if fault.diagnostic.severity == "error")
+        return any(one is not None and one[: len(to)] == to and len(one) <= len(to) + 1 for one in pointers)
 
     @property
     def has_errors(self) -> bool:
@@ -121,10 +130,3 @@ def _span(origins: Origins, path: Path | None, *, on_key: bool) -> Span | None:
             return None
         path = path[:-1]
     return None
-
-
-def severity_of(diagnostics: list[Diagnostic]) -> Severity | None:
-    """The worst severity, None when there is nothing."""
-    if not diagnostics:
-        return None
-    return "error" if any(diagnostic.severity == "error" for diagnostic in diagnostics) else "warning"

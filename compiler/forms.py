@@ -19,6 +19,7 @@ from schemas.fields_checks import KIND_FIELDS
 _CHECK_HEADS: Final = {name: field.name for field in KIND_FIELDS for name in (field.name, *field.aliases)}
 _TWO_PARTS: Final = {"contains": ("path", "text"), "run-in": ("container", "sh"), "json": ("path", "subset")}
 _TIER_KEYS: Final = ("allowed-models", "models", "tools", "spawn")
+ID_KEYS: Final = ("id", "name")
 _TOP_HEADS: Final = ("task", "plan", "def-agent-proto", "def-agent", "def-proto")
 
 
@@ -140,7 +141,7 @@ def form_entries(form: Form, at: Path, table: str, faults: Faults, to: Pointer) 
     """The fields of a form where a map of `table` is meant; None, with a fault, when it makes no sense there."""
     head = form.head.rpartition("/")[2]
     if table in ("task", "plan") and head in ("task", "plan"):
-        return _task_entries(form, at, faults, to)
+        return _task_entries(form, at, faults, to, is_named=table == "task")
     if table == "check" and head in _CHECK_HEADS:
         return _check_entries(form, at, _CHECK_HEADS[head], faults, to)
     known = _CHECK_HEADS if table == "check" else ("task",) if table == "task" else ()
@@ -149,7 +150,7 @@ def form_entries(form: Form, at: Path, table: str, faults: Faults, to: Pointer) 
     return None
 
 
-def _task_entries(form: Form, at: Path, faults: Faults, to: Pointer) -> list[Entry]:
+def _task_entries(form: Form, at: Path, faults: Faults, to: Pointer, *, is_named: bool) -> list[Entry]:
     out: list[Entry] = []
     children: list[Row] = []
     index = 1
@@ -157,7 +158,8 @@ def _task_entries(form: Form, at: Path, faults: Faults, to: Pointer) -> list[Ent
         item, here = form.items[index], (*at, index)
         index += 1
         if isinstance(item, Keyword) and index < len(form.items):
-            out.append(Entry(str(item), form.items[index], (*at, index)))
+            if not is_named or item.rpartition("/")[2] not in ID_KEYS:
+                out.append(Entry(str(item), form.items[index], (*at, index)))
             index += 1
         elif isinstance(item, Form):
             children.append((None, item, here))
@@ -196,13 +198,13 @@ def _check_entries(form: Form, at: Path, kind: str, faults: Faults, to: Pointer)
     return None
 
 
-def stated_id(item: SourceValue, keys: Sequence[str]) -> str | None:
+def stated_id(item: SourceValue) -> str | None:
     """The id that an item of a list carries itself; None when it has none."""
     if isinstance(item, Form):
         pairs = zip(item.items[1:], item.items[2:], strict=False)
-        found = [value for key, value in pairs if isinstance(key, Keyword) and key.rpartition("/")[2] in keys]
+        found = [value for key, value in pairs if isinstance(key, Keyword) and key.rpartition("/")[2] in ID_KEYS]
     elif isinstance(item, dict):
-        found = [value for key, value in item.items() if key.rpartition("/")[2] in keys]
+        found = [value for key, value in item.items() if key.rpartition("/")[2] in ID_KEYS]
     else:
         return None
     return str(found[0]).rpartition("/")[2] if found and isinstance(found[0], str | int) else None

@@ -15,14 +15,13 @@ from compiler import forms, naming
 from compiler.faults import Faults, Pointer
 from compiler.forms import Entry, Placed, Row
 from compiler.scalars import ELISION, NOTHING, is_elision, name_of, scalar_reader, shown
-from compiler.suggesting import did_you_mean
+from compiler.suggesting import did_you_mean, nearest
 from compiler.syntax import Form, Path, SourceValue
 from schemas.encoding import JsonObject
 from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
 from schemas.fields_all import TABLES, fields_of
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
-_ID_KEYS: Final = ("id", "name")
 
 
 @dataclass(slots=True)
@@ -183,7 +182,7 @@ def _bad_id(key: str, at: Path, to: Pointer, work: Work) -> None:
 
 def _id_of(row: Row, to: Pointer, work: Work, taken: JsonObject) -> str | None:
     name, item, at = row
-    given = name if name is not None else forms.stated_id(item, _ID_KEYS)
+    given = name if name is not None else forms.stated_id(item)
     if given is None:
         return _made_id(item, at, to, work, taken)
     if not naming.is_id(given):
@@ -212,7 +211,7 @@ def _made_id(item: SourceValue, at: Path, to: Pointer, work: Work, taken: JsonOb
 def _without_id(item: SourceValue) -> SourceValue:
     if type(item) is not dict:
         return item
-    return {key: value for key, value in item.items() if key.rpartition("/")[2] not in _ID_KEYS}
+    return {key: value for key, value in item.items() if key.rpartition("/")[2] not in forms.ID_KEYS}
 
 
 @cache
@@ -297,7 +296,8 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
         if found is not NOTHING:
             out.setdefault("settings", {}).setdefault(mixin, {})[name] = found
         return
-    hint = did_you_mean(entry.key, fields_of(table))
+    near = nearest(entry.key, fields_of(table))
+    hint = f"did you mean `{near}`?" if near else did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
     where = f"a {table}" if table != "plan" else "a plan"
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
 

@@ -13,6 +13,7 @@ from compiler.checking import walk
 from compiler.faults import Faults, Pointer
 from compiler.graph import Graph
 from compiler.lowering import Provenance
+from compiler.resolving import Resolved
 from schemas import pointer
 from schemas.encoding import JsonObject
 
@@ -25,10 +26,10 @@ _TIER_MAX: Final = 1
 def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
     for name in document.get("containers", {}):
-        faults.warn("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
+        faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
     for name in document.get("hooks", {}):
         hint = "plans with hooks can be previewed, not applied"
-        faults.warn("P0403", f"hook `{name}` is not asked by this version", hint, to=("hooks", name))
+        faults.warn_on_key("P0403", f"hook `{name}` is not asked by this version", hint, to=("hooks", name))
     for name in document.get("mcp", {}):
         faults.warn(
             "P0404", f"server `{name}` is not started by this version", "its tools are missing", to=("mcp", name)
@@ -46,7 +47,7 @@ def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
-    faults.warn(code, summary, hint or "the plan can be previewed, not applied", to=to)
+    faults.warn_on_key(code, summary, hint or "the plan can be previewed, not applied", to=to)
 
 
 def _rights_lines(document: JsonObject) -> Iterator[tuple[Pointer, JsonObject]]:
@@ -75,28 +76,36 @@ def _tell_check(check: JsonObject, to: Pointer, faults: Faults) -> None:
 def _tell_agents(graph: Graph, faults: Faults) -> None:
     provenance = graph.provenance
     assert isinstance(provenance, Provenance), "lowering made the graph"
-    told: set[tuple[str, Pointer]] = set()
+    users: dict[int, list[str]] = {}
     for address, choice in provenance.choices.items():
-        to = choice.to or pointer.of_task(_path_of(address))
-        fields = choice.resolved.fields
-        if choice.resolved.mind in ("model", ""):
-            name = str(fields.get("model", "")) or "a model"
-            hint = "`script:`, `python:` or `run:` makes an agent that this version runs"
-            _tell(faults, "P0405", f"{_who(address)} needs {name}: this version asks no models", to, hint)
-        sandbox = fields.get("sandbox")
-        tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
-        if tier > _TIER_MAX:
-            _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
-        for mixin in choice.resolved.mixins:
-            key = (mixin["name"], choice.resolved.at)
-            if mixin["name"] not in _MIXINS_READ and key not in told and mixin["settings"]:
-                told.add(key)
-                summary = f"mixin `{mixin['name']}` has no effect in this version"
-                faults.warn("P0406", summary, "it is kept in the plan", to=choice.resolved.at or to)
+        users.setdefault(id(choice.resolved), []).append(address)
+    for addresses in users.values():
+        # One agent may do thousands of tasks: what it lacks is said once, with their number.
+        choice = provenance.choices[addresses[0]]
+        to = choice.resolved.at or choice.to or pointer.of_task(_path_of(addresses[0]))
+        _tell_agent(choice.resolved, _who(choice.resolved, addresses), to, faults)
 
 
-def _who(address: str) -> str:
-    return address.replace("agent/", "task/", 1)
+def _tell_agent(resolved: Resolved, who: str, to: Pointer, faults: Faults) -> None:
+    fields = resolved.fields
+    if resolved.mind in ("model", ""):
+        name = f"the model `{fields['model']}`" if "model" in fields else "a model"
+        hint = "`script:`, `python:` or `run:` makes an agent that this version runs"
+        _tell(faults, "P0405", f"{who} needs {name}, and this version asks no models", to, hint)
+    sandbox = fields.get("sandbox")
+    tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
+    if tier > _TIER_MAX:
+        _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
+    for mixin in resolved.mixins:
+        if mixin["name"] not in _MIXINS_READ and mixin["settings"]:
+            summary = f"mixin `{mixin['name']}` has no effect in this version"
+            faults.warn_on_key("P0406", summary, "it is kept in the plan", to=to)
+
+
+def _who(resolved: Resolved, addresses: list[str]) -> str:
+    task = addresses[0].replace("agent/", "task/", 1)
+    count = f" and {len(addresses) - 1:,} more" if len(addresses) > 1 else ""
+    return f"{task}{count}" if not resolved.name else f"`{resolved.name}`, for {task}{count},"
 
 
 def _path_of(address: str) -> tuple[str, ...]:

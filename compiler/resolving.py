@@ -63,9 +63,16 @@ class Agents:
     _open: list[str] = field(default_factory=list)
 
     def check_declared(self, document: JsonObject) -> None:
-        """Resolves every agent that the plan declares, used or not, so that its faults are told."""
+        """Resolves every agent that the plan declares, hooks included, used or not, so that its faults are told."""
         for name in document.get("agents", {}):
             self.named(name, ("agents", name))
+        for name, hook in document.get("hooks", {}).items():
+            to = ("hooks", name, "agent")
+            match hook.get("agent"):
+                case str() as reference:
+                    self.named(reference, to)
+                case dict() as written:
+                    self.made(written, f"hook {name}", to)
 
     def named(self, reference: str, to: Pointer) -> Resolved | None:
         """The agent or prototype that `reference` names; None with a fault at `to`."""

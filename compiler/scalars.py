@@ -44,6 +44,8 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
             found = convert(value)
         except Misfit as misfit:
             summary = f"`{name_of(to)}` is {misfit.wanted}, not {shown(value)}"
+            if misfit.code == "P0206":
+                summary = f"`{name_of(to)}` is {misfit.wanted}, and YAML readers disagree on {shown(value)}"
             faults.add(misfit.code, summary, misfit.hint, to=to, at=at)
             return NOTHING
         if choices and found not in choices:
@@ -107,13 +109,23 @@ def _trap_hint(value: str) -> str:
         return f'YAML 1.1 reads it as true: write "{value}" for the text, or true'
     if low in ("no", "off", "n"):
         return f'YAML 1.1 reads it as false: write "{value}" for the text, or false'
-    return f'YAML readers disagree on what it is: write "{value}" for the text'
+    return f'write "{value}" for the text'
 
 
 def _word(value: SourceValue) -> str:
+    if isinstance(value, Form):
+        value = _materialized(value)
     if isinstance(value, Symbol | Keyword) and value != ELISION:
         return str(value).rpartition("/")[2] or str(value)
     return _text(value)
+
+
+def _materialized(form: Form) -> SourceValue:
+    """The name in `(:toolset/tools (proto/materialize name))`, the way sketches in Clojure refer to a prototype."""
+    inner = form.items[-1] if len(form.items) == 2 else form
+    if isinstance(form.items[0], Keyword) and isinstance(inner, Form):
+        return _materialized(inner)
+    return inner if form.head.endswith("materialize") else form
 
 
 def _pattern(value: SourceValue) -> str:

@@ -90,8 +90,6 @@ class Shelves:
             return found
         prefix = _PREFIXES.get(shelf, "")
         short = name.removeprefix(prefix) if prefix else name
-        if short != name and short in self.own.get(shelf, {}):
-            return self.own[shelf][short]
         # Toolsets and mixins of the library need no `lib:`; an agent does, so that a misspelled one is a fault.
         if short in self._library(shelf) and (short != name or shelf in ("toolsets", "mixins")):
             return self._load(shelf, f"lib:{short}", ())
