@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from controllers.task import finding, running
+from controllers.task.clearing import Clearing
 from controllers.task.deciding import decide
 from controllers.task.observing import Observer
 from controllers.task.running import Desk
@@ -43,7 +44,7 @@ class TaskController:
         tallies = Tallies()
         tallies.follow(store)
         self._observer = Observer(store.view, tallies, plane)
-        self._desk = Desk(store, processes, clock, ids, self._observer, surroundings)
+        self._desk = Desk(store, processes, clock, ids, self._observer, surroundings, Clearing(store, processes, plane))
 
     async def reconcile(self, address: Address) -> Outcome:
         """One step for the task at `address`. Raises Conflict when it moved meanwhile."""

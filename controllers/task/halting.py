@@ -79,7 +79,9 @@ def remove(observed: Observed) -> Step:
     """Stops the work, waits until everything below is gone, then lets go of the object. Files are left."""
     if flight.is_in_motion(observed):
         return flight.bring_down(observed, Says(TaskState.STOPPING, "Removing", "it was removed; its work is stopped"))
-    waits_for = [address for address in observed.remains if address.startswith(("task/", "agent/"))]
+    if sum(observed.children):
+        return Step(Says(TaskState.STOPPING, "Removing", "it was removed; its tasks go first"), merge={"go": None})
+    waits_for = [address for address in observed.remains if address.startswith("agent/")]
     if waits_for:
         says = Says(TaskState.STOPPING, "Removing", f"it was removed; {waits_for[0]} goes first")
         return Step(says, merge={"go": None})

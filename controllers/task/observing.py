@@ -26,7 +26,7 @@ Halting: TypeAlias = Literal["cancel", "pause"]
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Who says that the task is not to go on: itself or the nearest ancestor that does. Cancel beats pause."""
+    """Who says that the task is not to go on: the topmost of itself and its ancestors that does. Cancel beats pause."""
 
     how: Halting
     by: str
@@ -37,8 +37,8 @@ class Observed:
     """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
 
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
-    `remains` is what it still owns, read only when it is being removed. `budgeted` are itself and its ancestors that a
-    budget of time or retries bounds. `now` is in seconds since 1970; `digests` name its checks as now written.
+    `remains` is what it still owns, read when it is being removed and has no tasks left. `budgeted` are itself and its
+    ancestors that a budget of time or retries bounds. `now` is in seconds; `digests` name its checks as now written.
     """
 
     me: Resource
@@ -48,7 +48,6 @@ class Observed:
     digests: Mapping[str, str]
     now: float
     parent: Resource | None = None
-    parent_progress: Progress | None = None
     agent: Resource | None = None
     call: Resource | None = None
     children: Tally = NONE
@@ -108,7 +107,6 @@ class Observer:
             digests=wish.digests,
             now=now,
             parent=parent,
-            parent_progress=progress_of(parent.status) if parent else None,
             agent=agent,
             call=view.get(progress.call) if progress.call else None,
             children=children,
@@ -119,7 +117,7 @@ class Observer:
             halt=halt,
             budgeted=budgeted,
             locks=lock_standing(view, me, spec),
-            remains=tuple(owned.address for owned in view.owned_by(me.address)) if me.deleting else (),
+            remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
             running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),
         )
@@ -139,6 +137,9 @@ class Observer:
         if run != without and run not in live and self._plane.is_live(run):
             live.add(run)
         return frozenset(live)
+
+    def _remains(self, me: Resource) -> tuple[str, ...]:
+        return tuple(owned.address for owned in self._view.owned_by(me.address))
 
     def _first_bad(self, addresses: Sequence[str]) -> Resource | None:
         bad = (Standing.FAILED, Standing.STUCK, Standing.CANCELLED)
@@ -163,9 +164,10 @@ class Observer:
             if at is None:
                 break
             spec = at.spec
-            if spec["cancel"] and (halt is None or halt.how == "pause"):
+            # Lowering hands both flags down, so the topmost task that has one is where it was written.
+            if spec["cancel"]:
                 halt = Halt("cancel", at.address)
-            elif spec["pause"] and halt is None:
+            elif spec["pause"] and (halt is None or halt.how == "pause"):
                 halt = Halt("pause", at.address)
             if spec["budget"] and ("time_s" in spec["budget"] or "retries" in spec["budget"]):
                 budgeted.append(at)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from controllers.task import budgets, flight, outcome, settling, writing
+from controllers.task.clearing import Clearing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed, Observer
 from controllers.task.outcome import Outcome
@@ -22,7 +23,7 @@ from reconciler.clock import Clock, Ids
 from reconciler.processes import Command, Exit, Processes
 from reconciler.store import Store
 from schemas import limits
-from schemas.call import CallSpec, EffectClass
+from schemas.call import CallSpec, CallState, EffectClass
 from schemas.encoding import JsonObject
 from schemas.record import Draft
 from schemas.resource import Uid
@@ -39,6 +40,7 @@ class Desk:
     ids: Ids
     observer: Observer
     surroundings: Surroundings
+    clearing: Clearing
 
 
 async def run(desk: Desk, uid: Uid, address: str, job: RunJob) -> None:
@@ -88,31 +90,30 @@ async def _see_out(desk: Desk, observed: Observed, call: str, process: Awaitable
         _settle(desk, uid, address, call, outcome.cancelled())
         raise
     blob = desk.store.put_blob(exit_.output) if exit_.output else None
-    rev = _settle(desk, uid, address, call, outcome.of_exit(exit_, work, blob))
-    if rev is not None:
-        await desk.store.flush(rev)
+    _settle(desk, uid, address, call, outcome.of_exit(exit_, work, blob))
 
 
-def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcome) -> int | None:
-    """Writes the result and the step that follows from it in one append; None when the call is gone already.
+def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcome) -> None:
+    """Writes the result and the step that follows from it in one append; nothing when the call is gone already.
 
     Nothing is awaited between reading and writing, so there is no race to lose.
     """
     view = desk.store.view
     call = view.get(call_address)
     if call is None:
-        return None
+        return
+    op = call.spec["op"]
     changes = journal.settled(call.address, call.uid, ended.call)
-    data: JsonObject = {"op": call.spec["op"], "call": call.address, "result": ended.call.to_json()}
     me = view.get(call.owner or address)
+    if me is not None and me.uid == uid:
+        before = desk.observer.observe_as(me, desk.clock.now())
+        address, changes = me.address, (*changes, *writing.changes_of(before, settling.ended(before, call, ended)))
+    # Else the task is gone, and the result is kept as evidence and changes nothing (law 7).
+    data: JsonObject = {"op": op, "call": call.address, "result": ended.call.to_json()}
     blobs = (ended.call.blob,) if ended.call.blob else ()
-    if me is None or me.uid != uid:
-        # The task is gone: the result is kept as evidence and changes nothing (law 7).
-        return desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs))
-    before = desk.observer.observe_as(me, desk.clock.now())
-    step = settling.ended(before, call, ended)
-    draft = Draft("call.settled", writing.ACTOR, me.address, (*changes, *writing.changes_of(before, step)), data, blobs)
-    return desk.store.propose(draft)
+    rev = desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs))
+    if ended.call.state is not CallState.UNKNOWN:
+        desk.clearing.note(op, rev, address)
 
 
 def _call(observed: Observed, incarnation: int, op: str) -> CallSpec:

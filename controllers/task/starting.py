@@ -8,7 +8,7 @@ from __future__ import annotations
 from controllers.task import budgets, flight, jobs, verifying, working
 from controllers.task.locking import LockStanding
 from controllers.task.observing import Observed
-from controllers.task.status import Stage, Standing, standing
+from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
 from schemas.encoding import JsonObject
 from schemas.task import ByAgent, Group, Run, TaskState
@@ -80,11 +80,12 @@ def _old_checks(observed: Observed) -> list[str]:
 
 
 def _parent(observed: Observed) -> Says | None:
-    parent, progress = observed.parent, observed.parent_progress
+    parent = observed.parent
     if observed.spec.parent is None:
         return None
-    if parent is None or progress is None:
+    if parent is None:
         return Says(TaskState.WAITING, "ParentWaiting", f"{observed.spec.parent} is not there yet")
+    progress = progress_of(parent.status)
     if progress.is_skipped:
         says = f"{parent.address} was skipped: its checks held before any work"
         return Says(TaskState.WAITING, "ParentSkipped", says, (f"the checks of {parent.address} fail",))

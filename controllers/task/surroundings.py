@@ -8,6 +8,9 @@ from pathlib import Path
 
 from schemas.task import TaskSpec
 
+RESERVED = "PLANLOOP_"
+"""Our labels find a plan's processes again; a plan does not set them."""
+
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 """What a command inherits. No TERM: output goes to a file, and colour codes would be kept in it."""
 
@@ -28,4 +31,5 @@ class Surroundings:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""
         kept = {name: self.inherited[name] for name in KEPT if name in self.inherited}
         labels = {"PLANLOOP_PLAN": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}
-        return {**kept, **labels, **{name: str(value) for name, value in spec.env.items()}}
+        own = {name: str(value) for name, value in spec.env.items() if not name.startswith(RESERVED)}
+        return {**kept, **labels, **own}
