@@ -64,6 +64,10 @@ class NotedPlane:
         return [key for key in self.jobs if self.owners[key] == owner]
 
 
+class Crash(Exception):
+    """The owner dies right after a write."""
+
+
 class World:
     """Tasks and agents as objects, and a clock that stands until it is moved."""
 
@@ -74,6 +78,8 @@ class World:
         self.now = 1_000.0
         self.specs: dict[str, TaskSpec] = {}
         self.writes = 0
+        self.folds = 0
+        self.crash_after: int | None = None
         self.edit({name.replace("_", "/").replace("root", "."): wanted for name, wanted in tasks.items()})
 
     # What people and agents do.
@@ -217,8 +223,11 @@ class World:
         if not changes:
             return
         draft = Draft("task.changed", "controller:task", "task/.", changes)
+        self.folds += 1
         changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, draft))
         self.tallies.update(self.view, changed)
+        if self.folds == self.crash_after:
+            raise Crash
 
     def _end(self, name: str, outcome: Outcome) -> None:
         running = [job.key for job in self._jobs(name) if isinstance(job, RunJob)]
