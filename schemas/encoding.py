@@ -8,15 +8,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import json.encoder
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 # Any is allowed here and in adapters only (style.md): a recursive JSON alias makes every read of a spec a cast.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 
-_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-_ordered = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+def _printer(*, sort_keys: bool) -> Callable[[Json], str]:
+    """What `JSONEncoder.encode` does, with the compiled encoder made once: it makes a new one for every value.
+
+    A third of the time of a log record. An interpreter without the compiled encoder takes the plain way.
+    """
+    plain = json.JSONEncoder(ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return plain.encode
+    pieces = make(None, plain.default, json.encoder.encode_basestring, None, ":", ",", sort_keys, False, False)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_canonical = _printer(sort_keys=True)
+_ordered = _printer(sort_keys=False)
 
 
 def canonical(value: Json) -> bytes:

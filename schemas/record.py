@@ -159,7 +159,7 @@ def _write(
 ) -> tuple[str, ...]:
     match change:
         case SetStatus():
-            objects[old.address] = replace(old, status=patching.merge(old.status, change.merge), rev=rev)
+            objects[old.address] = _with_status(old, patching.merge(old.status, change.merge), rev)
         case Mark():
             objects[old.address] = replace(
                 old,
@@ -178,6 +178,23 @@ def _write(
         case _:
             assert_never(change)
     return (old.address,)
+
+
+def _with_status(old: Resource, status: JsonObject, rev: int) -> Resource:
+    # Spelled out, because `replace` takes twice as long and this is what nearly every record does.
+    return Resource(
+        old.address,
+        old.uid,
+        old.generation,
+        old.spec,
+        status,
+        old.refs,
+        old.owner,
+        old.finalizers,
+        old.deleting,
+        old.created_rev,
+        rev,
+    )
 
 
 def _put(old: Resource | None, change: Put, rev: int) -> Resource:
@@ -260,13 +277,19 @@ def change_from_json(raw: JsonObject) -> Change:
 def record_to_json(record: Record) -> JsonObject:
     """The form of `events.jsonl`, of `plan events -o json` and of the API."""
     draft = record.draft
-    out: JsonObject = {"v": RECORD_VERSION, "rev": record.rev, "at": record.at}
-    out |= {"type": draft.type, "actor": draft.actor}
+    out: JsonObject = {
+        "v": RECORD_VERSION,
+        "rev": record.rev,
+        "at": record.at,
+        "type": draft.type,
+        "actor": draft.actor,
+        "epoch": record.epoch,
+        "subject": draft.subject,
+        "changes": [change_to_json(change) for change in draft.changes],
+        "data": draft.data,
+    }
     if draft.cause is not None:
         out["cause"] = draft.cause
-    out |= {"epoch": record.epoch, "subject": draft.subject}
-    out["changes"] = [change_to_json(change) for change in draft.changes]
-    out["data"] = draft.data
     if draft.blobs:
         out["blobs"] = list(draft.blobs)
     return out
