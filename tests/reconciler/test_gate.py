@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from schemas.patch import Accepted
+from schemas.approval import patch_from_json, patch_to_json
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Refused
+from schemas.record import Record
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -27,27 +30,120 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-async def test_the_first_save_makes_the_plan_and_all_its_objects_in_one_record(plan: Plan) -> None:
+async def last(plan: Plan) -> Record:
+    (record,) = await plan.store.log(plan.rev - 1, 1)
+    return record
+
+
+async def test_law_2_the_first_save_makes_the_plan_and_all_its_objects_in_one_record(plan: Plan) -> None:
     verdict = await plan.save(TWO)
     assert isinstance(verdict, Accepted)
-    assert verdict.rev == 1
+    assert verdict.rev == 1 == plan.store.durable_rev
     assert plan.document == TWO
     assert [one.address for one in plan.store.view.list("task")] == ["task/.", "task/a", "task/b"]
     assert [one.address for one in plan.store.view.list("agent")] == ["agent/a"]
-    assert plan.store.durable_rev == 1
+
+
+async def test_law_2_an_accepted_patch_is_recorded_with_author_base_reason_and_differences(plan: Plan) -> None:
+    await plan.save(TWO)
+    await plan.patch(op("replace", "/tasks/a/goal", "new"), reason="it was wrong")
+    record = await last(plan)
+    assert (record.draft.type, record.draft.actor, record.draft.subject) == ("plan.patched", "human:cli", "plan/p")
+    assert (record.draft.data["reason"], record.draft.data["base_rev"]) == ("it was wrong", 1)
+    assert [(one["action"], one["address"]) for one in record.draft.data["differences"]] == [("continue", "task/a")]
+
+
+async def test_law_2_a_refused_patch_is_recorded_and_changes_nothing(plan: Plan) -> None:
+    await plan.save(TWO)
+    before = plan.store.view.everything()
+    verdict = await plan.patch(op("replace", "/tasks/b/goal", "mine"), by=agent("a"), reason="tidying")
+    assert isinstance(verdict, Refused)
+    assert plan.store.view.everything() == before
+    record = await last(plan)
+    assert (record.rev, record.draft.type, record.draft.actor) == (verdict.rev, "plan.refused", "agent:a")
+    assert record.draft.data["ops"] == [{"op": "replace", "path": "/tasks/b/goal", "value": "mine"}]
+    assert [fault["rule"] for fault in record.draft.data["faults"]] == ["scope"]
+    assert record.draft.data["reason"] == "tidying"
+
+
+async def test_law_2_a_file_passes_the_same_rules(plan: Plan) -> None:
+    await plan.save(TWO)
+    verdict = await plan.save({**TWO, "colour": "red"})
+    assert isinstance(verdict, Refused)
+    assert plan.document == TWO
+    found = plan.store.view.get("plan/p")
+    assert found is not None
+    invalid = found.status["conditions"]["FileInvalid"]
+    assert (invalid["status"], invalid["message"]) == ("True", "unknown field `colour`")
+    await plan.save({**TWO, "goal": "better"})
+    found = plan.store.view.get("plan/p")
+    assert found is not None
+    assert found.status["conditions"]["FileInvalid"]["status"] == "False"
+
+
+async def test_a_file_that_cannot_be_read_is_said_once_and_changes_nothing_else(plan: Plan) -> None:
+    await plan.save(TWO)
+    first = await plan.gate.report_file("p.yaml", "p.yaml:3:1: error")
+    assert await plan.gate.report_file("p.yaml", "p.yaml:3:1: error") == first == plan.rev
+    assert plan.document == TWO
 
 
 async def test_saving_the_same_file_again_writes_nothing(plan: Plan) -> None:
     first = await plan.save(TWO)
-    again = await plan.save(TWO)
-    assert again == Accepted(first.rev)
+    assert await plan.save(TWO) == Accepted(first.rev)
     assert plan.rev == 1
 
 
-async def test_a_child_that_an_agent_added_survives_a_save_that_does_not_mention_it(plan: Plan) -> None:
+async def test_a_patch_that_changes_nothing_writes_nothing(plan: Plan) -> None:
+    first = await plan.save(TWO)
+    assert await plan.patch(op("replace", "/goal", "all")) == Accepted(first.rev)
+    assert plan.rev == 1
+
+
+async def test_a_patch_sees_every_patch_before_it(plan: Plan) -> None:
     await plan.save(TWO)
-    await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
-    edited = {**TWO, "goal": "all of it"}
-    assert isinstance(await plan.save(edited), Accepted)
-    assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}
-    assert plan.document["goal"] == "all of it"
+    async with anyio.create_task_group() as group:
+        for name in "cdefgh":
+            ops = (op("test", "/goal", "all"), op("add", f"/tasks/{name}", {"goal": name}))
+            group.start_soon(plan.gate.submit, Patch(HUMAN_CLI, ops, plan.rev))
+    assert list(plan.document["tasks"]) == list("abcdefgh")
+    assert plan.store.view.get("task/h") is not None
+
+
+async def test_only_one_of_two_patches_that_test_the_same_value_passes(plan: Plan) -> None:
+    await plan.save(TWO)
+    base = plan.rev
+    ops = (op("test", "/goal", "all"), op("replace", "/goal", "other"))
+    assert isinstance(await plan.patch(*ops, base=base), Accepted)
+    verdict = await plan.patch(*ops, base=base)
+    assert isinstance(verdict, Refused)
+    assert verdict.faults[0].rule == "conflict"
+
+
+async def test_a_preview_writes_nothing_and_says_what_submitting_does(plan: Plan) -> None:
+    await plan.save(TWO)
+    patch = Patch(HUMAN_CLI, (op("remove", "/tasks/b"),), plan.rev)
+    preview = plan.gate.preview(patch)
+    assert plan.rev == 1
+    decision = await plan.gate.decide(patch)
+    assert decision.preview == preview
+    assert [(one.action, one.address) for one in preview.differences] == [("cancel", "task/b")]
+    assert preview.document == plan.document
+
+
+async def test_a_restart_of_the_gate_loses_nothing_of_who_set_what(tmp_path: Path) -> None:
+    async with opened(tmp_path) as plan:
+        await plan.save(TWO)
+        await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
+    async with opened(tmp_path) as plan:
+        verdict = await plan.patch(op("replace", "/tasks/a/tasks/x/goal", "mine"), by=agent("b"))
+        assert isinstance(verdict, Refused)
+        edited = {**TWO, "goal": "all of it"}
+        await plan.save(edited)
+        assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}
+
+
+def test_patches_survive_being_written_down() -> None:
+    ops = (op("move", "/tasks/a", source="/tasks/b"), op("remove", "/x"), op("add", "/y", None))
+    patch = Patch(HUMAN_FILE, ops, 7, "because", {"path": "p", "blob": "b", "document": "d"})
+    assert patch_from_json(patch_to_json(patch)) == patch
