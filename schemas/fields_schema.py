@@ -1,0 +1,140 @@
+"""The JSON Schema (draft-07) of a plan file, made from the tables of fields: editors complete and check with it.
+
+It accepts what the compiler accepts as types, shorthands and aliases included; what needs the whole plan (references,
+rights, budgets) only the compiler can check. The generated file is `schemas/json/plan.schema.json`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.encoding import JsonObject
+from schemas.fields import Either, Field, FieldType, Keyed, Many, Scalar, Table
+from schemas.fields_all import TABLES, fields_of
+
+ID_PATTERN: Final = r"^\w[\w.-]{0,63}$"
+_COUNT: Final = r"^\d+(\.\d+)?\s*[kKmMgGbB]?$"
+_DURATION: Final = r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$"
+_SIZE: Final = r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"
+_MONEY: Final = r"^\$?\d+(\.\d+)?$"
+_ID: Final[JsonObject] = {"type": "string", "pattern": ID_PATTERN, "description": "Its id among its siblings."}
+
+
+def plan_schema() -> JsonObject:
+    """The whole schema. Equal tables give equal schemas, key for key."""
+    listed = sorted({name for type_ in _all_types() if (name := _listed_table(type_))})
+    definitions = {name: _table(name) for name in sorted(TABLES) if name != "plan"}
+    definitions |= {f"{name}-item": _item(name) for name in listed}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "planloop plan",
+        **_table("plan"),
+        "definitions": definitions,
+    }
+
+
+def _all_types() -> list[FieldType]:
+    return [each for table in TABLES.values() for row in table.fields for each in _parts(row.type)]
+
+
+def _parts(type_: FieldType) -> list[FieldType]:
+    match type_:
+        case Many():
+            return [type_, *_parts(type_.item)]
+        case Keyed():
+            return [type_, *_parts(type_.value)]
+        case Either():
+            inner = [each for each in (type_.plain, type_.items, type_.map) if each is not None]
+            return [type_, *(part for each in inner for part in _parts(each))]
+        case _:
+            return [type_]
+
+
+def _listed_table(type_: FieldType) -> str:
+    """The table of a map by id that may also be written as a list of maps with ids; empty for other types."""
+    if isinstance(type_, Keyed) and type_.is_id and isinstance(type_.value, Table):
+        return type_.value.name
+    return ""
+
+
+def _table(name: str) -> JsonObject:
+    properties = {spelled: _field(row) for spelled, row in fields_of(name).items()}
+    return {
+        "description": TABLES[name].doc,
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _item(name: str) -> JsonObject:
+    """A map of the table where it stands in a list, carrying its id."""
+    table = _table(name)
+    return {**table, "properties": {"id": _ID, "name": _ID, **table["properties"]}}
+
+
+def _field(row: Field) -> JsonObject:
+    out: JsonObject = {"description": row.doc}
+    if row.default is not None:
+        out["default"] = row.default
+    # In draft-07 whatever stands beside `$ref` is ignored: the reference goes into an `allOf` of one.
+    type_ = _type(row.type)
+    return {**out, "examples": [row.example], **({"allOf": [type_]} if "$ref" in type_ else type_)}
+
+
+def _type(type_: FieldType) -> JsonObject:
+    match type_:
+        case Scalar():
+            return _scalar(type_)
+        case Many():
+            item = _type(type_.item)
+            return item if item == {} else {"anyOf": [{"type": "array", "items": item}, item]}
+        case Keyed():
+            return _keyed(type_)
+        case Table():
+            reference: JsonObject = {"$ref": f"#/definitions/{type_.name}" if type_.name != "plan" else "#"}
+            short = _type(fields_of(type_.name)[type_.short].type) if type_.short else None
+            return {"anyOf": [reference, short]} if short is not None else reference
+        case Either():
+            return {"anyOf": [_type(each) for each in (type_.plain, type_.items, type_.map) if each is not None]}
+
+
+def _keyed(type_: Keyed) -> JsonObject:
+    out: JsonObject = {"type": "object", "additionalProperties": _type(type_.value)}
+    if type_.is_id:
+        out["propertyNames"] = {"pattern": ID_PATTERN}
+    listed = _listed_table(type_)
+    if not listed:
+        return out
+    return {"anyOf": [out, {"type": "array", "items": {"$ref": f"#/definitions/{listed}-item"}}]}
+
+
+def _scalar(type_: Scalar) -> JsonObject:
+    number: JsonObject = {} if type_.minimum is None else {"minimum": type_.minimum}
+    match type_.kind:
+        case "text" | "word" | "pattern":
+            return {"enum": list(type_.choices)} if type_.choices else {"type": "string"}
+        case "loose":
+            return {"type": ["string", "integer"]}
+        case "flag":
+            return {"type": "boolean"}
+        case "integer":
+            return {"type": "integer", **number}
+        case "number":
+            return {"type": "number", **number}
+        case "count":
+            return {"anyOf": [{"type": "integer", **number}, {"type": "string", "pattern": _COUNT}]}
+        case "duration":
+            return {"anyOf": [{"type": "number", **number}, {"type": "string", "pattern": _DURATION}]}
+        case _:
+            return _rare_scalar(type_, number)
+
+
+def _rare_scalar(type_: Scalar, number: JsonObject) -> JsonObject:
+    match type_.kind:
+        case "size":
+            return {"anyOf": [{"type": "integer", **number}, {"type": "string", "pattern": _SIZE}]}
+        case "money":
+            return {"anyOf": [{"type": "number", **number}, {"type": "string", "pattern": _MONEY}]}
+        case _:
+            return {}

@@ -1,0 +1,112 @@
+"""The table of fields: what is made from it cannot drift, and no field is without a reader (law 10)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields as dataclass_fields
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from compiler import read_source
+from schemas.agent import AgentSpec
+from schemas.fields import ChangeClass, Field
+from schemas.fields_all import TABLES, change_class, find
+from schemas.fields_schema import plan_schema
+from schemas.task import TaskSpec
+from tests.compiler.compiling import GOLDEN
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "json" / "plan.schema.json"
+ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]
+IDS = [f"{table}.{row.name}" for table, row in ROWS]
+
+
+def test_the_schema_file_is_what_the_tables_say(is_updating: bool) -> None:
+    text = json.dumps(plan_schema(), indent=1, ensure_ascii=False) + "\n"
+    if is_updating:
+        SCHEMA.write_text(text)
+    assert SCHEMA.read_text() == text, "run pytest with --update-golden"
+
+
+def test_the_schema_is_a_valid_draft_7_schema() -> None:
+    jsonschema.Draft7Validator.check_schema(plan_schema())
+
+
+def _yaml_plans() -> Iterator[Path]:
+    for folder in ("valid", "seeds"):
+        yield from sorted((GOLDEN / folder).glob("*.yaml"))
+    yield from sorted((GOLDEN.parents[1] / "plans" / "examples").glob("*/*.yaml"))
+
+
+@pytest.mark.parametrize("path", list(_yaml_plans()), ids=lambda path: path.name)
+def test_the_schema_accepts_what_the_compiler_accepts(path: Path) -> None:
+    # Read as editors do, by YAML 1.2; PyYAML by itself would take the key `on` for true.
+    jsonschema.Draft7Validator(plan_schema()).validate(read_source(path.read_bytes(), file=path.name).value)
+
+
+@pytest.mark.parametrize("path", sorted((GOLDEN / "valid").glob("*.graph.json")), ids=lambda path: path.name)
+def test_the_schema_accepts_every_canonical_document(path: Path) -> None:
+    jsonschema.Draft7Validator(plan_schema()).validate(json.loads(path.read_text())["document"])
+
+
+@pytest.mark.parametrize("name", ["P0201-unknown-field.yaml", "P0202-type.yaml", "P0212-bounds.yaml"])
+def test_the_schema_refuses_unknown_fields_and_wrong_types(name: str) -> None:
+    plan = read_source((GOLDEN / "invalid" / name).read_bytes(), file=name).value
+    assert not jsonschema.Draft7Validator(plan_schema()).is_valid(plan)
+
+
+@pytest.mark.parametrize(("table", "row"), ROWS, ids=IDS)
+def test_every_field_is_documented_in_a_sentence(table: str, row: Field) -> None:
+    assert row.doc[0].isupper() or row.doc[0] in "`"
+    assert row.doc.endswith(".")
+    assert row.example is not None
+
+
+@pytest.mark.parametrize(("table", "row"), ROWS, ids=IDS)
+def test_every_field_is_found_by_its_dotted_name(table: str, row: Field) -> None:
+    found = find(f"{table}.{row.name}")
+    assert found is not None
+    assert found[1] == row
+
+
+@pytest.mark.parametrize("kind", [("task", TaskSpec), ("agent", AgentSpec)], ids=["task", "agent"])
+def test_every_lowered_field_comes_from_a_row_or_from_structure(kind: tuple[str, type]) -> None:
+    name, spec = kind
+    rows = {lowered for table in ("task", "plan", "agent") for row in TABLES[table].fields for lowered in row.lowered}
+    structural = {"task": {"parent"}, "agent": {"task", "parent"}}[name]
+    assert {one.name for one in dataclass_fields(spec)} <= rows | structural
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "expected"),
+    [
+        ("task", "goal", "tail"),
+        ("task", "notes", "tail"),
+        ("task", "acceptance", "hot"),
+        ("task", "spec", "hot"),
+        ("task", "budget", "hot"),
+        ("task", "priority", "hot"),
+        ("task", "cwd", "restart"),
+        ("task", "env", "restart"),
+        ("task", "work", "restart"),
+        ("task", "run", "restart"),
+        ("task", "on_change", "hot"),
+        ("task", "on-change", "hot"),
+        ("task", "heal_every_s", "hot"),
+        ("task", "parent", "none"),
+        ("agent", "mind", "restart"),
+        ("agent", "prompt", "prefix"),
+        ("agent", "tools", "prefix"),
+        ("agent", "rights", "prefix"),
+        ("agent", "talk_to", "hot"),
+        ("agent", "sandbox", "restart"),
+        ("container", "image", "replace"),
+        ("container", "limits", "hot"),
+        ("container", "labels", "none"),
+        ("plan", "plan", "immutable"),
+    ],
+)
+def test_the_class_of_a_change(kind: str, field: str, expected: str) -> None:
+    assert change_class(kind, field) == ChangeClass(expected)
