@@ -215,9 +215,11 @@ async def test_a_sleep_is_slept_through_though_messages_come(tmp_path: Path) -> 
 
 async def test_pausing_stops_at_the_boundary_and_resuming_goes_on(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await here.apply(
-            "agent: {tools: [shell], script: [{when: {message: go}, call: {shell: {command: echo x >> log}}}, {done: ok}]}"
-        )
+        await here.apply("""
+            agent:
+              tools: [shell]
+              script: [{when: {message: go}, call: {shell: {command: echo x >> log}}}, {done: ok}]
+        """)
         await here.until_state("agent/.", "asleep")
         await here.patch({"op": "add", "path": "/pause", "value": True})
         await here.until_state("agent/.", "blocked")
@@ -232,7 +234,7 @@ async def test_pausing_stops_at_the_boundary_and_resuming_goes_on(tmp_path: Path
 async def test_cancelling_stops_a_running_command_of_the_agent(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {tools: [shell], script: [{call: {shell: {command: touch began; sleep 60}}}]}")
-        await here.until(lambda: (here.folder / "began").exists())
+        await here.until((here.folder / "began").exists)
         await here.patch({"op": "add", "path": "/cancel", "value": True})
         assert await ended(here) == "cancelled"
         assert here.state("agent/.") in ("idle", "ended")
@@ -246,7 +248,7 @@ async def test_a_removed_task_takes_its_agent_and_its_command_along(tmp_path: Pa
               stays: {run: "true"}
               goes: {agent: {tools: [shell], script: [{call: {shell: {command: touch began; sleep 60}}}]}}
         """)
-        await here.until(lambda: (here.folder / "began").exists())
+        await here.until((here.folder / "began").exists)
         await here.patch({"op": "remove", "path": "/tasks/goes"})
         await here.until(lambda: here.find("task/goes") is None and here.find("agent/goes") is None)
         await here.settled()
