@@ -87,13 +87,17 @@ def _apply_one(document: Json, op: Op) -> Json:
             if op.path[: len(op.source)] == op.source and op.path != op.source:
                 raise _Misfit("a value cannot be moved into itself")
             value = pointer.get(document, op.source)
+            if op.path == op.source:
+                return document
             without = _change(document, op.source, Op("remove", op.source))
             return _change(without, op.path, Op("add", op.path, value))
 
 
 def _change(value: Json, tokens: Sequence[str], op: Op) -> Json:
     if not tokens:
-        return None if op.op == "remove" else op.value
+        if op.op == "remove":
+            raise _Misfit("the whole document cannot be removed")
+        return op.value
     head, rest = tokens[0], tokens[1:]
     if isinstance(value, dict):
         return _change_map(value, head, rest, op)
@@ -117,8 +121,8 @@ def _change_map(value: JsonObject, head: str, rest: Sequence[str], op: Op) -> Js
 
 def _change_list(value: list[Json], head: str, rest: Sequence[str], op: Op) -> list[Json]:
     is_insert = op.op == "add" and not rest
-    index = len(value) if head == "-" and is_insert else int(head) if head.isdigit() else -1
-    if not 0 <= index < len(value) + (1 if is_insert else 0):
+    index = len(value) if head == "-" and is_insert else pointer.index_of(head)
+    if index is None or index >= len(value) + (1 if is_insert else 0):
         raise _Misfit(f"nothing at `{pointer.render(op.path)}`: the list has {len(value)} items")
     if rest:
         return [*value[:index], _change(value[index], rest, op), *value[index + 1 :]]

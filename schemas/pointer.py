@@ -6,9 +6,12 @@ The document is maps keyed by id, so `/tasks/frontend/tasks/ui/goal` names a fie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from schemas.address import Address
 from schemas.encoding import Json
+
+_INDEX_DIGITS: Final = 10  # No list is longer, and `int` refuses thousands of digits with an error of its own.
 
 
 class BadPointer(ValueError):
@@ -35,11 +38,17 @@ def get(document: Json, tokens: Sequence[str]) -> Json:
     for depth, token in enumerate(tokens):
         if isinstance(value, dict) and token in value:
             value = value[token]
-        elif isinstance(value, list) and token.isdigit() and int(token) < len(value):
-            value = value[int(token)]
+        elif isinstance(value, list) and (index := index_of(token)) is not None and index < len(value):
+            value = value[index]
         else:
             raise BadPointer(f"nothing at `{render(tokens[: depth + 1])}`")
     return value
+
+
+def index_of(token: str) -> int | None:
+    """The list index that `token` states, None when it states none: no sign, no leading zero, plain digits."""
+    is_index = token.isascii() and token.isdigit() and len(token) < _INDEX_DIGITS and (token == "0" or token[0] != "0")
+    return int(token) if is_index else None
 
 
 def has(document: Json, tokens: Sequence[str]) -> bool:

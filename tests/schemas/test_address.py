@@ -1,0 +1,59 @@
+"""Addresses: parse and print are inverse, and the tree relations hold."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import address
+from schemas.address import KINDS, Address, BadAddress
+
+ids = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=6)
+paths = st.lists(ids, max_size=4).map(tuple).filter(lambda path: path != (".",))
+addresses = st.builds(Address, st.sampled_from(sorted(KINDS)), paths)
+
+
+@given(addresses)
+def test_parsing_and_printing_are_inverse(one: Address) -> None:
+    assert address.parse(str(one)) == one
+
+
+@given(st.text(max_size=12) | st.builds(lambda kind, rest: f"{kind}/{rest}", st.sampled_from(sorted(KINDS)), st.text()))
+def test_what_parses_prints_as_it_was(text: str) -> None:
+    try:
+        one = address.parse(text)
+    except BadAddress as error:
+        assert error.text == text
+        assert error.hint
+        return
+    assert str(one) == text
+
+
+@pytest.mark.parametrize("text", ["", "task", "task/", "/a", "tusk/a", "task//a", "task/a/", "task/a//b"])
+def test_what_is_no_address_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(BadAddress):
+        address.parse(text)
+
+
+@given(addresses, ids)
+def test_a_child_lies_within_its_parent_and_not_the_other_way(one: Address, name: str) -> None:
+    child = one.child(name)
+    assert child.parent == one
+    assert child.name == name
+    assert child.is_within(one)
+    assert one.is_within(one)
+    assert not one.is_within(child)
+
+
+def test_the_root_prints_as_a_dot() -> None:
+    assert str(address.task()) == "task/."
+    assert address.parse("agent/.") == address.agent()
+    assert address.task().is_root
+    assert address.task().parent is None
+    assert address.task().name == "."
+
+
+def test_ids_that_only_begin_alike_are_not_within_each_other() -> None:
+    assert not address.task("front").is_within(address.task("fro"))
+    assert address.agent("a", "b").is_within(address.task("a"))

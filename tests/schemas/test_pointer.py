@@ -1,0 +1,68 @@
+"""Pointers: parse and print are inverse, and a pointer names the object it falls into."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas import pointer
+from schemas.address import Address
+from schemas.pointer import BadPointer
+
+tokens = st.lists(st.text(max_size=5), max_size=5).map(tuple)
+names = st.text("abc-_", min_size=1, max_size=4)
+
+
+@given(tokens)
+def test_printing_and_parsing_are_inverse(path: tuple[str, ...]) -> None:
+    assert pointer.parse(pointer.render(path)) == path
+
+
+@given(st.text(max_size=8))
+def test_what_parses_prints_to_a_pointer_that_means_the_same(text: str) -> None:
+    try:
+        path = pointer.parse(text)
+    except BadPointer:
+        assert not text.startswith("/")
+        return
+    assert pointer.parse(pointer.render(path)) == path
+
+
+def test_the_examples_of_the_standard() -> None:
+    document = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, " ": 7, "m~n": 8}
+    cases = {"": document, "/foo": ["bar", "baz"], "/foo/0": "bar", "/": 0, "/a~1b": 1, "/c%d": 2, "/ ": 7, "/m~0n": 8}
+    for text, value in cases.items():
+        assert pointer.get(document, pointer.parse(text)) == value
+        assert pointer.has(document, pointer.parse(text))
+
+
+@pytest.mark.parametrize("text", ["/foo/2", "/foo/-", "/foo/01", "/foo/x", "/bar", "/foo/0/x", "/foo/²"])
+def test_a_pointer_that_leads_nowhere_names_the_first_missing_token(text: str) -> None:
+    with pytest.raises(BadPointer, match="nothing at"):
+        pointer.get({"foo": ["bar", "baz"]}, pointer.parse(text))
+    assert not pointer.has({"foo": ["bar", "baz"]}, pointer.parse(text))
+
+
+@given(st.lists(names, max_size=4).map(tuple), st.lists(names, max_size=3).map(tuple))
+def test_a_field_of_a_task_belongs_to_that_task(path: tuple[str, ...], field: tuple[str, ...]) -> None:
+    field = ("goal", *field)
+    assert pointer.owner_of((*pointer.of_task(path), *field)) == (Address("task", path), field)
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "rest"),
+    [
+        ("/tasks/a/goal", "task/a", ("goal",)),
+        ("/tasks/a/tasks/b", "task/a/b", ()),
+        ("/tasks/a/tasks", "task/a", ("tasks",)),
+        ("/containers/redis/image", "container/redis", ("image",)),
+        ("/hooks/no-secrets", "hook/no-secrets", ()),
+        ("/tasks/a/hooks/x", "task/a", ("hooks", "x")),
+        ("/budget/usd", "task/.", ("budget", "usd")),
+        ("", "task/.", ()),
+    ],
+)
+def test_a_pointer_falls_into_one_object(text: str, address: str, rest: tuple[str, ...]) -> None:
+    found, left = pointer.owner_of(pointer.parse(text))
+    assert (str(found), left) == (address, rest)
