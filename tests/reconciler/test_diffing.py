@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+
+from reconciler import diffing, materialising
+from reconciler.diffing import Difference
+from schemas.encoding import JsonObject
+from tests.reconciler import small_language
+from tests.reconciler.test_materialising import DOCUMENTS, Live, task
+
+
+def differences(live: Live, document: JsonObject, moved: dict[str, str] | None = None) -> tuple[Difference, ...]:
+    graph = small_language.check(document).graph
+    assert graph is not None
+    planned = materialising.planned(live.view, "plan/p")
+    moves = materialising.effective_moves(moved or {}, planned, graph.objects)
+    return diffing.diff(planned, graph.objects, moves, small_language.change_class)
+
+
+def told(live: Live, document: JsonObject, moved: dict[str, str] | None = None) -> list[tuple[str, str, str]]:
+    return [(one.action, one.address, one.reason) for one in differences(live, document, moved)]
+
+
+def running(**fields: Any) -> Live:
+    """A plan whose task `a` has begun."""
+    live = Live()
+    live.apply(plan(**fields))
+    live.status("task/a", {"state": "running", "started_at": 5.0, "spent_s": 2.0})
+    return live
+
+
+def plan(**fields: Any) -> JsonObject:
+    return task(tasks={"a": {"goal": "g", "agent": {"script": []}, **fields}})
+
+
+@given(DOCUMENTS)
+def test_nothing_differs_from_itself(document: JsonObject) -> None:
+    live = Live()
+    live.apply(document)
+    assert differences(live, document) == ()
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_there_is_a_difference_exactly_when_there_is_a_change(old: JsonObject, new: JsonObject) -> None:
+    live = Live()
+    live.apply(old)
+    assert bool(live.made(new).changes) == bool(differences(live, new))
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_deletions_come_first(old: JsonObject, new: JsonObject) -> None:
+    live = Live()
+    live.apply(old)
+    actions = [one.action for one in differences(live, new)]
+    assert actions == sorted(actions, key=lambda action: action != "cancel")
+
+
+def test_a_new_task_starts_and_its_agent_is_told_of_with_it() -> None:
+    assert told(Live(), plan()) == [("start", "task/.", "Added"), ("start", "task/a", "Added")]
+
+
+def test_a_removed_task_is_cancelled_and_its_stake_is_told() -> None:
+    live = running()
+    live.status("agent/a", {"used": {"turns": 7, "calls": 0}})
+    (one,) = differences(live, task())
+    assert (one.action, one.address) == ("cancel", "task/a")
+    assert one.stake is not None
+    assert one.stake.is_running
+    assert one.stake.to_json() == {"state": "running", "started_at": 5.0, "spent": {"time_s": 2.0, "turns": 7}}
+
+
+def test_a_new_goal_is_a_message_to_running_work() -> None:
+    (one,) = differences(running(), plan(goal="h"))
+    assert (one.action, one.reason, one.fields) == ("message", "ToldAsMessage", ("goal",))
+
+
+def test_a_new_goal_of_a_task_that_has_not_begun_is_just_its_goal() -> None:
+    live = Live()
+    live.apply(plan())
+    assert told(live, plan(goal="h")) == [("continue", "task/a", "NotBegun")]
+
+
+def test_checks_and_budgets_change_without_a_restart() -> None:
+    document = plan(acceptance=[{"sh": "make"}], budget={"tokens": 5})
+    (one,) = differences(running(), document)
+    assert (one.action, one.reason, one.fields) == ("continue", "NextStep", ("acceptance", "budget"))
+
+
+def test_another_workspace_is_a_restart() -> None:
+    assert told(running(), plan(cwd="b")) == [("restart", "task/a", "WorkChanged")]
+
+
+def test_another_script_is_a_restart_of_the_agent() -> None:
+    document = plan(agent={"script": [{"done": "x"}]})
+    assert told(running(), document) == [("restart", "agent/a", "WorkChanged")]
+
+
+def test_pause_and_resume_are_called_so() -> None:
+    assert told(running(), plan(pause=True)) == [("pause", "task/a", "PauseAsked")]
+    assert told(running(pause=True), plan()) == [("resume", "task/a", "PauseWithdrawn")]
+
+
+def test_cancelling_is_not_removing() -> None:
+    assert told(running(), plan(cancel=True)) == [("cancel", "task/a", "CancelAsked")]
+    assert told(running(cancel=True), plan()) == [("start", "task/a", "CancelWithdrawn")]
+
+
+def test_a_moved_task_moves_and_is_not_restarted() -> None:
+    live = running()
+    document = task(tasks={"b": plan()["tasks"]["a"]})
+    (one,) = differences(live, document, {"task/a": "task/b"})
+    assert (one.action, one.address, one.was) == ("move", "task/b", "task/a")
+
+
+def test_the_same_without_moved_is_an_end_and_a_start() -> None:
+    document = task(tasks={"b": plan()["tasks"]["a"]})
+    assert told(running(), document) == [("cancel", "task/a", "Removed"), ("start", "task/b", "Added")]
+
+
+def test_a_task_that_comes_back_while_its_old_self_is_going_starts_later() -> None:
+    live = running()
+    live.apply(task())
+    (one,) = differences(live, plan())
+    assert (one.action, one.words) == ("start", "new, once the old one is gone")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from reconciler import history
+from reconciler.errors import Terminal
+from reconciler.filing import HELD_BACK
+from reconciler.ownership import Stamp
+from schemas.encoding import JsonObject
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted
+from tests.reconciler.plans import Plan, agent, op, opened
+
+pytestmark = pytest.mark.anyio
+
+ONE: JsonObject = {"plan": "p", "goal": "1", "tasks": {"a": {"goal": "a", "agent": {"script": []}}}}
+TWO: JsonObject = {**ONE, "goal": "2", "tasks": {**ONE["tasks"], "b": {"goal": "b"}}}
+
+
+@pytest.fixture
+async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
+    async with opened(tmp_path) as found:
+        await found.save(ONE)
+        yield found
+
+
+async def test_every_answer_of_the_gate_is_a_revision_with_author_and_reason(plan: Plan) -> None:
+    await plan.patch(op("replace", "/goal", "3"), reason="better")
+    await plan.patch(op("replace", "/goal", "4"), by=agent("a"), reason="mine")
+    await plan.status("task/a", {"state": "running"})
+    found = await history.revisions(plan.store, "plan/p")
+    assert [(one.rev, one.type, one.author, one.reason) for one in found] == [
+        (1, "plan.patched", "human:file", "saved p.yaml"),
+        (2, "plan.patched", "human:cli", "better"),
+        (3, "plan.refused", "agent:a", "mine"),
+    ]
+    assert [one.path for one in found[1].ops] == [("goal",)] == [one.path for one in found[2].ops]
+    assert (await history.revisions(plan.store, "plan/p", limit=1))[0].rev == 3
+
+
+async def test_the_document_of_any_revision_can_be_read(plan: Plan) -> None:
+    await plan.save(TWO)
+    assert (await _document(plan, 1), await _document(plan, 2)) == (ONE, TWO)
+    assert await history.plan_at(plan.store, "plan/p", 0) is None
+
+
+async def _document(plan: Plan, rev: int) -> JsonObject | None:
+    found = await history.plan_at(plan.store, "plan/p", rev)
+    return None if found is None else found.spec
+
+
+async def test_why_names_who_set_a_field_when_for_what_and_over_whose_value(plan: Plan) -> None:
+    plan.clock.at = 2_000.0
+    await plan.patch(op("replace", "/tasks/a/goal", "new"), reason="it was wrong")
+    why = await history.why(plan.store, plan.gate.present, ("tasks", "a", "goal"))
+    assert why is not None
+    assert (why.value, why.stamp, why.at, why.reason) == ("new", Stamp(2, HUMAN_CLI), 2_000.0, "it was wrong")
+    assert (why.before, why.over) == ("a", Stamp(1, HUMAN_FILE))
+    first = await history.why(plan.store, plan.gate.present, ("goal",))
+    assert first is not None
+    assert (first.stamp, first.had_before) == (Stamp(1, HUMAN_FILE), False)
+    assert await history.why(plan.store, plan.gate.present, ("nothing",)) is None
+
+
+async def test_a_rollback_is_a_new_revision_with_the_old_document(plan: Plan) -> None:
+    await plan.save(TWO)
+    verdict = await plan.gate.roll_back(1, HUMAN_CLI)
+    assert isinstance(verdict, Accepted)
+    assert verdict.rev == 3
+    assert plan.document == ONE
+    gone = plan.store.view.get("task/b")
+    assert gone is not None
+    assert gone.deleting
+
+
+async def test_a_rollback_holds_the_file_back_until_it_changes(plan: Plan) -> None:
+    await plan.save(TWO)
+    await plan.gate.roll_back(1, HUMAN_CLI)
+    again = await plan.save(TWO)
+    assert again.rev == 3
+    assert isinstance(again, Accepted)
+    assert again.notes == (HELD_BACK,)
+    assert plan.document == ONE
+    changed = {**TWO, "goal": "3"}
+    await plan.save(changed)
+    assert plan.document == changed, "a changed file is applied in full, also what the rollback took back"
+
+
+async def test_rolling_back_what_the_file_has_no_part_in_leaves_the_file_alone(plan: Plan) -> None:
+    await plan.patch(op("add", "/notes", "n"))
+    await plan.gate.roll_back(1, HUMAN_CLI)
+    assert plan.document == ONE
+    await plan.save(ONE)
+    assert plan.gate.present.file.get("held_back") is None
+
+
+async def test_there_is_no_way_back_to_before_the_plan_or_to_the_future(plan: Plan) -> None:
+    for rev in (0, 99):
+        with pytest.raises(Terminal, match="plan history"):
+            await plan.gate.roll_back(rev, HUMAN_CLI)
