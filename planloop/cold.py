@@ -7,14 +7,18 @@ written. Changes with no owner go through `wiring.py`, which takes the owner's l
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import closing
 
 from planloop.exits import Exit, Halt
 from planloop.places import Place
 from planloop.server.answering import Host, log_answer, page_of
 from planloop.server.answering import answer as answer_from
 from reconciler import blobs, layout, sqlite_log
-from schemas.encoding import Json
+from reconciler.errors import StoreFailed
+from reconciler.view import MemoryView
+from schemas.encoding import Json, digest
+from schemas.record import Draft, Record
 from schemas.resource import Resource
 
 
@@ -51,6 +55,64 @@ class ColdArchive:
                 return file.read()
         except OSError:
             return b""  # It has ended and its output is a blob, or it never began.
+
+
+class ColdStore:
+    """A `reconciler.store.Store` that is only read: what the gate previews against when nobody runs the plan.
+
+    `place` without a log gives the empty store of a plan that was never applied.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._view = MemoryView()
+        if layout.log_file(place.folder).exists():
+            with closing(sqlite_log.open_for_reading(place.folder)) as connection:
+                self._view = sqlite_log.load(connection).view
+
+    @property
+    def view(self) -> MemoryView:
+        return self._view
+
+    @property
+    def durable_rev(self) -> int:
+        return self._view.rev
+
+    def propose(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
+        """Refused: a preview writes nothing."""
+        raise StoreFailed(f"the plan is open for reading only; `{draft.type}` was not written {expect or ''}", "")
+
+    async def flush(self, rev: int) -> None:
+        """Everything that is here is durable."""
+
+    async def append(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
+        """Refused, as `propose`."""
+        return self.propose(draft, expect)
+
+    async def log(self, after: int, limit: int) -> list[Record]:
+        """The records of the log."""
+        with closing(sqlite_log.open_for_reading(self._place.folder)) as connection:
+            return [sqlite_log.to_record(row[5], row[0]) for row in sqlite_log.rows(connection, after, limit)]
+
+    async def watch(self, after: int) -> AsyncIterator[Record]:
+        """What there is; nothing will be added."""
+        for record in await self.log(after, -1):
+            yield record
+
+    def on_change(self, listener: Callable[[Record, Sequence[str]], None]) -> None:
+        """Nothing changes, so nobody is called."""
+
+    def put_blob(self, content: bytes) -> str:
+        """Only names it."""
+        return digest(content)
+
+    def get_blob(self, digest: str) -> bytes | None:
+        """The content from the log's database or its folder of blobs."""
+        if not layout.log_file(self._place.folder).exists():
+            return None
+        with closing(sqlite_log.open_for_reading(self._place.folder)) as connection:
+            row = blobs.get_row(connection, digest)
+        return row if row is not None else blobs.get_file(layout.blobs_folder(self._place.folder), digest)
 
 
 def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:

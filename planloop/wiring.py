@@ -6,11 +6,19 @@ Imports stay inside the functions: `plan get` asks for the time here and must no
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from planloop.places import Place
 from schemas.encoding import Json, JsonObject
+
+if TYPE_CHECKING:
+    from planloop.core import Core, Machine
+    from reconciler.filing import FileSave
+    from reconciler.language import Language
 
 
 def now() -> float:
@@ -23,5 +31,96 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def language(place: Place) -> Language:
+    """The compiler as the engine sees it, reading what the plan of `place` refers to."""
+    from compiler import Checked, change_class, check_document, merging
+    from planloop.sources import FolderSources
+    from reconciler.language import Language
+
+    sources = FolderSources(place.root)
+
+    def check(document: JsonObject) -> Checked:
+        return check_document(document, sources=sources)
+
+    return Language(check, merging.merge, change_class)
+
+
+def preview_without_owner(place: Place, save: FileSave) -> Json:
+    """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
+    from planloop.cold import ColdStore
+    from planloop.server.forms import file_preview
+    from reconciler.clock import RandomIds, SystemClock
+    from reconciler.gate import Gate
+
+    gate = Gate(ColdStore(place), place.name, ids=RandomIds(), clock=SystemClock(), language=language(place))
+    return file_preview(gate, save)
+
+
+@asynccontextmanager
+async def opened(place: Place) -> AsyncIterator[Core]:
+    """The plan of `place`, owned by this process and open for changes. Raises NotOwner, StoreFailed, StoreCorrupt."""
+    from planloop.core import Core
+    from reconciler import owning, sqlite_log
+    from reconciler.clock import RandomIds, SystemClock
+    from reconciler.gate import Gate
+    from reconciler.sqlite_store import SqliteStore
+
+    clock, ids = SystemClock(), RandomIds()
+    with owning.own(place.folder, now=clock.now(), stored_epoch=sqlite_log.stored_epoch) as owner:
+        async with SqliteStore.open(place.folder, clock=clock, epoch=owner.epoch) as store:
+            had_plan = store.view.get(f"plan/{place.name}") is not None
+            gate = Gate(store, place.name, ids=ids, clock=clock, language=language(place))
+            await store.append(owning.taken(owner, place.name))
+            yield Core(place, store, gate, clock, ids, owner, had_plan)
+
+
+def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
+    """What runs a plan: queue, work plane, processes, controllers and the engine over them. Nothing runs yet."""
+    import random
+
+    from controllers.agent import AgentReconciler, World
+    from controllers.plan import PlanReconciler
+    from controllers.task.controller import TaskController
+    from controllers.task.surroundings import KEPT, Surroundings
+    from planloop.core import Machine, label_of
+    from reconciler import layout
+    from reconciler.contract import Reconciler
+    from reconciler.engine import Engine
+    from reconciler.local_processes import LocalProcesses
+    from reconciler.queueing import AddressQueue
+    from reconciler.working_pools import WorkPools
+
+    place, address = core.place, f"plan/{core.place.name}"
+    processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
+    queue = AddressQueue(chance=random.random)
+    bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
+    work = WorkPools(queue, bounds)
+    surroundings = Surroundings(place.name, place.root.absolute(), environment())
+    root = place.root.absolute()
+    clean = {name: value for name, value in environment().items() if name in KEPT}
+    world = World(core.store, core.clock, core.ids, processes, work, core.gate, address, root, clean, sys.executable)
+    reconcilers: list[Reconciler] = [
+        TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
+        AgentReconciler(world),
+        PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
+    ]
+    engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
+    return Machine(processes, queue, work, engine)
+
+
 def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
-    raise NotImplementedError
+    """What an owner would answer to POST `path`, by owning the plan for a moment. Raises NotOwner, Halt."""
+    import anyio
+
+    from planloop.server.desk import PlanDesk
+
+    async def post() -> Json:
+        async with opened(place) as core:
+            return await PlanDesk(core).post(path, body)
+
+    return anyio.run(post)
+
+
+def command_line(*arguments: str) -> list[str]:
+    """How to start another `plan` of this very installation."""
+    return [sys.executable, "-m", "planloop", *arguments]

@@ -9,11 +9,9 @@ import click
 from planloop.access import Access
 from planloop.exits import Exit, Halt
 from planloop.rendering import differences, printing
-from planloop.rendering.records import short_path
+from planloop.verdicts import refusal
 from schemas import pointer
 from schemas.encoding import Json, JsonObject, decode
-
-EXIT_OF_RULE = {"schema": Exit.INVALID, "conflict": Exit.CONFLICT, "stale": Exit.CONFLICT}
 
 
 def submit(access: Access, ops: Sequence[JsonObject], *, reason: str = "", dry_run: bool = False) -> None:
@@ -43,25 +41,6 @@ def say(verdict: JsonObject, plan: str) -> None:
             _print_differences(verdict, wiring.now())
     for note in verdict.get("notes", ()):
         printing.note(f"note: {note}")
-
-
-def refusal(verdict: JsonObject) -> Halt:
-    """The ending for a refused patch: every fault with its rule, every cure once."""
-    faults = verdict["faults"]
-    lines = [_fault_line(fault) for fault in faults]
-    hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
-    return Halt(exit_of(faults), "\n".join(lines), "\n".join(hints), label="refused")
-
-
-def exit_of(faults: Sequence[JsonObject]) -> Exit:
-    """The code of the gravest fault: not allowed, then not up to date, then not a plan."""
-    codes = {EXIT_OF_RULE.get(fault["rule"], Exit.REFUSED) for fault in faults}
-    return next((code for code in (Exit.REFUSED, Exit.CONFLICT, Exit.INVALID) if code in codes), Exit.REFUSED)
-
-
-def _fault_line(fault: JsonObject) -> str:
-    where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
-    return f"{where}{fault['message']} ({fault['rule']})"
 
 
 def _print_differences(verdict: JsonObject, now: float) -> None:

@@ -66,7 +66,7 @@ def _facts(item: Resource, now: float) -> list[str]:
     if status.get("incarnation"):
         lines.append(_labelled("run", f"incarnation {status['incarnation']}, {cells.age_of(item, now) or 'not begun'}"))
     if status.get("result") is not None:
-        lines.append(_labelled("result", cells.one_line(_plain(status["result"]))))
+        lines.append(_labelled("result", cells.one_line(cells.value_text(status["result"]))))
     if item.deleting:
         waits = ", ".join(item.finalizers) or "nothing more"
         lines.append(_labelled("leaving", f"waits for {waits}"))
@@ -94,12 +94,6 @@ def _checks(item: Resource) -> list[str]:
 def _check_words(kind: str, arguments: dict[str, Json]) -> str:
     values = [str(value) for value in arguments.values() if isinstance(value, str | int) and value != ""]
     return tables.cut(f"{kind} {' '.join(values)}", 60)
-
-
-def _plain(value: Json) -> str:
-    if isinstance(value, dict):
-        return str(value.get("text") or value.get("message") or ", ".join(f"{key} {one}" for key, one in value.items()))
-    return str(value)
 
 
 def _labelled(label: str, said: str) -> str:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from planloop.rendering import amounts, tables
 from schemas.condition import Condition, of_status
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.resource import Resource
 
 KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "call", "approval", "thread")
@@ -125,7 +125,20 @@ def what_of(item: Resource) -> str:
     blocking = worst(of_status(status))
     if blocking is not None:
         return one_line(blocking.message)
-    return one_line(str(status.get("result") or item.spec.get("goal") or item.spec.get("why") or ""))
+    return one_line(value_text(status.get("result")) or str(item.spec.get("goal") or item.spec.get("why") or ""))
+
+
+def value_text(value: Json) -> str:
+    """A result as its author would say it: text as it is, of a map the part meant for readers."""
+    match value:
+        case None:
+            return ""
+        case {"text": str(text)} | {"message": str(text)}:
+            return text.strip()
+        case dict():
+            return ", ".join(f"{key} {one}" for key, one in value.items())
+        case _:
+            return str(value)
 
 
 def worst(conditions: dict[str, Condition]) -> Condition | None:

@@ -1,0 +1,206 @@
+"""What `plan apply` does: looks, asks where something would be lost, then owns the plan or joins whoever does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NoReturn
+
+import anyio
+import click
+
+from planloop import compiling, hosting, wiring
+from planloop.cli import joining, patching, previewing
+from planloop.cli.previewing import Shown
+from planloop.client import OwnerClient, OwnerGone
+from planloop.exits import Exit, Halt
+from planloop.hosting import Leaving, Owning, Wish
+from planloop.places import Place
+from planloop.rendering import amounts
+from planloop.screens import screen_for
+from planloop.server.forms import save_to_json
+from planloop.verdicts import refusal
+from reconciler.errors import NotOwner
+from reconciler.filing import FileSave
+from reconciler.store import View
+from schemas.encoding import JsonObject
+from schemas.limits import PLAN_FILE_BYTES_MAX
+
+START_S: Final = 20.0  # A background owner that has not answered by then has failed.
+TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
+TRY_AGAIN_S: Final = 0.1
+LOG: Final = "owner.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of `plan apply`."""
+
+    yes: bool = False
+    detach: bool = False
+    sync: bool = False
+    targets: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    model: str | None = None
+    max_size: int | None = None
+    stay: bool = False
+
+    @property
+    def size_max(self) -> int:
+        return self.max_size or PLAN_FILE_BYTES_MAX
+
+
+def apply(path: Path, asked: Asked) -> None:
+    """Applies the file and follows the run. Raises Halt with the code of how it ended."""
+    if path == compiling.STDIN:
+        raise Halt(Exit.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply")
+    shown = look(path, asked)
+    if shown.answer["faults"]:
+        raise refusal(shown.answer)
+    save = replace(shown.save, is_approved=asked.yes or confirmed(shown))
+    place = shown.access.place
+    if asked.detach:
+        detach(place, path, shown, save, asked)
+        return
+    for _ in range(TRIES_MAX):
+        try:
+            joining.join(shown.access, save)
+            return
+        except OwnerGone:
+            pass
+        try:
+            own(place, Wish(shown.file, save, asked.size_max, asked.stay, asked.sync))
+            return
+        except NotOwner:
+            time.sleep(TRY_AGAIN_S)
+    hint = "plan doctor looks at it; plan down --force ends it"
+    raise Halt(Exit.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
+
+
+def look(path: Path, asked: Asked) -> Shown:
+    """The preview of the file with the options that change what is applied."""
+    file = compiling.required(path, size_max=asked.size_max)
+    return previewing.preview_of(file, targets=asked.targets, excludes=asked.excludes)
+
+
+def dry_run(path: Path, asked: Asked) -> None:
+    """`plan diff` by another name. Raises Halt FAILED when there are differences."""
+    shown = look(path, asked)
+    previewing.show(shown, None)
+    if shown.answer["faults"]:
+        raise refusal(shown.answer)
+    if previewing.has_changes(shown):
+        raise Halt(Exit.FAILED)
+
+
+def confirmed(shown: Shown) -> bool:
+    """Asks before running work is lost; without a terminal nobody is asked, and the gate's holds stand."""
+    lost = [one for one in shown.answer["differences"] if is_loss(one)]
+    if not lost and not shown.answer["hold"]:
+        return False
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    previewing.show(shown, None)
+    if not click.confirm("Go on?", default=False):
+        raise Halt(Exit.CANCELLED, "nothing was changed", f"plan apply {shown.file.path} --yes does not ask")
+    return True
+
+
+def is_loss(difference: JsonObject) -> bool:
+    """Whether running work would be thrown away."""
+    stake = difference.get("stake") or {}
+    return difference["action"] in ("cancel", "replace", "restart") and stake.get("state") in ("running", "checking")
+
+
+def own(place: Place, wish: Wish) -> None:
+    """Owns the plan until it is over. Raises NotOwner when somebody else does, Halt with how it ended."""
+    anyio.run(_own, place, wish)
+
+
+async def _own(place: Place, wish: Wish) -> None:
+    async with wiring.opened(place) as core:
+        screen = screen_for(sys.stdout)
+        leaving = await Owning(core, wish, screen, lambda: _leave_at_once(core.store.view, place)).run()
+        end(leaving, core.store.view, place)
+
+
+def end(leaving: Leaving, view: View, place: Place) -> None:
+    """Says how the plan ended. Raises Halt when that is not exit 0."""
+    if leaving is Leaving.DOWN:
+        click.echo(f"{place.name} was stopped by plan down; plan apply goes on from here")
+        raise Halt(Exit.CANCELLED)
+    click.echo(hosting.summary(view, place.name))
+    code = hosting.ending_of(view)
+    if code is not Exit.DONE:
+        failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
+        hint = f"plan describe {failed[0]} · plan logs {failed[0]}" if failed else "plan tree"
+        raise Halt(code, "", hint)
+
+
+def _leave_at_once(view: View, place: Place) -> NoReturn:
+    """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over."""
+    calls = [call for call in view.list("call") if call.state == "Started"]
+    click.echo(f"\nleft {place.name} at rev {view.rev}")
+    if calls:
+        owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
+        click.echo(f"{amounts.plural(len(calls), 'command')} go on running: {owners}; nothing new starts")
+        click.echo("next: plan apply goes on · plan down stops them")
+    else:
+        click.echo("nothing goes on running; plan apply goes on from here")
+    sys.stdout.flush()
+    os._exit(Exit.CANCELLED)
+
+
+def detach(place: Place, path: Path, shown: Shown, save: FileSave, asked: Asked) -> None:
+    """Leaves an owner in the background, or sends the file to the one there is."""
+    try:
+        patching.say(OwnerClient(place.folder).post("file", save_to_json(save)), place.name)
+    except OwnerGone:
+        _start_owner(place, path, save, asked)
+    status = OwnerClient(place.folder).get("status")
+    click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
+    click.echo("next: plan get · plan events -w · plan down stops it")
+    del shown
+
+
+def _start_owner(place: Place, path: Path, save: FileSave, asked: Asked) -> None:
+    place.folder.mkdir(parents=True, exist_ok=True)
+    arguments = ["apply", str(path.absolute()), "--stay", "--max-size", str(asked.size_max)]
+    arguments += ["--yes"] if save.is_approved else []
+    arguments += ["--sync"] if asked.sync else []
+    arguments += [word for target in asked.targets for word in ("--target", target)]
+    arguments += [word for exclude in asked.excludes for word in ("--exclude", exclude)]
+    with (place.folder / LOG).open("ab") as log:
+        owner = subprocess.Popen(
+            wiring.command_line(*arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        try:
+            OwnerClient(place.folder).get("status")
+            return
+        except OwnerGone:
+            pass
+        if owner.poll() is not None:
+            said = (place.folder / LOG).read_text().strip().splitlines()[-5:]
+            raise Halt(Exit.FAILED, "the owner ended at once\n" + "\n".join(said), f"plan apply {path} shows more")
+        time.sleep(0.02)
+    raise Halt(Exit.TIMEOUT, f"the owner did not answer within {START_S:.0f} s", f"look into {place.folder / LOG}")
+
+
+def save_preview(path: Path, out: Path, asked: Asked) -> None:
+    """Writes the preview to a file that `--plan-file` applies."""
+    raise NotImplementedError((path, out, asked))
+
+
+def apply_saved(path: Path, asked: Asked) -> None:
+    """Applies a saved preview, unless the plan has moved since."""
+    raise NotImplementedError((path, asked))

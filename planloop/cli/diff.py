@@ -1,0 +1,52 @@
+"""`plan diff`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from planloop.cli.options import file_argument, output_option
+from planloop.exits import Exit, Halt
+
+EXAMPLE = """
+\b
+Examples:
+  plan diff webchat.plan.yaml
+  plan diff webchat.plan.yaml --target task/frontend
+  plan diff webchat.plan.yaml -o json       for programs
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@file_argument
+@output_option("json", "yaml")
+@click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
+@click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
+@click.option("--checks", is_flag=True, help="Also run the acceptance checks and say which hold now.")
+@click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
+def command(
+    file: Path,
+    output: str | None,
+    target: tuple[str, ...],
+    exclude: tuple[str, ...],
+    checks: bool,
+    max_size: int | None,
+) -> None:
+    """Show what applying a plan file would do.
+
+    Deletions first, each with its action, its reason, what is running and what it has spent. Nothing is changed.
+    Exit 0 when there is nothing to do, 1 when there are differences, above 1 for an error.
+    """
+    from planloop.cli import previewing
+
+    shown = previewing.preview(file, targets=target, excludes=exclude, max_size=max_size)
+    previewing.show(shown, output)
+    if checks:
+        previewing.show_checks(shown)
+    if shown.answer["faults"]:
+        from planloop.verdicts import refusal
+
+        raise refusal(shown.answer)
+    if previewing.has_changes(shown):
+        raise Halt(Exit.FAILED)

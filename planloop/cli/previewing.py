@@ -1,0 +1,111 @@
+"""A preview of a plan file against what is live: made by the owner, or from the log when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from planloop import compiling, places, wiring
+from planloop.access import Access
+from planloop.cli import selecting
+from planloop.client import OwnerClient, OwnerGone
+from planloop.compiling import PlanFile
+from planloop.places import Place
+from planloop.rendering import differences, printing
+from planloop.rendering.records import short_path
+from planloop.server.forms import save_to_json
+from reconciler import layout
+from reconciler.filing import FileSave
+from schemas import pointer
+from schemas.encoding import JsonObject
+from schemas.limits import PLAN_FILE_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A preview with the file it is of. `answer` is the API's; `is_new` says that the plan has no state yet."""
+
+    file: PlanFile
+    save: FileSave
+    access: Access
+    answer: JsonObject
+    is_new: bool
+
+
+def preview(
+    path: Path, *, targets: Sequence[str] = (), excludes: Sequence[str] = (), max_size: int | None = None
+) -> Shown:
+    """What applying the file at `path` would do. Raises Halt when it does not compile."""
+    file = compiling.required(path, size_max=max_size or PLAN_FILE_BYTES_MAX)
+    return preview_of(file, targets=targets, excludes=excludes)
+
+
+def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequence[str] = ()) -> Shown:
+    """The same for a file that was compiled already."""
+    save = FileSave(
+        path=file.path.name,
+        content=file.content,
+        document=file.document,
+        targets=tuple(selecting.address_of(word) for word in targets),
+        excludes=tuple(selecting.address_of(word) for word in excludes),
+    )
+    place = places.of_file(file.path, file.name)
+    access = Access(place)
+    is_new = not layout.log_file(place.folder).exists()
+    return Shown(file, save, access, _answer(place, save), is_new)
+
+
+def _answer(place: Place, save: FileSave) -> JsonObject:
+    try:
+        answer: JsonObject = OwnerClient(place.folder).post("diff", save_to_json(save))
+    except OwnerGone:
+        answer = wiring.preview_without_owner(place, save)
+    return answer
+
+
+def has_changes(shown: Shown) -> bool:
+    """Whether applying would change anything, notes of a protected task included."""
+    return shown.is_new or bool(shown.answer["ops"])
+
+
+def show(shown: Shown, output: str | None) -> None:
+    """Prints the preview."""
+    if output:
+        printing.structured(shown.answer, output)
+        return
+    answer, name = shown.answer, shown.file.name
+    state = "new; nothing is running" if shown.is_new else f"live at rev {answer['rev']}"
+    click.echo(f"{name}  ({state})")
+    text = differences.text(answer["differences"], now=wiring.now(), width=printing.width())
+    if text:
+        click.echo(f"\n{text}\n")
+    stake = differences.budget_words(shown.file.document.get("budget"))
+    click.echo(differences.summary(answer["differences"]) + (f" · budget at stake: {stake}" if stake else ""))
+    _show_foreign(shown)
+    for note in answer["notes"]:
+        click.echo(f"note: {note}")
+    if answer["hold"]:
+        click.echo(f"would be held: {answer['hold']}; plan apply --yes lets it pass")
+
+
+def _show_foreign(shown: Shown) -> None:
+    """What is live and not in the file: children and fields that agents or other people added."""
+    foreign = shown.answer["foreign"]
+    if foreign:
+        click.echo(f"live and not in {shown.file.path.name}:")
+        for one in foreign:
+            click.echo(f"    {short_path(pointer.parse(one['path']))}   by {one['by']}, rev {one['rev']}")
+        click.echo(f"    plan pull {shown.file.path.name} writes them into the file")
+
+
+def show_checks(shown: Shown) -> None:
+    """Runs the acceptance checks of the file and says which hold now."""
+    results = wiring.run_checks(shown.access.place, shown.file)
+    holding = sum(result == "pass" for _, _, result in results)
+    click.echo(f"checks now: {holding} of {len(results)} hold")
+    for address, key, result in results:
+        if result != "pass":
+            click.echo(f"    {address} check {key}: {result}")

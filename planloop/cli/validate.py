@@ -1,0 +1,43 @@
+"""`plan validate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from planloop.cli.options import output_option
+from planloop.exits import Exit, Halt
+from planloop.rendering import amounts, printing
+
+EXAMPLE = """
+\b
+Examples:
+  plan validate webchat.plan.yaml
+  plan validate webchat.plan.edn -o json      for editors and CI
+  cat task.yaml | plan validate -
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
+@output_option("json", "yaml")
+def command(files: tuple[Path, ...], output: str | None) -> None:
+    """Say what is wrong with a plan file.
+
+    All faults at once, by place, each with its cure. Exit 3 when there is one; warnings do not count.
+    """
+    from planloop import compiling
+    from planloop.rendering import diagnostics
+
+    read = [compiling.read(path) for path in files]
+    if output:
+        printing.structured(diagnostics.report(one for file in read for one in file.compiled.diagnostics), output)
+    else:
+        for file in read:
+            compiling.report(file)
+            if not file.errors:
+                tasks = sum(address.startswith("task/") for address in file.graph.objects) - 1
+                click.echo(f"{compiling.shown(file.path)}: {file.name} is valid, {amounts.plural(tasks, 'task')}")
+    if any(file.errors for file in read):
+        raise Halt(Exit.INVALID)

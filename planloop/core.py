@@ -1,0 +1,50 @@
+"""The parts of an opened plan and of a running one, as values: what `wiring.py` builds and the rest is handed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planloop.places import Place
+from reconciler.clock import Clock, Ids
+from reconciler.engine import Engine
+from reconciler.gate import Gate
+from reconciler.local_processes import LocalProcesses
+from reconciler.owning import Owner
+from reconciler.queueing import AddressQueue
+from reconciler.sqlite_store import SqliteStore
+from reconciler.working_pools import WorkPools
+from schemas.encoding import digest
+from schemas.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply."""
+
+    place: Place
+    store: SqliteStore
+    gate: Gate
+    clock: Clock
+    ids: Ids
+    owner: Owner
+    had_plan: bool
+
+    @property
+    def plan(self) -> Resource | None:
+        """The plan object, None before the first apply."""
+        return self.store.view.get(f"plan/{self.place.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What makes things happen."""
+
+    processes: LocalProcesses
+    queue: AddressQueue
+    work: WorkPools
+    engine: Engine
+
+
+def label_of(place: Place) -> str:
+    """What marks this plan's processes, unique on this machine: two folders may each have a plan of one name."""
+    return f"{place.name}-{digest(str(place.folder.absolute()).encode())[:12]}"

@@ -1,0 +1,259 @@
+"""The owner of a plan while it runs: engine, API, live file and screen under one task group, until it is over.
+
+Leaving is made like a crash, because that is what is tested most: what was acknowledged is durable, commands that run
+go on by themselves, and the next owner takes them over. So no clean-up may matter.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import version
+from typing import Final, NoReturn, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+
+from planloop import compiling, sockets, wiring
+from planloop.compiling import PlanFile
+from planloop.core import Core, Machine
+from planloop.exits import Exit
+from planloop.live_file import LiveFile, Save, Saved, Unusable
+from planloop.server import serving
+from planloop.server.answering import Host
+from planloop.server.desk import PlanDesk
+from planloop.server.forms import verdict_to_json
+from planloop.verdicts import refusal
+from reconciler.filing import FileSave
+from reconciler.journal import Recovery, recover
+from reconciler.store import View
+from schemas.encoding import JsonObject
+from schemas.limits import PARALLEL_DEFAULT
+from schemas.record import Record
+from schemas.resource import Resource
+from schemas.task import TaskState
+
+ROOT: Final = "task/."
+ENDED: Final = (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED)
+LOOK_S: Final = 0.02  # How often an ended plan is looked at for whether its engine is done, too.
+
+
+class Leaving(Enum):
+    """Why an owner ended."""
+
+    FINISHED = "finished"  # Every task is done, failed or cancelled.
+    LEFT = "left"  # Ctrl-C, `q`, or a terminal that closed: what runs goes on.
+    DOWN = "down"  # `plan down`: what ran was stopped.
+
+
+class Screen(Protocol):
+    """Who shows the run. All of it is called on the event loop and returns at once."""
+
+    def begin(self, view: View, plan: str) -> None: ...
+
+    def record(self, record: Record, changed: tuple[str, ...]) -> None: ...
+
+    def say(self, text: str) -> None: ...
+
+    async def run(self, leave: Callable[[], None]) -> None:
+        """Paints and reads keys until cancelled; `leave` ends the owner."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What `plan apply` was asked for. `stay` keeps the owner when all is done; `size_max` bounds the file."""
+
+    file: PlanFile
+    save: FileSave
+    size_max: int
+    stay: bool = False
+    sync: bool = False
+    follow_file: bool = True
+
+
+class Owning:
+    """One run of one plan by this process."""
+
+    def __init__(self, core: Core, wish: Wish, screen: Screen, on_leave: Callable[[], NoReturn]) -> None:
+        self._on_leave = on_leave
+        self._core = core
+        self._wish = wish
+        self._screen = screen
+        self._file = wish.file
+        self._leaving: Leaving | None = None
+        self._over = anyio.Event()
+        self._moved = anyio.Event()
+        self._live_file: LiveFile | None = None
+
+    async def run(self) -> Leaving:
+        """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
+        core = self._core
+        bounds = limits_of(self._wish.file.document)
+        machine = wiring.machine(core, parallel=bounds[0], models=bounds[1])
+        machine.engine.on_bug = lambda report: self._screen.say(f"bug: {report.address}: {report.error!r}")
+        recovery = await recover(core.store, machine.processes)
+        swept = await machine.processes.sweep(recovery.keep)
+        self._tell_takeover(recovery, swept)
+        self._screen.begin(core.store.view, core.place.name)
+        core.store.on_change(self._note)
+        await self._submit(self._wish.save)
+        core.place.note_file(self._wish.file.path)
+        host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
+        desk = PlanDesk(core, host, self._stop)
+        async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
+            self._start_all(group, machine)
+            await self._over.wait()
+            if self._leaving is Leaving.LEFT:
+                await core.store.flush(core.store.view.rev)
+                sockets.remove(core.place.folder)
+                self._on_leave()  # Ends the process here: cancelling the group would stop what is to go on.
+            group.cancel_scope.cancel()
+        assert self._leaving is not None
+        return self._leaving
+
+    def leave(self, how: Leaving) -> None:
+        """Ends the run; the first reason stands."""
+        if self._leaving is None:
+            self._leaving = how
+            self._over.set()
+
+    def _start_all(self, group: TaskGroup, machine: Machine) -> None:
+        group.start_soon(machine.engine.run)
+        group.start_soon(self._screen.run, lambda: self.leave(Leaving.LEFT))
+        group.start_soon(self._heed_signals)
+        if not self._wish.stay:
+            group.start_soon(self._until_finished, machine)
+        if self._wish.follow_file:
+            group.start_soon(self._follow_file)
+
+    async def _submit(self, save: FileSave) -> None:
+        decided = await self._core.gate.decide_file(save)
+        verdict = verdict_to_json(decided.verdict, decided.preview)
+        if verdict["verdict"] == "refused" and not self._core.had_plan:
+            raise refusal(verdict)
+        self._say_verdict(verdict)
+
+    def _say_verdict(self, verdict: JsonObject) -> None:
+        name = self._file.path.name
+        match verdict["verdict"]:
+            case "refused":
+                self._screen.say(f"{name} was refused; what was running goes on\n{refusal(verdict).text()}")
+            case "held":
+                self._screen.say(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
+            case _:
+                for note in verdict["notes"]:
+                    self._screen.say(f"note: {note}")
+
+    def _tell_takeover(self, recovery: Recovery, swept: list[str]) -> None:
+        core = self._core
+        if not core.had_plan:
+            return
+        say = self._screen.say
+        say(f"{core.place.name}: taking over as epoch {core.owner.epoch}, at rev {core.store.view.rev}")
+        parts = [
+            f"{len(recovery.adoptable)} running calls are adopted" if recovery.adoptable else "",
+            f"{len(recovery.again)} calls are made again" if recovery.again else "",
+            f"{len(recovery.in_doubt)} in doubt" if recovery.in_doubt else "",
+            f"{len(swept)} stray processes stopped" if swept else "",
+        ]
+        if any(parts):
+            say("  " + " · ".join(part for part in parts if part))
+        for address in recovery.in_doubt:
+            call = core.store.view.get(address)
+            if call is not None:
+                say(_doubt_words(call))
+
+    async def _until_finished(self, machine: Machine) -> None:
+        while not (self._is_ended() and _is_idle(machine)):
+            if self._is_ended():
+                await anyio.sleep(LOOK_S)
+            else:
+                self._moved = anyio.Event()
+                await self._moved.wait()
+        self.leave(Leaving.FINISHED)
+
+    def _note(self, record: Record, changed: Sequence[str]) -> None:
+        self._screen.record(record, tuple(changed))
+        self._moved.set()
+
+    def _is_ended(self) -> bool:
+        root = self._core.store.view.get(ROOT)
+        return root is not None and root.state in ENDED
+
+    async def _follow_file(self) -> None:
+        live = LiveFile(self._wish.file.path, size_max=self._wish.size_max, used=lambda: self._file.read_files)
+        live.start_from(self._wish.file.content)
+        self._live_file = live
+        await live.run(self._saved)
+
+    async def _saved(self, save: Save) -> None:
+        path = self._wish.file.path
+        match save:
+            case Unusable(why):
+                await self._refuse_file(f"{why}; the plan goes on as it was")
+            case Saved(content):
+                file = await anyio.to_thread.run_sync(lambda: compiling.compiled(path, content))
+                self._file = file
+                if file.errors:
+                    await self._refuse_file(compiling.fault_text(file, color=False))
+                else:
+                    await self._submit(FileSave(path.name, content, file.document))
+
+    async def _refuse_file(self, text: str) -> None:
+        self._screen.say(text.rstrip("\n"))
+        await self._core.gate.report_file(self._wish.file.path.name, text)
+
+    async def _stop(self, is_left: bool) -> None:
+        self.leave(Leaving.LEFT if is_left else Leaving.DOWN)
+
+    async def _heed_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
+            async for _ in received:
+                if self._leaving is not None:
+                    os._exit(130)  # The second time: whoever asks twice does not want to wait for a disk.
+                self.leave(Leaving.LEFT)
+
+
+def limits_of(document: JsonObject) -> tuple[int, dict[str, int]]:
+    """How many commands run at once, and how many calls of each model pattern."""
+    limits = document.get("limits") or {}
+    return int(limits.get("parallel", PARALLEL_DEFAULT)), dict(limits.get("models") or {})
+
+
+def ending_of(view: View) -> Exit:
+    """The exit code of a plan that has ended."""
+    root = view.get(ROOT)
+    state = root.state if root is not None else ""
+    if state == TaskState.CANCELLED:
+        return Exit.CANCELLED
+    failed = any(task.state == TaskState.FAILED for task in view.list("task"))
+    return Exit.FINISHED_WITH_FAILURES if failed or state != TaskState.DONE else Exit.DONE
+
+
+def _is_idle(machine: Machine) -> bool:
+    counts = machine.queue.counts()
+    return not (counts.ready or counts.processing or machine.work.live_count)
+
+
+def _doubt_words(call: Resource) -> str:
+    spec = call.spec
+    arguments = ", ".join(repr(value) for value in spec.get("arguments", {}).values() if isinstance(value, str))
+    return (
+        f"  ? {spec['owner']}  {spec['tool']}({arguments})  outcome unknown, class {spec['effect']}\n"
+        f"    plan describe {call.address} · plan approve {call.address} --happened|--did-not"
+    )
+
+
+def summary(view: View, plan: str) -> str:
+    """`webchat  done: 5 of 5 tasks` or `webchat  failed: 3 of 5 tasks done, 1 failed, 1 waiting`."""
+    tasks = [task for task in view.list("task") if task.address != ROOT]
+    states = [task.state or "waiting" for task in tasks]
+    root = view.get(ROOT)
+    others = [state for state in dict.fromkeys(states) if state != TaskState.DONE]
+    rest = "".join(f", {states.count(state)} {state}" for state in others)
+    state = root.state if root is not None else "new"
+    return f"{plan}  {state}: {states.count('done')} of {len(states)} tasks done{rest}"

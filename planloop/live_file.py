@@ -1,0 +1,134 @@
+"""Watches the plan file, and every file that it uses, and hands over each save once it is whole.
+
+The folder is watched, not the inode: editors replace it. A save counts when size and content stood still for a moment.
+A missing, empty or half-saved file is reported and never means "delete everything". Reading and merging are not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+from watchfiles import awatch
+
+from planloop.sources import read_bounded
+from schemas.encoding import digest
+from schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S
+
+DEBOUNCE_MS: Final = 50  # At most so long are events gathered …
+STEP_MS: Final = 5  # … and no longer than until so long nothing came.
+LOOK_ANYWAY_MS: Final = 5_000  # Some file systems send no events; one look costs a stat.
+SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is handed over as it is.
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The whole content of the plan file after a save of it or of a file that it uses."""
+
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """There is no content to take: `why` says it in a clause for people."""
+
+    why: str
+
+
+Save = Saved | Unusable
+
+
+class LiveFile:
+    """The plan file at `path`. `used` gives the other files that it was compiled from, asked for after each save."""
+
+    def __init__(self, path: Path, *, size_max: int, used: Callable[[], frozenset[Path]]) -> None:
+        self._path = path.absolute()
+        self._size_max = size_max
+        self._used = used
+        self._seen = ""
+        self._ignored: set[str] = set()
+
+    def start_from(self, content: bytes) -> None:
+        """Takes `content` as seen already: it was applied before watching began."""
+        self._seen = self._print(content)
+
+    def expect(self, content: bytes) -> None:
+        """The next sight of this very content is our own write, not a save."""
+        self._seen = self._print(content)
+
+    async def run(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
+        """Calls `on_save` for every save until cancelled; one that comes meanwhile follows."""
+        while True:
+            watched = self._files()
+            folders = {folder for file in watched for folder in _folders(file)}
+            async for paths in self._events(folders):
+                if paths and not paths & {str(file) for file in self._files()}:
+                    continue
+                await self._look(on_save)
+                if self._files() != watched:
+                    break  # The save uses other files than before: watch their folders as well.
+
+    async def _events(self, folders: set[Path]) -> AsyncIterator[set[str]]:
+        """The paths that moved, batch by batch; an empty set says that some time has passed."""
+        yield set()  # What was saved before the watch began.
+        async for changes in awatch(
+            *sorted(folder for folder in folders if folder.is_dir()),
+            debounce=DEBOUNCE_MS,
+            step=STEP_MS,
+            rust_timeout=LOOK_ANYWAY_MS,
+            yield_on_timeout=True,
+            watch_filter=None,
+            recursive=False,
+        ):
+            yield {path for _, path in changes}
+
+    async def _look(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
+        found = await self._settled()
+        if found is None:
+            await self._tell("missing", Unusable(f"{self._path.name} is not there"), on_save)
+        elif not found.strip():
+            await self._tell("empty", Unusable(f"{self._path.name} is empty"), on_save)
+        else:
+            await self._tell(self._print(found), Saved(found), on_save)
+
+    async def _tell(self, print_: str, save: Save, on_save: Callable[[Save], Awaitable[None]]) -> None:
+        if print_ != self._seen:
+            self._seen = print_
+            await on_save(save)
+
+    async def _settled(self) -> bytes | None:
+        """The content once it stands still; None when the file stays away longer than a save takes."""
+        with anyio.move_on_after(FILE_MISSING_GRACE_S):
+            content = self._read()
+            for _ in range(SETTLES_MAX):
+                await anyio.sleep(FILE_SETTLE_S)
+                again = self._read()
+                if again is not None and again == content and again.strip():
+                    return again
+                content = again
+        return self._read()
+
+    def _read(self) -> bytes | None:
+        with suppress(OSError):
+            return read_bounded(self._path, self._size_max)
+        return None
+
+    def _print(self, content: bytes) -> str:
+        """One text that changes when the plan file or any file it uses does."""
+        parts = [digest(content)]
+        for file in sorted(self._used()):
+            with suppress(OSError):
+                parts.append(digest(read_bounded(file, self._size_max)))
+        return " ".join(parts)
+
+    def _files(self) -> set[Path]:
+        return {self._path, self._path.resolve(), *(file.absolute() for file in self._used())}
+
+
+def _folders(file: Path) -> set[Path]:
+    """The folder of the file, and that of what it points to when it is a symlink."""
+    return {file.parent, file.resolve().parent}

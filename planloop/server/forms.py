@@ -1,0 +1,87 @@
+"""What crosses the API as JSON: saves of a file, previews, verdicts. Versioned: `format` rises when a field changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from reconciler import ownership
+from reconciler.diffing import Difference
+from reconciler.filing import FileSave
+from reconciler.gate import Gate
+from reconciler.previewing import Preview
+from reconciler.recording import fault_to_json
+from schemas import patching
+from schemas.encoding import JsonObject
+from schemas.patch import Accepted, Held, Refused, Verdict
+from schemas.pointer import render
+
+FORMAT: Final = 1
+
+
+def save_from_json(body: JsonObject) -> FileSave:
+    """A file save as the API takes it: the text with its compiled document."""
+    return FileSave(
+        path=body["path"],
+        content=body["content"].encode(),
+        document=body["document"],
+        targets=tuple(body.get("targets", ())),
+        excludes=tuple(body.get("excludes", ())),
+        is_approved=bool(body.get("is_approved")),
+        reason=body.get("reason", ""),
+    )
+
+
+def save_to_json(save: FileSave) -> JsonObject:
+    """Inverse of `save_from_json`."""
+    return {
+        "path": save.path,
+        "content": save.content.decode(),
+        "document": save.document,
+        "targets": list(save.targets),
+        "excludes": list(save.excludes),
+        "is_approved": save.is_approved,
+        "reason": save.reason,
+    }
+
+
+def preview_to_json(preview: Preview) -> JsonObject:
+    """A preview as `plan diff -o json` prints it."""
+    out: JsonObject = {"format": FORMAT, "verdict": "preview" if not preview.faults else "refused"}
+    out |= {"rev": preview.rev, "document_rev": preview.document_rev}
+    out["differences"] = _differences(preview.differences)
+    out["ops"] = [op.to_json() for op in preview.ops]
+    out["faults"] = [fault_to_json(fault) for fault in preview.faults]
+    return out | {"hold": preview.hold, "notes": list(preview.notes)}
+
+
+def verdict_to_json(verdict: Verdict, preview: Preview) -> JsonObject:
+    """What the gate decided, with the differences that it decided on."""
+    shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": _differences(preview.differences)}
+    match verdict:
+        case Accepted():
+            is_changed = bool(preview.ops)
+            return shared | {"verdict": "accepted", "notes": list(verdict.notes), "changed": is_changed}
+        case Held():
+            return shared | {"verdict": "held", "approval": verdict.approval, "why": verdict.why}
+        case Refused():
+            return shared | {"verdict": "refused", "faults": [fault_to_json(fault) for fault in verdict.faults]}
+
+
+def _differences(found: Sequence[Difference]) -> list[JsonObject]:
+    return [one.to_json() for one in found]
+
+
+def file_preview(gate: Gate, save: FileSave) -> JsonObject:
+    """The preview of a saved file, with `foreign`: what is live and would stay, though the file does not say it."""
+    preview = gate.preview_file(save)
+    return preview_to_json(preview) | {"foreign": _foreign(preview, save, gate.present.stamps)}
+
+
+def _foreign(preview: Preview, save: FileSave, stamps: JsonObject) -> list[JsonObject]:
+    out: list[JsonObject] = []
+    for op in patching.difference(save.document, preview.document):
+        stamp = ownership.last_change(stamps, op.path)
+        if op.op == "add" and stamp is not None:
+            out.append({"path": render(op.path), "by": str(stamp.author), "rev": stamp.rev})
+    return out
