@@ -16,16 +16,13 @@ from reconciler.materialising import Materialised
 from reconciler.ownership import Stamp
 from reconciler.present import Present
 from reconciler.store import View
-from schemas import condition
+from schemas import condition, limits
 from schemas.approval import WAITING, ApprovalSpec, patch_to_json
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_FILE, Fault, Patch
 from schemas.record import Change, Draft, Drop, PatchSpec, Put, SetStatus
 from schemas.resource import Resource, Uid
-
-DIFFERENCES_RECORDED_MAX: Final = 200
-"""In one record; the objects' changes are all there anyway, these are for announcing."""
 
 FILE_INVALID: Final = "FileInvalid"
 FILE_CONFLICT: Final = "FileConflict"
@@ -87,7 +84,7 @@ def refused(patch: Patch, now: Present, answer: Admission, at: float) -> Draft:
 def held(patch: Patch, now: Present, answer: Admission, approval: str, view: View) -> Draft:
     """The record of a hold, with the approval object that stands for it."""
     keyed = Patch(patch.author, answer.ops, now.rev, patch.reason, patch.source)
-    differences = tuple(one.to_json() for one in answer.differences[:DIFFERENCES_RECORDED_MAX])
+    differences = tuple(one.to_json() for one in answer.differences[: limits.DIFFERENCES_RECORDED_MAX])
     spec = ApprovalSpec("patch", str(patch.author), answer.hold, patch_to_json(keyed), differences)
     owner = asker(patch) or now.address
     uid = Uid(approval.partition("/")[2])
@@ -145,7 +142,7 @@ def fault_to_json(fault: Fault) -> JsonObject:
 
 def _data(patch: Patch, answer: Admission) -> JsonObject:
     data: JsonObject = {"reason": patch.reason, "base_rev": patch.base_rev, "notes": list(answer.notes)}
-    data["differences"] = [one.to_json() for one in answer.differences[:DIFFERENCES_RECORDED_MAX]]
+    data["differences"] = [one.to_json() for one in answer.differences[: limits.DIFFERENCES_RECORDED_MAX]]
     if patch.source is not None:
         data["file"] = patch.source
     return data

@@ -13,7 +13,7 @@ from typing import Final
 from reconciler import ownership
 from reconciler.ownership import Stamp
 from reconciler.present import Present
-from schemas import pointer
+from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
@@ -23,8 +23,6 @@ OWN_FIELDS: Final = frozenset({"goal", "notes", "tasks", "needs", "prompts", "mo
 
 GUARDED: Final = frozenset({"open", "protect", "approve"})
 """What opens, keeps or holds back a task is for people alone, or an agent could open the file's fields to itself."""
-
-_VALUE_SHOWN_CHARS: Final = 80
 
 
 def task_path(author: Author) -> tuple[str, ...]:
@@ -146,4 +144,4 @@ def _shown(document: Json, path: Sequence[str]) -> str:
     if not pointer.has(document, path):
         return "gone"
     text = repr(pointer.get(document, path))
-    return text if len(text) <= _VALUE_SHOWN_CHARS else text[: _VALUE_SHOWN_CHARS - 1] + "…"
+    return text if len(text) <= limits.VALUE_SHOWN_CHARS else text[: limits.VALUE_SHOWN_CHARS - 1] + "…"
