@@ -30,6 +30,6 @@ class Surroundings:
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""
         kept = {name: self.inherited[name] for name in KEPT if name in self.inherited}
-        labels = {"PLANLOOP_PLAN": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}
+        labels = {"PLANLOOP_NAME": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}
         own = {name: str(value) for name, value in spec.env.items() if not name.startswith(RESERVED)}
         return {**kept, **labels, **own}

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from controllers.task.observing import Observer
+from reconciler import layout
+from reconciler.view import MemoryView
+from schemas.budget import Budget
+from schemas.record import Draft, Move, Put
+from schemas.resource import Resource
 from schemas.task import Run
-from tests.controllers.task.yard import sh, spec, yard
+from tests.controllers.task.world import World
+from tests.controllers.task.yard import family, is_alive, put, sh, spec, yard
 
 pytestmark = pytest.mark.anyio
 
@@ -59,3 +68,218 @@ async def test_a_program_that_is_missing_fails_its_task_with_a_reason(tmp_path: 
         await here.until_state("task/.", "failed")
 
         assert here.reason("task/a") == "CannotStart"
+
+
+async def test_a_second_look_at_a_settled_plan_writes_nothing(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(
+            root=spec(), a=spec("true", acceptance=(sh("true"),)), b=spec("false"), c=spec("x", needs=("task/b",))
+        )
+        await here.until_state("task/.", "failed")
+        await here.settled()
+        before = here.store.view.rev
+        for address in here.states():
+            here.work.poke(address)
+        await here.settled()
+
+        assert here.store.view.rev == before
+
+
+async def test_law_4_an_edited_command_is_replaced_while_it_runs(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("echo old >> out; exec sleep 600"))
+        await here.until(lambda: here.lines("out") == ["old"])
+        here.change("task/a", work=Run(shell="echo new >> out"))
+        await here.until_state("task/.", "done")
+        await here.settled()
+
+        assert here.lines("out") == ["old", "new"]
+        assert here.task("task/a").status["incarnation"] == 2
+
+
+async def test_law_4_a_retry_that_waits_gives_way_to_an_edit(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("exit 1", retries=40))
+        await here.until(lambda: here.task("task/a").status.get("attempt", 1) >= 3)
+        here.change("task/a", work=Run(shell="true"))
+        await here.until_state("task/.", "done")
+
+
+async def test_a_new_goal_budget_or_check_leaves_a_running_command_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("echo begin >> out; read x < gate"))
+        await here.until(lambda: here.lines("out") == ["begin"])
+        here.change("task/a", goal="another", acceptance=(sh("true"),), budget=Budget(time_s=60), priority=3)
+        await here.until(lambda: here.engine.quiescent() or here.task("task/a").generation > 1)
+        (tmp_path / "gate").write_text("go\n")
+        await here.until_state("task/.", "done")
+
+        assert here.lines("out") == ["begin"]
+        assert here.task("task/a").status["checks"]["0"]["result"] == "pass"
+
+
+async def test_a_cancelled_task_takes_its_whole_process_group_with_it(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("sleep 600 & echo $! >> out; wait"))
+        await here.until(lambda: here.lines("out") != [])
+        here.change("task/a", cancel=True)
+        await here.until_state("task/.", "cancelled")
+
+        assert not is_alive(int(here.lines("out")[0]))
+
+
+async def test_a_removed_task_leaves_its_files_and_nothing_else(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec(), a_x=spec("echo begin >> out; exec sleep 600"), b=spec("true"))
+        await here.until(lambda: here.lines("out") == ["begin"])
+        here.apply(a=None)
+        await here.until_state("task/.", "done")
+        await here.settled()
+
+        assert set(here.states()) == {"task/.", "task/b"}
+        assert here.lines("out") == ["begin"]
+        assert here.store.view.list("call") == []
+
+
+async def test_a_paused_plan_starts_nothing_until_it_is_resumed(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(pause=True), a=spec("echo a >> out"))
+        await here.until_state("task/.", "paused")
+        await here.settled()
+        assert here.lines("out") == []
+        here.change("task/.", pause=False)
+        await here.until_state("task/.", "done")
+
+
+async def test_commands_of_higher_priority_go_first(tmp_path: Path) -> None:
+    async with yard(tmp_path, parallel=1) as here:
+        order = {"low": -1, "middle": 0, "high": 5}
+        tasks = {name: spec(f"echo {name} >> out", priority=order[name]) for name in order}
+        here.apply(root=spec(pause=True), **tasks)
+        await here.until_state("task/.", "paused")
+        await here.settled()
+        here.change("task/.", pause=False)
+        await here.until_state("task/.", "done")
+
+        assert here.lines("out") == ["high", "middle", "low"]
+
+
+async def test_a_command_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec(Run(shell="sleep 600", timeout_s=0.1)))
+        await here.until_state("task/.", "failed")
+
+        assert here.reason("task/a") == "TimedOut"
+
+
+async def test_a_command_is_stopped_when_the_time_of_a_budget_above_is_used_up(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(budget=Budget(time_s=0.2)), a=spec("sleep 600"), b=spec("true", needs=("task/a",)))
+        await here.until_state("task/.", "failed")
+
+        assert here.task("task/.").status["spent"]["time_s"] >= 0.2
+
+
+async def test_a_command_sees_a_clean_environment_with_the_labels_and_the_plans_own(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec(Run(argv=("/usr/bin/env",)), env={"CI": "1", "PLANLOOP_TASK": "forged"}))
+        await here.until_state("task/.", "done")
+        seen = dict(line.split("=", 1) for line in here.task("task/a").status["result"]["text"].splitlines())
+
+        assert (seen["CI"], seen["PLANLOOP_TASK"], seen["PLANLOOP_INCARNATION"]) == ("1", "task/a", "1")
+        assert "TERM" not in seen
+        assert {name for name in seen if not name.startswith("PLANLOOP_")} <= {
+            "PATH",
+            "CI",
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+        }
+
+
+async def test_the_whole_output_is_kept_and_the_status_shows_head_and_tail(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("seq 1 20000; exit 4"))
+        await here.until_state("task/.", "failed")
+        result = here.task("task/a").status["result"]
+        whole = here.store.get_blob(result["blob"])
+
+        assert whole is not None
+        assert whole.split()[-1] == b"20000"
+        assert result["text"] == "`seq 1 20000; exit 4` ended with exit code 4: 20000"
+
+
+async def test_files_of_ended_commands_are_cleared(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("echo a"), b=spec("echo b", acceptance=(sh("echo c"),)))
+        await here.until_state("task/.", "done")
+        await here.settled()
+
+        assert [file for file in (tmp_path / ".plan" / "run").iterdir() if file.suffix in (".out", ".state")] == []
+
+
+async def test_law_5_the_start_of_a_command_is_durable_before_it_runs(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        # The command itself reads the log: what it finds there was durable before it began.
+        query = "select count(*) from log where type = 'call.started'"
+        log = str(layout.log_file(tmp_path / ".plan"))
+        script = f"import sqlite3; print(sqlite3.connect({log!r}).execute({query!r}).fetchone()[0])"
+        here.apply(root=spec(), a=spec(Run(argv=(sys.executable, "-c", script))))
+        await here.until_state("task/.", "done", "failed")
+
+        assert here.task("task/a").status["result"]["text"] == "1\n"
+
+
+async def test_a_task_that_moves_while_its_command_runs_is_not_started_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("echo begin >> out; read x < gate"))
+        await here.until(lambda: here.lines("out") == ["begin"])
+        old = here.task("task/a")
+        here.tasks["task/b"] = here.tasks.pop("task/a")
+        new = family(here.tasks)
+        call = here.store.view.list("call")[0]
+        writes = (
+            Move("task/a", old.uid, "task/b"),
+            put("task/b", new["task/b"], old.uid),
+            put("task/.", new["task/."], here.task("task/.").uid),
+            Put(call.address, call.uid, call.spec, call.refs, "task/b", call.finalizers),
+        )
+        here.store.propose(Draft("plan.patched", "human:file", "plan/yard", writes))
+        await here.until(lambda: here.state("task/b") == "running")
+        (tmp_path / "gate").write_text("go\n")
+        await here.until_state("task/.", "done")
+        await here.settled()
+
+        assert here.states() == {"task/.": "done", "task/b": "done"}
+        assert here.lines("out") == ["begin"]
+
+
+async def test_a_healing_task_mends_what_was_broken_behind_its_back(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        check = (sh("test -e made"),)
+        here.apply(root=spec(), a=spec("touch made; echo ran >> out", acceptance=check, heal=True, heal_every_s=0.05))
+        await here.until_state("task/.", "done")
+        (tmp_path / "made").unlink()
+        await here.until(lambda: here.lines("out") == ["ran", "ran"])
+        await here.until_state("task/.", "done")
+
+
+async def test_a_parent_of_very_many_costs_each_child_the_same(tmp_path: Path) -> None:
+    world = World(root=spec())
+    world.edit({f"t{n}": spec("true") for n in range(300)})
+    world.settle()
+    # One child ends: its parent looks at a tally, and nobody looks at the other children.
+    looked: list[str] = []
+
+    class Counting(MemoryView):
+        def get(self, address: str) -> Resource | None:
+            looked.append(address)
+            return super().get(address)
+
+    view = Counting(world.view.everything(), world.view.rev)
+    Observer(view, world.tallies, None).observe("task/.", 0.0)
+
+    assert len(looked) < 5

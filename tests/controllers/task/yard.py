@@ -19,8 +19,7 @@ from reconciler.queueing import AddressQueue
 from reconciler.sqlite_store import SqliteStore
 from reconciler.working_pools import WorkPools
 from schemas.address import Address, parse
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Mark, Put, SetStatus
+from schemas.record import Change, Draft, Mark, Put
 from schemas.resource import Resource, Uid
 from schemas.task import CheckSpec, Group, Run, TaskSpec, Work
 
@@ -175,5 +174,9 @@ async def yard(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: floa
             group.cancel_scope.cancel()
 
 
-def status(state: Resource, merge: JsonObject) -> SetStatus:
-    return SetStatus(state.address, state.uid, merge)
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,24 @@
+"""An owner to be killed: runs a small plan in the folder given, until somebody ends this process."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import anyio
+
+from schemas.task import Run
+from tests.controllers.task.yard import spec, yard
+
+# Begins, waits to be let go, ends: `sh` reads a pipe that the test writes to, so that nothing polls.
+COMMAND = "echo begin >> out; read line < gate; echo $line >> out"
+
+
+async def own(folder: Path, effect: str) -> None:
+    async with yard(folder) as here:
+        here.apply(root=spec(), a=spec(Run(shell=COMMAND, effect=effect)), b=spec("echo b >> out", needs=("task/a",)))
+        await anyio.sleep_forever()
+
+
+if __name__ == "__main__":
+    anyio.run(own, Path(sys.argv[1]), sys.argv[2])
