@@ -112,4 +112,4 @@ def _in_order_of(file: Side, live: Side) -> Side:
 def _same(one: Side, other: Side) -> bool:
     if isinstance(one, _Absent) or isinstance(other, _Absent):
         return one is other
-    return not patching.difference(one, other)
+    return patching.same(one, other)

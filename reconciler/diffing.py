@@ -149,6 +149,8 @@ class _Frame:
 
 def _changed(old: Resource, want: Wanted, frame: _Frame) -> Iterator[Difference]:
     before = renamed(old.spec, frame.moves) if frame.moves else old.spec
+    if patching.same(before, want.spec) and old.address == want.address:
+        return
     fields = tuple(op.path[0] for op in patching.difference(before, want.spec) if op.path)
     fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
     was = old.address if old.address != want.address else None

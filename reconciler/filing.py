@@ -76,7 +76,7 @@ def checking(save: FileSave, check: Check) -> Check:
     known = save.checked
     if known is None:
         return check
-    return lambda document: known if not patching.difference(save.document, document) else check(document)
+    return lambda document: known if patching.same(save.document, document) else check(document)
 
 
 def is_held_back(save: FileSave, now: Present) -> bool:

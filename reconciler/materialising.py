@@ -58,7 +58,7 @@ def materialise(
 
 def is_as_wanted(live: Resource, want: Wanted) -> bool:
     """Whether putting `want` would change nothing. Finalizers are the controllers' once the object lives."""
-    return live.refs == want.refs and live.owner == want.owner and not patching.difference(live.spec, want.spec)
+    return live.refs == want.refs and live.owner == want.owner and patching.same(live.spec, want.spec)
 
 
 def effective_moves(

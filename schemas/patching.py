@@ -151,9 +151,18 @@ def difference(old: Json, new: Json, at: tuple[str, ...] = ()) -> list[Op]:
     if isinstance(old, dict) and isinstance(new, dict):
         ops = [Op("remove", (*at, key)) for key in old if key not in new]
         for key, value in new.items():
-            ops += difference(old[key], value, (*at, key)) if key in old else [Op("add", (*at, key), value)]
+            if key not in old:
+                ops.append(Op("add", (*at, key), value))
+            elif not same(old[key], value):
+                ops += difference(old[key], value, (*at, key))
         return ops
     return [] if _same(old, new) else [Op("replace", at, new)]
+
+
+def same(old: Json, new: Json) -> bool:
+    """Whether two values are the same JSON: True is not 1, 1 is not 1.0, the order of keys does not matter."""
+    # Equal texts are equal values, and both first looks run in C: specs are compared by the thousand on every patch.
+    return bool(old == new) and (repr(old) == repr(new) or _same(old, new))
 
 
 def _same(old: Json, new: Json) -> bool:
