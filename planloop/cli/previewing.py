@@ -51,6 +51,7 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
         document=file.document,
         targets=tuple(selecting.address_of(word) for word in targets),
         excludes=tuple(selecting.address_of(word) for word in excludes),
+        checked=file.compiled,
     )
     place = places.of_file(file.path, file.name)
     access = Access(place)
