@@ -1,0 +1,124 @@
+"""Advice on P03xx, rights and budgets, and P04xx, what this version does not run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.advice import Advice
+
+RIGHTS_ADVICE: Final[dict[str, Advice]] = {
+    "P0301": Advice(
+        "An agent names a tool that the rights on its path do not allow. Rights are the meet of every line "
+        "from the root "
+        "down, with the tier of its depth.",
+        "Take the tool away, or widen the line above that leaves it out.",
+        "plan: demo\nrights: {tools: [tiny]}\nagent: {run: ./work, tools: [shell]}",
+        "plan: demo\nrights: {tools: [work]}\nagent: {run: ./work, tools: [shell]}",
+    ),
+    "P0302": Advice(
+        "An agent names a model that the rights on its path do not allow.",
+        "Choose one that they allow, or widen the line above. An inherited model gives way to the tier's by itself.",
+        "plan: demo\ngoal: x\nrights: {models: ['ollama/*']}\nagent: {model: openai/gpt-5}",
+        "plan: demo\ngoal: x\nrights: {models: ['ollama/*']}\nagent: {model: ollama/qwen3}",
+    ),
+    "P0303": Advice(
+        "A line of rights asks for more than what is above it may grant. Rights only narrow on the way down.",
+        "Take it away here, or widen what is above.",
+        "plan: demo\nrights: {write: ['a/**']}\ntasks:\n  ui: {run: make, rights: {write: ['b/**']}}",
+        "plan: demo\nrights: {write: ['a/**', 'b/**']}\ntasks:\n  ui: {run: make, rights: {write: ['b/**']}}",
+    ),
+    "P0304": Advice(
+        "An agent that extends another names a tool that the other does not have. A prototype can be narrowed, "
+        "never widened.",
+        "Extend another prototype, or give the tool to this one.",
+        "plan: demo\nrun: make\nagents:\n  reader: {run: ./r, tools: [read]}\n  writer: {extends: reader, "
+        "tools: [write]}",
+        "plan: demo\nrun: make\nagents:\n  both: {run: ./r, tools: [read, write]}\n"
+        "  reader: {extends: both, tools: [read]}",
+    ),
+    "P0305": Advice(
+        "A task has more children, or deeper ones, than `spawn` and `depth` of its agent's rights allow.",
+        "Raise them, or take children away.",
+        "plan: demo\nagent: {run: ./top, rights: {spawn: 1}}\ntasks:\n  a: {run: make a}\n  b: {run: make b}",
+        "plan: demo\nagent: {run: ./top, rights: {spawn: 2}}\ntasks:\n  a: {run: make a}\n  b: {run: make b}",
+    ),
+    "P0306": Advice(
+        "The budgets of the children add up to more than their parent has. Each is carved out of what the "
+        "parent has left.",
+        "Raise the parent's, or lower the children's.",
+        "plan: demo\nbudget: {usd: 5}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "
+        "budget: {usd: 3}}",
+        "plan: demo\nbudget: {usd: 6}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "
+        "budget: {usd: 3}}",
+    ),
+    "P0401": Advice(
+        "The plan declares a container. This version reads and shows containers, and starts none.",
+        "Start it by other means, or leave it for a later version.",
+        "plan: demo\nrun: make\ncontainers:\n  db: {image: db}",
+        "plan: demo\nrun: make",
+    ),
+    "P0402": Advice(
+        "A task, or one of its checks, needs a container, and this version starts none.",
+        "Take the need away and start the container by other means.",
+        "plan: demo\ncontainers:\n  db: {image: db}\ntasks:\n  t: {run: make, containers: [db]}",
+        "plan: demo\ntasks:\n  t: {run: make}",
+    ),
+    "P0403": Advice(
+        "The plan declares a hook, which may be what keeps agents from doing harm. This version does not ask hooks.",
+        "Say what must not be done with `deny` under `rights`, which holds.",
+        "plan: demo\nrun: make\nhooks:\n  guard: {on: before-call, run: ./guard}",
+        'plan: demo\nrun: make\nrights: {deny: ["write(.git/**)"]}',
+    ),
+    "P0404": Advice(
+        "The plan declares a tool server. This version starts none, so its tools are missing.",
+        "Use the built-in tools, or a program as an agent.",
+        "plan: demo\nrun: make\nmcp:\n  files: {command: [server]}",
+        "plan: demo\nrun: make",
+    ),
+    "P0405": Advice(
+        "An agent thinks with a language model, or says nothing of how it thinks, which means one. This "
+        "version asks no "
+        "models.",
+        "Give the agent a `script:`, a `python:` function or a program with `run:`; give the task a `run:` command.",
+        "plan: demo\ngoal: x\nagent: {model: ollama/qwen3}",
+        "plan: demo\ngoal: x\nagent: {script: [{done: ok}]}",
+    ),
+    "P0406": Advice(
+        "The mixin's settings are kept in the plan, and nothing in this version acts on them.",
+        "Leave it for a later version, or take it away.",
+        "plan: demo\nagent: {run: ./work, mixins: [lib:retry]}",
+        "plan: demo\nagent: {run: ./work, mixins: [lib:denylist]}",
+    ),
+    "P0407": Advice(
+        "The check is of a kind that this version does not run, so the task could never be accepted.",
+        "Use `sh` with a command that looks at the same thing.",
+        "plan: demo\nrun: make\nacceptance: [{web: {url: 'http://localhost'}}]",
+        "plan: demo\nrun: make\nacceptance: [{http: 'http://localhost'}]",
+    ),
+    "P0408": Advice(
+        "The agent wants a sandbox stronger than this version has: it runs commands in a process group of "
+        "their own with "
+        "limits (tier 1).",
+        "Lower the tier, or run the whole plan inside a sandbox.",
+        "plan: demo\nagent: {run: ./work, sandbox: 3}",
+        "plan: demo\nagent: {run: ./work, sandbox: 1}",
+    ),
+    "P0409": Advice(
+        "The prompt is to come from a tool server, and this version starts none. The agent gets no prompt from there.",
+        "Write the prompt, or put it into a file.",
+        "plan: demo\nagent: {run: ./work, prompt: 'mcp:files/review'}",
+        "plan: demo\nagent: {run: ./work, prompt: look twice}",
+    ),
+    "P0410": Advice(
+        "A tool is named that this version does not have, and that is no slip of the pen for one that it has.",
+        "It is left out. `plan explain tools` lists what there is.",
+        "plan: demo\nagent: {run: ./work, tools: [overlay_text]}",
+        "plan: demo\nagent: {run: ./work, tools: [write]}",
+    ),
+    "P0411": Advice(
+        "Rights to the network are kept and handed down, and nothing in this version keeps a command from it.",
+        "Run the plan where there is no network, if that matters.",
+        "plan: demo\nrun: make\nrights: {network: none}",
+        "plan: demo\nrun: make",
+    ),
+}

@@ -1,0 +1,93 @@
+"""Every diagnostic code has a title, a page, examples that show it, and a golden case."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from compiler import compile_source
+from compiler.codes import CODES, STOPS_APPLY
+from compiler.error_pages import advice, page, spelling
+from planloop.sources import FolderSources
+from tests.compiler.compiling import GOLDEN, codes, told
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "errors"
+BUILT = {
+    # Faults that no text file can show: too large, not text, without end.
+    "P0101": b"# " + b"x" * (1 << 20),
+    "P0102": b"plan: caf\xe9\n",
+    "P0103": b"# nothing but a comment\n",
+    "P0104": b"plan: demo\x07\n",
+    "P0111": b"plan: demo\nnotes: " + b"[" * 100 + b"]" * 100,
+    "P0112": b"plan: demo\nnotes: [" + b"1," * 100_001 + b"1]",
+    "P0113": b"plan: demo\nx: &a 1\nnotes: [" + b"*a," * 101 + b"1]",
+    "P0224": b"plan: demo\n"
+    + b"".join(b"  " * n + b"tasks:\n" + b"  " * n + b" t:\n" for n in range(18))
+    + b"  " * 18
+    + b"run: x\n",
+}
+
+
+def _golden_codes() -> set[str]:
+    texts = (path.read_text() for path in (GOLDEN / "invalid").iterdir())
+    return {code for text in texts for code in re.findall(r"P\d{4}", text)}
+
+
+def test_every_code_has_advice_and_none_is_made_up() -> None:
+    assert list(advice()) == list(CODES)
+
+
+def test_every_code_has_a_golden_case_and_none_is_made_up() -> None:
+    assert _golden_codes() | BUILT.keys() == CODES.keys()
+
+
+def test_every_code_that_the_compiler_speaks_of_is_declared() -> None:
+    spoken = {
+        code
+        for path in (ROOT / "compiler").glob("*.py")
+        if not path.name.startswith(("advice", "codes"))
+        for code in re.findall(r'"(P\d{4})"', path.read_text())
+    }
+    assert spoken == CODES.keys()
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_page_in_the_docs_is_the_one_that_explain_prints(code: str, is_updating: bool) -> None:
+    file = PAGES / f"{code}.md"
+    if is_updating:
+        file.write_text(page(code) or "")
+    assert file.read_text() == page(code), "run pytest with --update-golden"
+
+
+def test_no_page_is_left_over() -> None:
+    assert {path.stem for path in PAGES.glob("P*.md")} == CODES.keys()
+
+
+@pytest.mark.parametrize("code", [code for code, known in advice().items() if known.wrong])
+def test_the_wrong_example_gives_the_code_and_the_right_one_does_not(code: str) -> None:
+    known = advice()[code]
+    assert code in codes(known.wrong, f"demo.{spelling(known.wrong)}")
+    assert code not in codes(known.right, f"demo.{spelling(known.right)}")
+
+
+@pytest.mark.parametrize("code", [code for code, known in advice().items() if known.right])
+def test_the_right_example_has_no_error_at_all(code: str) -> None:
+    known = advice()[code]
+    result = compile_source(known.right.encode(), file=f"demo.{spelling(known.right)}", sources=FolderSources(GOLDEN))
+    assert result.graph is not None, told(result.diagnostics)
+
+
+@pytest.mark.parametrize("code", BUILT)
+def test_bytes_that_no_text_file_can_show_give_their_code(code: str) -> None:
+    result = compile_source(BUILT[code], file="demo.yaml", sources=FolderSources(GOLDEN))
+    assert code in [one.code for one in result.diagnostics], told(result.diagnostics)
+
+
+def test_what_stops_an_apply_is_a_warning_until_then() -> None:
+    known = advice()
+    for code in STOPS_APPLY:
+        found = compile_source(known[code].wrong.encode(), file="demo.yaml", sources=FolderSources(GOLDEN))
+        assert [one.severity for one in found.diagnostics if one.code == code] == ["warning"]
