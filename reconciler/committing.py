@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -80,17 +81,17 @@ class Inline:
 
     def _write(self) -> None:
         batch, self._queue = self._queue, []
-        try:
-            durable = self._writer.commit(batch, is_idle=True)
-            self._on_durable(durable)
+        with ExitStack() as after:
+            after.callback(self._wake)
+            after.push(self._leave)
+            self._on_durable(self._writer.commit(batch, is_idle=True))
             self._writer.mirror(batch)
-        except BaseException as error:
-            # A hook may raise anything: to this store it is a crash, and nothing is written after a crash.
+
+    def _leave(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        # A hook may raise anything: to this store it is a crash, and nothing is written after a crash.
+        if error is not None:
             self._is_sound = False
             self._on_failed(as_failure(error))
-            raise
-        finally:
-            self._wake()
 
     def _wake(self) -> None:
         watchers, self._watchers = self._watchers, []
@@ -154,18 +155,19 @@ class Threaded:
     # On the thread.
 
     def _run(self) -> None:
-        is_sound = False
-        try:
+        with ExitStack() as after:
+            after.push(self._leave)
             while (batch := self._next_batch()) is not None:
                 rev = self._writer.commit(batch, is_idle=self._queue.empty())
                 self._loop.call_soon_threadsafe(self._settle, rev)
                 self._writer.mirror(batch)
-            is_sound = True
-        except BaseException as error:
+
+    def _leave(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+        if error is not None:
             # Whatever it was, nobody may go on waiting for this thread.
             self._loop.call_soon_threadsafe(self._end, as_failure(error))
-        finally:
-            self._writer.close(is_sound=is_sound)
+        self._writer.close(is_sound=error is None)
+        return True  # It is told to every waiter; a thread has nobody else to tell.
 
     def _next_batch(self) -> list[Item] | None:
         """Whatever is queued, at least one; None when asked to stop."""

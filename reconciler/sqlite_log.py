@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -66,41 +66,50 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
     with failures_named(path):
         folder.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
-        try:
+        with ExitStack() as unless_done:
+            unless_done.callback(connection.close)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
             connection.executescript(_SCHEMA)
             _take_epoch(connection, epoch)
-        except BaseException:
-            connection.close()
-            raise
+            unless_done.pop_all()
     return connection
 
 
 def open_for_reading(folder: Path) -> sqlite3.Connection:
-    """The database as another process may be writing it. Raises StoreFailed, StoreCorrupt."""
+    """The database as another process may be writing it. Raises StoreFailed, StoreCorrupt.
+
+    Such a connection never writes, and so never takes part in a checkpoint beside the owner's.
+    """
     path = layout.log_file(folder)
     if not path.exists():
         raise StoreFailed(f"there is no log at {path}", "the plan has not been applied yet: run `plan apply`")
-    # A file in a folder that cannot be written opens only as immutable; then no writer can be there either.
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        with failures_named(path):
-            uri = f"{path.absolute().as_uri()}?{mode}"
-            connection = sqlite3.connect(
-                uri, uri=True, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False
-            )
-            try:
-                connection.execute("SELECT count(*) FROM meta").fetchone()
-            except sqlite3.OperationalError:
-                connection.close()
-                if mode != "mode=ro":
-                    raise
-            else:
-                _check_version(connection)
-                return connection
-    raise AssertionError("the loop returns or raises")
+    with failures_named(path):
+        try:
+            return _connected(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) or _has_tail(path):
+                raise
+        # In a folder that cannot be written there is no place for the index of the write-ahead log. None is needed
+        # when that log is empty, and no writer can be there.
+        return _connected(path, "immutable=1")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+    with ExitStack() as unless_done:
+        unless_done.callback(connection.close)
+        _check_version(connection)
+        unless_done.pop_all()
+    return connection
+
+
+def _has_tail(path: Path) -> bool:
+    tail = path.with_name(path.name + "-wal")
+    return tail.exists() and tail.stat().st_size > 0
 
 
 def stored_epoch(folder: Path) -> int:
@@ -212,18 +221,14 @@ def _to_resource(body: str) -> Resource:
 
 
 def _take_epoch(connection: sqlite3.Connection, epoch: int) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         _check_version(connection)
         latest = meta(connection, "epoch", 0)
         if latest > epoch:
             raise fenced(epoch, latest)
         set_meta(connection, "version", SCHEMA_VERSION)
         set_meta(connection, "epoch", epoch)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def fenced(epoch: int, latest: int) -> StoreFailed:
@@ -257,7 +262,7 @@ def named(error: Exception, path: Path) -> StoreFailed | StoreCorrupt:
     text = str(error).lower()
     if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
         return StoreCorrupt(0, f"{path} is not a sound SQLite file ({error}); restore it from a copy")
-    return StoreFailed(f"cannot write {path}: {error}", _cure(error, text, path))
+    return StoreFailed(f"the log {path} failed: {error}", _cure(error, text, path))
 
 
 def _cure(error: Exception, text: str, path: Path) -> str:

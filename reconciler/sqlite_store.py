@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -207,27 +207,24 @@ class SqliteStore:
         self._failure = error
 
     def _open_for_reading(self) -> None:
-        self._reader = sqlite_log.open_for_reading(self._folder)
-        try:
-            with sqlite_log.failures_named(layout.log_file(self._folder)):
-                self._start_from(sqlite_log.load(self._reader))
-        except BaseException:
-            self._reader.close()
-            raise
+        with ExitStack() as unless_done, sqlite_log.failures_named(layout.log_file(self._folder)):
+            self._reader = sqlite_log.open_for_reading(self._folder)
+            unless_done.callback(self._reader.close)
+            self._start_from(sqlite_log.load(self._reader))
+            unless_done.pop_all()
 
     def _open_for_writing(self, make: type[Inline | Threaded], options: StoreOptions) -> None:
-        connection = sqlite_log.open_for_writing(self._folder, self._epoch)
-        try:
-            with sqlite_log.failures_named(layout.log_file(self._folder)):
-                loaded = sqlite_log.load(connection)
-                self._start_from(loaded)
-                settings = Settings(self._folder, self._epoch, options.snapshot_every, options.hook)
-                writer = LogWriter(connection, loaded, settings)
-                self._reader = sqlite_log.open_for_reading(self._folder)
+        with ExitStack() as unless_done, sqlite_log.failures_named(layout.log_file(self._folder)):
+            connection = sqlite_log.open_for_writing(self._folder, self._epoch)
+            unless_done.callback(connection.close)
+            loaded = sqlite_log.load(connection)
+            self._start_from(loaded)
+            settings = Settings(self._folder, self._epoch, options.snapshot_every, options.hook)
+            writer = LogWriter(connection, loaded, settings)
+            self._reader = sqlite_log.open_for_reading(self._folder)
+            unless_done.callback(self._reader.close)
             self._committing = make(writer, self._settled, self._failed)
-        except BaseException:
-            connection.close()
-            raise
+            unless_done.pop_all()
 
     def _start_from(self, loaded: sqlite_log.Loaded) -> None:
         self._view = loaded.view

@@ -118,8 +118,8 @@ class LogWriter:
             if isinstance(item, Blob) and not blobs.is_row(item.content):
                 blobs.put_file(layout.blobs_folder(self._folder), item.digest, item.content)
         connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with connection:  # Commits, or rolls back whatever comes out of it.
+            connection.execute("BEGIN IMMEDIATE")
             self._check_fence()
             for item in items:
                 if isinstance(item, Blob) and blobs.is_row(item.content):
@@ -130,11 +130,6 @@ class LogWriter:
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
             self._reach("before-commit", last)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
         self._checksum = checksum
         self._tail_count = tail_count
         if is_snapshot:

@@ -99,8 +99,8 @@ def test_a_folder_that_is_a_file_is_named(tmp_path: Path) -> None:
 
 MOUNTS = """\
 /dev/vda / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/vdb /home/local ext4 rw 0 0
+server:/team /srv/team nfs4 rw 0 0
+/dev/vdb /srv/team/local ext4 rw 0 0
 //nas/x /mnt/my\\040share cifs rw 0 0
 tmpfs /tmp tmpfs rw 0 0
 """
@@ -110,10 +110,10 @@ tmpfs /tmp tmpfs rw 0 0
     ("path", "system"),
     [
         ("/srv/plan", None),
-        ("/home/ann/plan", "nfs4"),
-        ("/home", "nfs4"),
-        ("/homes/ann", None),
-        ("/home/local/plan", None),
+        ("/srv/team/ann/plan", "nfs4"),
+        ("/srv/team", "nfs4"),
+        ("/srv/teams/ann", None),
+        ("/srv/team/local/plan", None),
         ("/mnt/my share/plan", "cifs"),
         ("/tmp/plan", None),
     ],
