@@ -25,7 +25,7 @@ from planloop.live_file import LiveFile, Save, Saved, Unusable
 from planloop.server import serving
 from planloop.server.answering import Host
 from planloop.server.desk import PlanDesk
-from planloop.server.forms import verdict_to_json
+from planloop.server.forms import decision_to_json
 from planloop.verdicts import refusal
 from reconciler.filing import FileSave
 from reconciler.journal import Recovery, recover
@@ -131,8 +131,7 @@ class Owning:
             group.start_soon(self._follow_file)
 
     async def _submit(self, save: FileSave) -> None:
-        decided = await self._core.gate.decide_file(save)
-        verdict = verdict_to_json(decided.verdict, decided.preview)
+        verdict = decision_to_json(await self._core.gate.decide_file(save))
         if verdict["verdict"] == "refused" and not self._core.had_plan:
             raise refusal(verdict)
         self._say_verdict(verdict)
@@ -201,7 +200,7 @@ class Owning:
                 if file.errors:
                     await self._refuse_file(compiling.fault_text(file, color=False))
                 else:
-                    await self._submit(FileSave(path.name, content, file.document))
+                    await self._submit(FileSave(path.name, content, file.document, checked=file.compiled))
 
     async def _refuse_file(self, text: str) -> None:
         self._screen.say(text.rstrip("\n"))

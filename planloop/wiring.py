@@ -16,6 +16,7 @@ from planloop.places import Place
 from schemas.encoding import Json, JsonObject
 
 if TYPE_CHECKING:
+    from compiler.graph import Graph
     from planloop.core import Core, Machine
     from reconciler.filing import FileSave
     from reconciler.language import Language
@@ -119,6 +120,54 @@ def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
             return await PlanDesk(core).post(path, body)
 
     return anyio.run(post)
+
+
+def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
+    """Runs every acceptance check of `graph` now, outside of any plan: address, key, result and message of each."""
+    import tempfile
+    from pathlib import Path
+
+    import anyio
+
+    from controllers.task import checking
+    from controllers.task.surroundings import Surroundings
+    from reconciler.clock import RandomIds
+    from reconciler.local_processes import LocalProcesses
+    from schemas.task import task_from_json
+
+    surroundings = Surroundings(place.name, place.root.absolute(), environment())
+
+    async def run(folder: Path) -> list[tuple[str, str, str, str]]:
+        processes = LocalProcesses(folder, f"checks-{place.name}-{os.getpid()}", 0)
+        out: list[tuple[str, str, str, str]] = []
+        for address, wanted in graph.objects.items():
+            if not address.startswith("task/"):
+                continue
+            spec = task_from_json(wanted.spec)
+            env = surroundings.env(address, spec, 0)
+            bench = checking.Bench(processes, RandomIds(), surroundings.cwd(spec), env)
+            found = await checking.run_checks(spec.acceptance, bench)
+            out += [(address, key, finding.result, finding.message) for key, finding in found.items()]
+        return out
+
+    with tempfile.TemporaryDirectory(prefix="planloop-checks-") as folder:
+        return anyio.run(run, Path(folder))
+
+
+def stop_strays(place: Place) -> int:
+    """Stops every process of the plan that an owner left behind; how many there were. Raises NotOwner."""
+    import anyio
+
+    from planloop.core import label_of
+    from reconciler import layout
+    from reconciler.local_processes import LocalProcesses
+
+    async def stop() -> int:
+        async with opened(place) as core:
+            processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
+            return len(await processes.sweep(frozenset()))
+
+    return anyio.run(stop)
 
 
 def command_line(*arguments: str) -> list[str]:

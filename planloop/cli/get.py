@@ -37,9 +37,9 @@ def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: 
     found = selecting.selected(access, what or ("tasks",))
     show(found, output, is_whole=not what, access=access)
     if watch:
-        from planloop.cli import watching
+        from planloop.cli.watching import print_changes
 
-        watching.print_changes(access, found, what or ("tasks",), output)
+        print_changes(access, found, what or ("tasks",), output)
 
 
 def show(found: list[Resource], output: str | None, *, is_whole: bool, access: Access) -> None:

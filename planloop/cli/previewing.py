@@ -104,9 +104,9 @@ def _show_foreign(shown: Shown) -> None:
 
 def show_checks(shown: Shown) -> None:
     """Runs the acceptance checks of the file and says which hold now."""
-    results = wiring.run_checks(shown.access.place, shown.file)
-    holding = sum(result == "pass" for _, _, result in results)
+    results = wiring.run_checks(shown.access.place, shown.file.graph)
+    holding = sum(result == "pass" for _, _, result, _ in results)
     click.echo(f"checks now: {holding} of {len(results)} hold")
-    for address, key, result in results:
+    for address, key, result, message in results:
         if result != "pass":
-            click.echo(f"    {address} check {key}: {result}")
+            click.echo(f"    {address} check {key}: {result}  {message}")

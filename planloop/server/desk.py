@@ -6,19 +6,32 @@ Reads are `answering.py`'s. Every change of the plan goes through the gate; a ve
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
+from controllers.agent import inbox
 from planloop.core import Core
 from planloop.exits import Exit, Halt
 from planloop.server.answering import Host, answer, log_answer, page_of
-from planloop.server.forms import file_preview, preview_to_json, save_from_json, verdict_to_json
-from reconciler import layout
+from planloop.server.forms import (
+    decision_to_json,
+    file_preview,
+    preview_to_json,
+    save_from_json,
+    verdict_to_json,
+    why_answer,
+)
+from reconciler import layout, previewing
+from reconciler.errors import Terminal
+from reconciler.journal import settle_doubt
+from schemas import pointer
 from schemas.encoding import Json, JsonObject
+from schemas.message import Message
 from schemas.patch import HUMAN_CLI, Patch
 from schemas.patching import PatchFailed, op_from_json
-from schemas.record import Record
+from schemas.record import Draft, Record
 from schemas.resource import Resource
 
+T = TypeVar("T")
 Post: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
 
 
@@ -68,6 +81,12 @@ class PlanDesk:
             "patch": self._patch,
             "diff": self._diff,
             "file": self._file,
+            "saved": self._saved,
+            "approve": self._approve,
+            "reject": self._reject,
+            "settle": self._settle,
+            "rollback": self._rollback,
+            "send": self._send,
             "stop": self._stopped,
         }
 
@@ -76,6 +95,8 @@ class PlanDesk:
         if path == "log":
             after, limit = page_of(query)
             return log_answer(await self._core.store.log(after, limit), self._archive.rev)
+        if path == "why":
+            return await self._why(query)
         return answer(self._archive, self._host, path, query)
 
     async def post(self, path: str, body: JsonObject) -> Json:
@@ -88,6 +109,10 @@ class PlanDesk:
     def watch(self, after: int) -> AsyncIterator[Record]:
         """Every durable record over `after`."""
         return self._core.store.watch(after)
+
+    async def _why(self, query: Mapping[str, str]) -> JsonObject:
+        path = pointer.parse(query.get("path", ""))
+        return await why_answer(self._core.store, self._core.gate.present, path)
 
     async def _patch(self, body: JsonObject) -> JsonObject:
         try:
@@ -105,16 +130,75 @@ class PlanDesk:
         return file_preview(self._core.gate, save_from_json(body))
 
     async def _file(self, body: JsonObject) -> JsonObject:
-        save = save_from_json(body)
-        expected, present = body.get("document_rev"), self._core.gate.present
-        if expected is not None and expected != present.document_rev:
-            raise Halt(
-                Exit.CONFLICT,
-                f"the preview was made from revision {expected}, and the plan is at {present.document_rev}",
-                "look at the new one: plan diff FILE",
-            )
-        decided = await self._core.gate.decide_file(save)
-        return verdict_to_json(decided.verdict, decided.preview)
+        return decision_to_json(await self._core.gate.decide_file(save_from_json(body)))
+
+    async def _saved(self, body: JsonObject) -> JsonObject:
+        try:
+            saved = previewing.from_json(body.get("preview"))
+        except previewing.BadPreview as error:
+            raise Halt(Exit.USAGE, str(error), "plan apply FILE --out PREVIEW makes one") from None
+        verdict = await self._core.gate.submit_saved(saved, is_approved=bool(body.get("is_approved")))
+        return verdict_to_json(verdict, saved.differences, is_changed=bool(saved.patch.ops))
+
+    async def _approve(self, body: JsonObject) -> JsonObject:
+        address = str(body["address"])
+        waiting = self._core.store.view.get(address)
+        differences = tuple(waiting.spec.get("differences", ())) if waiting is not None else ()
+        verdict = await self._answered(self._core.gate.approve(address, HUMAN_CLI, str(body.get("reason", ""))))
+        return verdict_to_json(verdict, differences)
+
+    async def _reject(self, body: JsonObject) -> JsonObject:
+        rev = await self._answered(self._core.gate.reject(str(body["address"]), HUMAN_CLI, str(body.get("reason", ""))))
+        return {"rev": rev}
+
+    async def _settle(self, body: JsonObject) -> JsonObject:
+        """A person says what became of a call in doubt."""
+        store, address = self._core.store, str(body["address"])
+        call = store.view.get(address)
+        if call is None:
+            raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get calls lists what there is")
+        try:
+            changes = settle_doubt(call, happened=bool(body["happened"]))
+        except ValueError as error:
+            raise Halt(Exit.CONFLICT, str(error), f"plan describe {address}") from None
+        data: JsonObject = {"happened": bool(body["happened"]), "reason": str(body.get("reason", ""))}
+        draft = Draft("call.reconciled", str(HUMAN_CLI), address, changes, data)
+        return {"rev": await store.append(draft, {address: call.rev})}
+
+    async def _rollback(self, body: JsonObject) -> JsonObject:
+        gate, rev = self._core.gate, int(body["rev"])
+        is_approved = bool(body.get("is_approved"))
+        verdict = await self._answered(
+            gate.roll_back(rev, HUMAN_CLI, str(body.get("reason", "")), is_approved=is_approved)
+        )
+        return verdict_to_json(verdict, ())
+
+    async def _send(self, body: JsonObject) -> JsonObject:
+        store, receiver = self._core.store, str(body["to"])
+        message = Message(
+            id=self._core.ids.mint(),
+            kind="chat",
+            sender=f"human:{body.get('by', 'cli')}",
+            receiver=receiver,
+            body=str(body["text"]),
+            sent_at=self._core.clock.now(),
+            delivery=body.get("delivery", "queue"),
+        )
+        changes = inbox.delivery(store.view, message)
+        if isinstance(changes, inbox.Refusal):
+            code = Exit.NOT_FOUND if changes.reason == "NoSuchAgent" else Exit.REFUSED
+            raise Halt(code, changes.message, "plan get agents lists whom one can write to")
+        draft = Draft("message.sent", str(HUMAN_CLI), receiver, changes, {"message": message.to_json()})
+        rev = await store.append(draft)
+        told = store.view.get(receiver)
+        return {"rev": rev, "state": told.state if told is not None else "gone"}
+
+    async def _answered(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except Terminal as error:
+            code = Exit.NOT_FOUND if error.reason == "NotFound" else Exit.CONFLICT
+            raise Halt(code, str(error), "") from None
 
     async def _stopped(self, body: JsonObject) -> JsonObject:
         if self._stop is None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from reconciler import ownership
+from planloop.exits import Exit, Halt
+from reconciler import history, ownership
 from reconciler.diffing import Difference
 from reconciler.filing import FileSave
 from reconciler.gate import Gate
-from reconciler.previewing import Preview
+from reconciler.present import Present
+from reconciler.previewing import Decision, Preview
 from reconciler.recording import fault_to_json
+from reconciler.scoping import covers, open_patterns
+from reconciler.store import Store
 from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Held, Refused, Verdict
@@ -55,17 +59,45 @@ def preview_to_json(preview: Preview) -> JsonObject:
     return out | {"hold": preview.hold, "notes": list(preview.notes)}
 
 
-def verdict_to_json(verdict: Verdict, preview: Preview) -> JsonObject:
+def decision_to_json(decision: Decision) -> JsonObject:
     """What the gate decided, with the differences that it decided on."""
-    shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": _differences(preview.differences)}
+    shown = [one.to_json() for one in decision.preview.differences]
+    return verdict_to_json(decision.verdict, shown, is_changed=bool(decision.preview.ops))
+
+
+def verdict_to_json(verdict: Verdict, differences: Sequence[JsonObject], *, is_changed: bool = True) -> JsonObject:
+    """A verdict; `verdict` is accepted, held or refused. `is_changed` says whether the document is another now."""
+    shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": list(differences)}
     match verdict:
         case Accepted():
-            is_changed = bool(preview.ops)
             return shared | {"verdict": "accepted", "notes": list(verdict.notes), "changed": is_changed}
         case Held():
             return shared | {"verdict": "held", "approval": verdict.approval, "why": verdict.why}
         case Refused():
             return shared | {"verdict": "refused", "faults": [fault_to_json(fault) for fault in verdict.faults]}
+
+
+async def why_answer(store: Store, now: Present, path: tuple[str, ...]) -> JsonObject:
+    """Who set the value at `path`, when, why and over what. Raises Halt when nothing stands there."""
+    found = await history.why(store, now, path)
+    if found is None:
+        raise Halt(
+            Exit.NOT_FOUND, f"nothing is set at {render(path) or '/'}", "plan get plan -o yaml shows the document"
+        )
+    over = None if found.over is None else {"rev": found.over.rev, "by": str(found.over.author)}
+    return {
+        "path": render(path),
+        "value": found.value,
+        "rev": found.stamp.rev,
+        "by": str(found.stamp.author),
+        "at": found.at,
+        "reason": found.reason,
+        "before": found.before,
+        "had_before": found.had_before,
+        "over": over,
+        "open": any(covers(pattern, path) for pattern in open_patterns(now.document)),
+        "file": now.file.get("path"),
+    }
 
 
 def _differences(found: Sequence[Difference]) -> list[JsonObject]:

@@ -1,0 +1,82 @@
+"""`plan down`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import click
+
+from planloop.access import Access
+from planloop.cli.options import access_to, plan_option
+from planloop.client import OwnerClient, OwnerGone
+from planloop.exits import Exit, Halt
+from planloop.rendering import amounts
+
+EXAMPLE = """
+\b
+Examples:
+  plan down                  stop the owner and what it runs
+  plan down --leave          stop only the owner; commands go on by themselves
+"""
+PATIENCE_S = 30.0
+
+
+@click.command(epilog=EXAMPLE)
+@plan_option
+@click.option("--leave", is_flag=True, help="Leave commands running; the next plan apply takes them over.")
+@click.option("--force", is_flag=True, help="Kill an owner that does not answer.")
+def command(plan: str | None, leave: bool, force: bool) -> None:
+    """Stop the process that runs a plan.
+
+    Running commands are stopped (TERM, then KILL). Nothing is lost: `plan apply` goes on from there. With no owner it
+    stops the commands that one left behind.
+    """
+    access = access_to(plan)
+    try:
+        OwnerClient(access.place.folder).post("stop", {"leave": leave})
+    except OwnerGone:
+        _without_api(access, force=force)
+        return
+    except Halt as halt:
+        if not force or halt.exit is not Exit.TIMEOUT:
+            raise
+        _kill(access)
+        return
+    _until_gone(access)
+    click.echo(f"{access.place.name} is down; plan apply goes on from here")
+
+
+def _until_gone(access: Access) -> None:
+    from reconciler import owning
+
+    deadline = time.monotonic() + PATIENCE_S
+    while owning.look(access.place.folder) is not None:
+        if time.monotonic() > deadline:
+            raise Halt(Exit.TIMEOUT, f"the owner is still there after {PATIENCE_S:.0f} s", "plan down --force")
+        time.sleep(0.02)
+
+
+def _without_api(access: Access, *, force: bool) -> None:
+    from planloop import wiring
+    from reconciler import owning
+
+    if owning.look(access.place.folder) is not None:
+        if not force:
+            raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
+        _kill(access)
+        return
+    stopped = wiring.stop_strays(access.place)
+    left = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
+    click.echo(f"nobody runs {access.place.name}{left}")
+
+
+def _kill(access: Access) -> None:
+    from reconciler import owning
+
+    owner = owning.look(access.place.folder)
+    if owner is not None:
+        os.kill(owner.pid, signal.SIGKILL)
+        _until_gone(access)
+    click.echo(f"the owner of {access.place.name} was killed; plan apply goes on from the log")

@@ -1,0 +1,27 @@
+"""`plan reject`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop.cli import selecting
+from planloop.cli.options import access_to, plan_option
+
+EXAMPLE = """
+\b
+Examples:
+  plan get approvals
+  plan reject approval/5b1e0c77a2f4 --reason "too expensive"
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", metavar="APPROVAL")
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for who asked.")
+def command(what: str, plan: str | None, reason: str) -> None:
+    """Turn down something that waits for a person."""
+    access = access_to(plan)
+    address = selecting.address_of(what, "approval")
+    answer = access.post("reject", {"address": address, "reason": reason})
+    click.echo(f"{address} was rejected, rev {answer['rev']}; nothing was changed")
