@@ -189,18 +189,18 @@ class Lines:
                 break
         return end
 
-    def with_blank_lines(self, start: int, end: int) -> tuple[int, int]:
-        """The stretch of whole lines, grown so that taking it out leaves no doubled or dangling blank lines."""
-        before = start
-        while before > 0 and self.is_blank(self._above(before)):
-            before = self._above(before)
-        if before == start and start > 0:
-            return start, end
-        if not self.text[end:].strip():
-            return before, end
-        while self.is_blank(end):
-            end = self.next(end)
-        return start, end
+    def taken_out(self, start: int, end: int) -> tuple[int, int]:
+        """What to delete so that the lines from `start` to `end` (a line's end) go, and no blank line is doubled.
+
+        The line break above goes rather than the one below, which marks where the next insertion may be.
+        """
+        if start == 0:
+            return 0, self.next(end)
+        below = self.next(end)
+        is_blank_below = self.is_blank(below) or not self.text[below:].strip()
+        while is_blank_below and self.is_blank_above(start):
+            start = self._above(start)
+        return self.trimmed_start(start), end
 
     def _above(self, start: int) -> int:
         return self.start(self.trimmed_start(start))

@@ -76,6 +76,17 @@ def splice(writing: Writing) -> Spliced | NotSpliced:
     return Spliced(content)
 
 
+def _changed_stretches(old: list[Json], new: list[Json]) -> list[tuple[int, int, int, int]]:
+    """Where two lists differ: from and to of the old, from and to of the new; as few items as can be."""
+    before, after = [canonical(each) for each in old], [canonical(each) for each in new]
+    codes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    kept = sum(old_to - old_from for what, old_from, old_to, _, _ in codes if what == "equal")
+    changed = [index for index, (one, other) in enumerate(zip(before, after, strict=False)) if one != other]
+    if len(old) == len(new) and len(old) - len(changed) >= kept:
+        return [(index, index + 1, index, index + 1) for index in changed]
+    return [code[1:] for code in codes if code[0] != "equal"]
+
+
 class _Walk:
     """Turns the difference of two documents into changes of the source's collections."""
 
@@ -120,10 +131,7 @@ class _Walk:
 
     def _list(self, at: Pointer, old: list[Json], new: list[Json]) -> None:
         path = self._path(at)
-        matcher = SequenceMatcher(None, [canonical(each) for each in old], [canonical(each) for each in new], False)
-        for what, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-            if what == "equal":
-                continue
+        for old_from, old_to, new_from, new_to in _changed_stretches(old, new):
             shared = min(old_to - old_from, new_to - new_from)
             for step in range(shared):
                 index = old_from + step

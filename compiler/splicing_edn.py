@@ -99,6 +99,9 @@ class EdnEditor:
             for row in rows:
                 if row.token in change.removed:
                     self._remove(row, rows)
+        if not kept:
+            self._fill(node, change, len(path))
+            return
         for key, value in change.added:
             self._add(node, kept, key, value, len(path))
         for index, value in change.inserted:
@@ -107,6 +110,20 @@ class EdnEditor:
             self._insert(node, kept, before[-1] if before else None, write, len(path))
 
     # Adding
+
+    def _fill(self, node: EdnNode, change: Change, depth: int) -> None:
+        """Writes all that goes into a collection with nothing left in it."""
+        at = self._inside(node)
+        column = self._lines.column(at)
+        if node.kind == "map":
+            blocks = [edn_writing.entry(edn_writing.key(key), value, column) for key, value in change.added]
+        else:
+            blocks = [edn_writing.map_lines({"id": key, **value}, column) for key, value in change.added]
+            blocks += [edn_writing.lines(value, column) for _, value in change.inserted]
+        is_broken = sum(len(block[0]) + 1 for block in blocks) + column > edn_writing.COLUMNS_MAX
+        is_broken = is_broken or any(len(block) > 1 for block in blocks)
+        lines = edn_writing.joined(blocks, column)
+        self._edits.insert(at, (self._lines.newline if is_broken else " ").join(lines), depth)
 
     def _add(self, node: EdnNode, kept: list[Row], key: str, value: Json, depth: int) -> None:
         last = kept[-1] if kept else None
@@ -159,10 +176,6 @@ class EdnEditor:
         return "id", ""
 
     def _insert(self, node: EdnNode, kept: list[Row], after: Row | None, write: _Write, depth: int) -> None:
-        if not kept and after is None:
-            at = self._inside(node)
-            self._edits.insert(at, self._lines.newline.join(write(self._lines.column(at))), depth)
-            return
         column = self._column(node, kept)
         written = write(column)
         is_broken = self._is_broken(node, kept) or len(written) > 1
@@ -222,7 +235,7 @@ class EdnEditor:
         if self._lines.begins(row.start):
             start = self._lines.block_start(row.start)
             if rest:
-                self._edits.delete(*self._lines.with_blank_lines(start, self._lines.next(rest.end())))
+                self._edits.delete(*self._lines.taken_out(start, rest.end()))
             elif after is not None:
                 self._edits.delete(row.start, after)
             elif before is not None and not self._text[before:start].strip(" \t\r\n,"):

@@ -23,6 +23,7 @@ from schemas.encoding import Json
 
 _PROPERTIES: Final = re.compile(r"(?:![^\s]*\s+)?&([^\s,\[\]{}]+)")
 _BLOCK_HEADER: Final = re.compile(r"[|>][0-9+-]*")
+_BLOCK_TEXT: Final = re.compile(r"[|>][0-9+-]*[ \t]*(?:#[^\n\r]*)?(?=\r|\n)")
 
 
 class YamlEditor:
@@ -36,6 +37,7 @@ class YamlEditor:
         self._lines = Lines(tree.text, "#")
         self._edits = Edits(tree.text)
         self._rows = YamlRows(tree.text, layout)
+        self._has_blocks = _BLOCK_TEXT.search(tree.text) is not None
         self._flow = FlowEdits(self._text, self._lines, self._edits)
 
     def applied(self) -> str:
@@ -112,11 +114,14 @@ class YamlEditor:
     def _remove_rows(self, rows: list[Row], kept: list[Row], *, is_root: bool, removed: set[str | int]) -> None:
         gone = [row for row in rows if row.token in removed]
         if gone and gone[0] is rows[0] and not self._lines.begins(rows[0].start):
-            # `- a: 1`: the next key moves up behind the dash.
             before = [row for row in gone if row.start < kept[0].start]
-            if self._text[self._tail(before[-1]) : kept[0].start].strip():
-                raise CannotSplice("a comment stands between a dash and the key that would move up to it")
-            self._edits.delete(rows[0].start, kept[0].start)
+            tail = self._tail(before[-1])
+            if self._text[tail : kept[0].start].strip():
+                # A comment tells of the next key: both stay where they are, below the dash alone.
+                dash_end = len(self._text[: rows[0].start].rstrip(" "))
+                self._edits.delete(dash_end, tail)
+            else:
+                self._edits.delete(rows[0].start, kept[0].start)  # The next key moves up behind the dash.
             gone = [row for row in gone if row not in before]
         for row in gone:
             self._edits.delete(*self._lines_of(row, with_comments=not (is_root and row is rows[0])))
@@ -124,11 +129,10 @@ class YamlEditor:
     def _lines_of(self, row: Row, *, with_comments: bool) -> tuple[int, int]:
         """The whole lines of a row, with the comments that are its own."""
         start = self._lines.block_start(row.start) if with_comments else self._lines.start(row.start)
-        end = self._lines.next(self._tail(row))
-        if end == len(self._text) and self._lines.end(end - 1) == end:
-            # The text has no final line break, and shall have none after.
-            return self._lines.trimmed_start(start), end
-        return self._lines.with_blank_lines(start, end)
+        end = self._tail(row)
+        if end == len(self._text) and self._has_blocks:
+            return start, end  # The line break above stays: a block text there would lose its last one.
+        return self._lines.taken_out(start, end)
 
     def _tail(self, row: Row) -> int:
         """The end of the last line that belongs to a row: its own, or a deeper comment below it."""
@@ -156,7 +160,7 @@ class YamlEditor:
 
     def _refill(self, path: Path, entry: Entry, rows: list[Row], blocks: list[list[str]]) -> None:
         """Puts `blocks` where all rows of a block collection go; brackets when there are none."""
-        if not path:
+        if not path and not blocks:
             raise CannotSplice("nothing of the plan would be left")
         newline, column = self._lines.newline, self._lines.column(rows[0].start)
         first, *rest = [
@@ -165,9 +169,15 @@ class YamlEditor:
         if not self._lines.begins(rows[0].start):
             self._edits.replace(rows[0].start, rows[-1].end, newline.join([first, *rest]))
             return
+        gone = [self._lines_of(row, with_comments=bool(path)) for row in rows]
+        for stretch in gone:
+            self._edits.delete(*stretch)
+        if not path:
+            at = gone[0][0]
+            text = newline.join([first, *rest])
+            self._edits.insert(at, newline + text if at else text + newline)
+            return
         parent = self._row(self._entry(path[:-1]), path[-1])
-        for row in rows:
-            self._edits.delete(*self._lines_of(row, with_comments=True))
         if not blocks:
             self._edits.insert(parent.colon, f" {first}")
             return
@@ -180,16 +190,13 @@ class YamlEditor:
             lines = self._item_lines(value, self._lines.column(row.value.start), style)
             self._edits.replace(row.value.start, row.end, self._lines.newline.join(lines))
             return
-        start, end = self._lines.next(row.colon), self._lines.next(self._tail(row))
-        if end == len(self._text) and self._lines.end(end - 1) == end:
-            start = self._lines.end(row.colon)
-        self._edits.delete(start, end)
+        self._edits.delete(self._lines.end(row.colon), self._tail(row))
         self._write_after(row, value, depth, style)
 
     def _write_after(self, row: Row, value: Json, depth: int, style: YamlStyle) -> None:
         """Writes a value behind a colon or dash whose old value is being deleted."""
         head, *rest = yaml_writing.after_key(value, self._lines.column(row.start), style)
-        self._edits.insert(row.colon, head)
+        self._edits.insert(row.colon, head, depth + 1)
         if rest:
             text = "".join(self._lines.newline + line for line in rest)
             self._edits.insert(self._lines.end(row.colon), text, depth)
@@ -231,7 +238,8 @@ class YamlEditor:
             self._edits.replace(row.value.start, row.end, head)
         else:
             head, *rest = yaml_writing.after_key(value, self._lines.column(row.start), style)
-            self._edits.replace(row.colon, row.end, head)
+            self._edits.insert(row.colon, head, depth + 1)
+            self._edits.delete(row.colon, row.end)
         if rest:
             text = "".join(self._lines.newline + line for line in rest)
             self._edits.insert(self._lines.end(row.end), text, depth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -44,6 +44,7 @@ class YamlRows:
         self._lines = Lines(text, "#")
         self._known: dict[int, list[Row]] = {}
         self._flow_rows: set[int] = set()
+        self.ends_with_line = text.endswith(("\n", "\r"))
         self._habits = self._learn()
 
     def of(self, node: Node) -> list[Row]:
@@ -70,7 +71,7 @@ class YamlRows:
                     dash = offset
                 elif isinstance(row.token, str):
                     step = offset
-        return YamlStyle(step, dash, self._habits.newline)
+        return replace(self._habits, step=step, dash=dash)
 
     def _find(self, node: Node) -> Iterator[Row]:
         if isinstance(node, SequenceNode):
@@ -118,7 +119,7 @@ class YamlRows:
             if step is not None and dash is not None:
                 break
         step = step if step and step > 0 else 2
-        return YamlStyle(step, dash if dash is not None and dash >= 0 else 2, self._lines.newline)
+        return YamlStyle(step, dash if dash is not None and dash >= 0 else 2, self._lines.newline, self.ends_with_line)
 
 
 def _blocks(root: Node) -> Iterator[tuple[int, Node]]:

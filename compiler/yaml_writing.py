@@ -30,11 +30,15 @@ _DOCUMENT_MARKS: Final = ("---", "...")
 
 @dataclass(frozen=True, slots=True)
 class YamlStyle:
-    """How a text is laid out: spaces a level, spaces before the dash of a list under its key, and its line break."""
+    """How a text is laid out: spaces a level, spaces before the dash of a list under its key, and its line break.
+
+    `has_blocks`: whether texts of several lines may stand in `|` blocks, which need a line break after them.
+    """
 
     step: int = 2
     dash: int = 2
     newline: str = "\n"
+    has_blocks: bool = True
 
 
 CANONICAL: Final = YamlStyle()
@@ -182,7 +186,7 @@ def entry(name: str, value: Json, indent: int, style: YamlStyle = CANONICAL) -> 
 
 def after_key(value: Json, indent: int, style: YamlStyle = CANONICAL) -> list[str]:
     """What follows the colon of a key that stands `indent` spaces in: the rest of its line, then further lines."""
-    if isinstance(value, str) and (block := literal(value, indent + style.step)):
+    if isinstance(value, str) and style.has_blocks and (block := literal(value, indent + style.step)):
         return [f" {block[0]}", *block[1:]]
     if is_short(value) or not isinstance(value, (dict, list)):
         return [f" {one_line(value)}"]
@@ -203,7 +207,7 @@ def list_lines(value: list[Json], indent: int, style: YamlStyle = CANONICAL) -> 
 
 def item(value: Json, indent: int, style: YamlStyle = CANONICAL) -> list[str]:
     """The lines of one list item, from its dash."""
-    if isinstance(value, str) and (block := literal(value, indent + 2)):
+    if isinstance(value, str) and style.has_blocks and (block := literal(value, indent + 2)):
         return [f"- {block[0]}", *block[1:]]
     if is_short(value) or not isinstance(value, (dict, list)):
         return [f"- {one_line(value)}"]
