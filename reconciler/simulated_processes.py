@@ -42,7 +42,8 @@ class _Process:
 class SimulatedMachine:
     """The processes of one plan. `began` lists the operations that really began, in order: the effects that happened.
 
-    `programs` are tried in order for a command; the first answer other than None is what it does.
+    `programs` are tried in order for a command; the first answer other than None is what it does. `on_begin` hears
+    every operation at the moment it begins.
     """
 
     clock: Clock
@@ -52,11 +53,13 @@ class SimulatedMachine:
     processes: dict[str, _Process] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     changed: anyio.Event = field(default_factory=anyio.Event)
+    on_begin: Callable[[str], None] = field(default=lambda _: None)
 
     def start(self, op: str, command: Command) -> bool:
         """Whether `op` began now: not when it is fenced or began before."""
         if op in self.fenced or op in self.processes:
             return False
+        self.on_begin(op)
         self.began.append(op)
         self.commands[op] = command
         self.processes[op] = _Process(command, self.clock.now(), Run.of(command, self.programs))

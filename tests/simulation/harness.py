@@ -1,0 +1,249 @@
+"""A whole plan in virtual time from one seed: its owner may crash at any write, a new one goes on, laws are checked.
+
+`simulate` compiles a plan, submits it through the gate and runs owners one after another over one folder and one
+machine until nothing is left to do. What survives a crash is what survives SIGKILL: the files of the store, the
+processes, and the person who saves the plan file. `build` plugs in the reconcilers, the product's by default.
+"""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import trio
+from trio.testing import MockClock
+
+import compiler
+from compiler import merging
+from planloop.sources import FolderSources
+from reconciler import journal
+from reconciler.contract import Reconciler
+from reconciler.engine import BugReport, Engine
+from reconciler.errors import StoreFailed
+from reconciler.filing import FileSave
+from reconciler.gate import Gate
+from reconciler.language import Language
+from reconciler.queueing import AddressQueue
+from reconciler.simulated_processes import SimulatedMachine, SimulatedProcesses
+from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.working_pools import WorkPools
+from schemas.patch import Accepted
+from schemas.record import Draft, Record
+from schemas.resource import Resource
+from tests.fakes.virtual_time import SeededIds, VirtualClock
+from tests.simulation import laws
+from tests.simulation.product import Parts, product
+
+NAME = "sim"
+PLAN = f"plan/{NAME}"
+FILE = "sim.plan.yaml"
+LONGEST_S = 1_000_000.0  # Of virtual time: a plan that is not over by then never ends.
+
+Point = Literal["before-commit", "after-commit"]
+
+
+class Crashed(BaseException):
+    """The owner was killed here. No `except Exception` may see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """At the `commit`-th write to the disk, counted over all owners from 1: just before it holds, or just after.
+
+    `loses_processes` makes it a power cut: whatever runs is gone, and nobody wrote down how it ended.
+    """
+
+    commit: int
+    point: Point = "before-commit"
+    loses_processes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A save of the plan file, `at_s` seconds after the first."""
+
+    at_s: float
+    text: str
+
+
+@dataclass(slots=True)
+class Story:
+    """What came of it all. `objects` are those of the end, `files` the workspace's with their contents."""
+
+    objects: dict[str, Resource] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    log: list[Record] = field(default_factory=list)
+    bugs: list[BugReport] = field(default_factory=list)
+    commits: int = 0
+    owners: int = 0
+
+    def states(self, *kinds: str) -> Mapping[str, str]:
+        """The states of the objects of `kinds`, by address."""
+        return {address: one.state for address, one in self.objects.items() if one.kind in kinds}
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a workspace file, sorted: parallel tasks write in any order."""
+        return sorted(self.files.get(name, "").splitlines())
+
+
+def simulate(
+    folder: Path,
+    text: str,
+    *,
+    seed: int = 0,
+    crashes: Sequence[Crash] = (),
+    edits: Sequence[Edit] = (),
+    build: Callable[[Parts], Sequence[Reconciler]] = product,
+) -> Story:
+    """Runs the plan `text` to its end and returns the story. Raises AssertionError when a law is broken."""
+    simulation = _Simulation(folder, seed, crashes, (Edit(0.0, text), *edits), build)
+    # Trio shuffles ready tasks to keep people honest; from a seed of ours the shuffle is part of the simulation.
+    trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio._core._run._r = random.Random(seed)
+    trio.run(simulation.run, clock=MockClock(autojump_threshold=0))
+    return simulation.story
+
+
+class _Simulation:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        crashes: Sequence[Crash],
+        edits: Sequence[Edit],
+        build: Callable[[Parts], Sequence[Reconciler]],
+    ) -> None:
+        self.story = Story()
+        self._folder = folder
+        self._state = folder / ".plan" / NAME
+        self._crashes = {(crash.commit, crash.point): crash for crash in crashes}
+        self._edits = list(edits)
+        self._build = build
+        self._ids = SeededIds(seed)
+        self._chance = random.Random(seed)
+        self._clock = VirtualClock()
+        self._machine = SimulatedMachine(self._clock)
+        self._dead: set[int] = set()
+        self._epoch = 0
+        self._began_at = 0.0
+        self._language = _language(folder)
+
+    async def run(self) -> None:
+        """Owners one after another until one comes to the end."""
+        self._began_at = self._clock.now()
+        with anyio.fail_after(LONGEST_S):
+            while not await self._own():
+                pass
+        self._look_around()
+
+    async def _own(self) -> bool:
+        """One owner's life; False when it was killed."""
+        self._epoch += 1
+        self.story.owners += 1
+        try:
+            await self._live()
+        except (BaseExceptionGroup, Crashed, StoreFailed):
+            if self._epoch not in self._dead:
+                raise
+            return False
+        return True
+
+    async def _live(self) -> None:
+        epoch = self._epoch
+        options = StoreOptions(hook=self._at_write)
+        async with SqliteStore.open(self._state, clock=self._clock, epoch=epoch, inline=True, options=options) as store:
+            await store.append(Draft("epoch.taken", "controller:owner", PLAN, data={"epoch": epoch}))
+            processes = SimulatedProcesses(self._machine, is_dead=lambda: epoch in self._dead)
+            self._machine.on_begin = lambda op: laws.check_intent_before_effect(store, op)
+            recovery = await journal.recover(store, processes)
+            await processes.sweep(recovery.keep)
+            queue = AddressQueue(chance=self._chance.random)
+            work = WorkPools(queue, {"tools": 2})
+            gate = Gate(store, NAME, ids=self._ids, clock=self._clock, language=self._language)
+            parts = Parts(PLAN, self._folder, store, gate, processes, work, self._clock, self._ids)
+            engine = Engine(store, self._clock, queue, work, self._build(parts), PLAN)
+            engine.on_bug = self.story.bugs.append
+            async with anyio.create_task_group() as group:
+                group.start_soon(_write_soon, store)
+                await group.start(engine.run)
+                await self._be_the_person(store, gate, engine)
+                await laws.check_second_reconcile_writes_nothing(store, work, engine)
+                group.cancel_scope.cancel()
+            await self._note_the_end(store)
+
+    async def _be_the_person(self, store: SqliteStore, gate: Gate, engine: Engine) -> None:
+        """Saves the file when its time has come, again if nobody acknowledged it, and settles what is in doubt."""
+        while True:
+            while self._edits:
+                await anyio.sleep(max(0.0, self._began_at + self._edits[0].at_s - self._clock.now()))
+                await self._save(gate, self._edits[0].text)
+                self._edits.pop(0)
+            await engine.until_quiescent()
+            if not await self._settle_doubts(store):
+                return
+
+    async def _save(self, gate: Gate, text: str) -> None:
+        content = f"plan: {NAME}\n{text}".encode()
+        made = compiler.compile_source(content, file=FILE, sources=FolderSources(self._folder))
+        assert made.document is not None, made.diagnostics
+        verdict = await gate.submit_file(FileSave(FILE, content, made.document, is_approved=True))
+        assert isinstance(verdict, Accepted), verdict
+
+    async def _settle_doubts(self, store: SqliteStore) -> bool:
+        """Answers for each call in doubt whether it happened, as a person would who looked at the world."""
+        doubted = [call for call in store.view.list("call") if call.state == "Unknown"]
+        for call in doubted:
+            happened = laws.has_happened(self._folder, call)
+            changes = journal.settle_doubt(call, happened=happened)
+            await store.append(Draft("call.reconciled", "human:cli", call.address, changes))
+        return bool(doubted)
+
+    def _at_write(self, point: str, rev: int) -> None:
+        del rev
+        if point == "before-commit":
+            self.story.commits += 1
+        crash = self._crashes.pop((self.story.commits, point), None)  # type: ignore[arg-type]
+        if crash is not None:
+            self._dead.add(self._epoch)
+            if crash.loses_processes:
+                for op in self._machine.running():
+                    self._machine.kill(op)
+            raise Crashed
+
+    async def _note_the_end(self, store: SqliteStore) -> None:
+        self.story.objects = {one.address: one for one in store.view.everything()}
+        self.story.log = await store.log(0, 1_000_000)
+
+    def _look_around(self) -> None:
+        story = self.story
+        names = [path for path in self._folder.rglob("*") if path.is_file() and ".plan" not in path.parts]
+        story.files = {str(path.relative_to(self._folder)): path.read_text() for path in sorted(names)}
+        assert story.bugs == [], story.bugs
+        assert self._machine.running() == [], "a process was left behind"
+        laws.check_log(story.log, story.objects)
+        laws.check_no_once_effect_ran_twice(story.log, self._machine.began)
+
+
+async def _write_soon(store: SqliteStore) -> None:
+    """Stands in for the writer's thread: whatever is proposed is written at the next chance, asked for or not."""
+    proposed = anyio.Event()
+
+    def on_change(*_: object) -> None:
+        proposed.set()
+
+    store.on_change(on_change)
+    while True:
+        await proposed.wait()
+        proposed = anyio.Event()
+        await store.flush(store.view.rev)
+
+
+def _language(folder: Path) -> Language:
+    sources = FolderSources(folder)
+    return Language(
+        lambda document: compiler.check_document(document, sources=sources), merging.merge, compiler.change_class
+    )

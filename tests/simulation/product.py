@@ -1,0 +1,65 @@
+"""The product's reconcilers for a simulation, as `planloop/wiring.py` builds them for real."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import compiler
+from controllers.agent import AgentReconciler, World
+from controllers.plan import PlanReconciler
+from controllers.task import Surroundings, TaskController
+from planloop.sources import FolderSources
+from reconciler.clock import Clock, Ids
+from reconciler.contract import Reconciler
+from reconciler.gate import Gate
+from reconciler.processes import Processes
+from reconciler.store import Store
+from reconciler.working import WorkPlane
+
+ENV = {"PATH": "/usr/bin:/bin"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an owner has to build reconcilers from. `plan` is the plan's address."""
+
+    plan: str
+    folder: Path
+    store: Store
+    gate: Gate
+    processes: Processes
+    work: WorkPlane
+    clock: Clock
+    ids: Ids
+
+
+def product(parts: Parts) -> Sequence[Reconciler]:
+    """Task, agent and plan."""
+    sources = FolderSources(parts.folder)
+    name = parts.plan.partition("/")[2]
+    world = World(
+        parts.store,
+        parts.clock,
+        parts.ids,
+        parts.processes,
+        parts.work,
+        parts.gate,
+        parts.plan,
+        parts.folder,
+        ENV,
+        sys.executable,
+    )
+    surroundings = Surroundings(name, parts.folder, ENV)
+    return [
+        TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
+        AgentReconciler(world),
+        PlanReconciler(
+            parts.store,
+            lambda document: compiler.check_document(document, sources=sources),
+            clock=parts.clock,
+            ids=parts.ids,
+        ),
+    ]
