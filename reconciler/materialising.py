@@ -44,11 +44,12 @@ def materialise(
     changes: list[Change] = [Move(old, live[old].uid, new) for old, new in moves.items()]
     changes += [change for old, new in moves.items() for change in _following(view, live, old, new, moves)]
     at = _after(live, moves)
-    pending = []
+    pending: dict[str, None] = {}
     for address, want in wanted.items():
         old_one = at.get(address)
-        if old_one is not None and old_one.deleting:
-            pending.append(address)
+        # A new child would keep its parent's old self from ever ending, so it waits with its parent.
+        if old_one.deleting if old_one is not None else want.owner in pending:
+            pending[address] = None
         elif old_one is None or not is_as_wanted(old_one, want):
             changes.append(_put(old_one, want, mint))
     leaving = (one for one in at.values() if one.address not in wanted and not one.deleting)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reconciler.store import View
+from schemas import address as addresses
 from schemas.approval import WAITING
 from schemas.resource import Resource
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """`root` is None until the plan's objects exist. `freed` are pending addresses whose old object is gone.
+    """`root` is None until the plan's objects exist. `freed` are pending addresses that nothing old is in the way of.
 
     `waiting` are approvals that nobody has answered, `orphans` those whose asker is gone.
     """
@@ -32,11 +33,13 @@ def observe(view: View, address: str) -> Observed | None:
     return Observed(
         plan=plan,
         root=view.get("task/."),
-        freed=tuple(one for one in plan.status.get("pending") or () if _is_free(view.get(one))),
+        freed=tuple(one for one in plan.status.get("pending") or () if _is_free(view, one)),
         waiting=tuple(one for one in approvals if one.state == WAITING),
         orphans=tuple(one for one in approvals if one.owner is not None and view.get(one.owner) is None),
     )
 
 
-def _is_free(found: Resource | None) -> bool:
-    return found is None or not found.deleting
+def _is_free(view: View, text: str) -> bool:
+    address = addresses.parse(text)
+    above = addresses.task(*address.path) if address.kind == "agent" else address.parent
+    return not any(found is not None and found.deleting for found in (view.get(text), view.get(str(above))))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reconciler import materialising
 from reconciler.view import MemoryView
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Mark, Move, Put, Record, SetStatus
+from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
 from schemas.resource import Uid
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds
@@ -101,6 +101,20 @@ def test_an_object_on_its_way_out_is_left_until_it_is_gone() -> None:
     live.view = MemoryView([one for one in live.view.everything() if one.address != "task/a"], live.view.rev)
     assert live.apply(task(tasks={"a": task("again")})).pending == ()
     assert live.uid("task/a") != old
+
+
+def test_children_wait_with_a_parent_whose_old_self_is_not_gone() -> None:
+    live = Live()
+    family = task(tasks={"a": task(agent={}, tasks={"x": task()})})
+    live.apply(family)
+    live.apply(task())
+    live.write(Drop("task/a/x", live.uid("task/a/x")), Drop("agent/a", live.uid("agent/a")))
+    made = live.apply(family)
+    assert made.pending == ("task/a", "agent/a", "task/a/x")
+    assert live.view.get("task/a/x") is None
+    live.write(Drop("task/a", live.uid("task/a")))
+    assert live.apply(family).pending == ()
+    assert names(live) == ["agent/a", "task/.", "task/a", "task/a/x"]
 
 
 def test_a_moved_task_keeps_uid_status_and_calls_and_everything_below_follows() -> None:
