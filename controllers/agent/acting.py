@@ -215,7 +215,7 @@ def _opened(seen: Observed) -> OpenTurn:
 
 def _waits_for(seen: Observed, op: str) -> bool:
     opened = seen.status.open
-    return opened is not None and opened.op == op and not opened.is_replied and seen.go == seen.status.incarnation
+    return opened is not None and opened.op == op and not opened.is_replied and seen.is_wanted
 
 
 def _record_type(rest: deciding.Rest) -> str:

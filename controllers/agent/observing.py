@@ -102,6 +102,11 @@ class Observed:
         return None if self.task is None else self.task.status.get("go")
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether the incarnation at work is still the one that is to go."""
+        return not self.resource.deleting and self.go is not None and self.go == self.status.incarnation
+
+    @property
     def task_state(self) -> str:
         return "" if self.task is None else self.task.state
 

@@ -27,6 +27,7 @@ from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
 
 CLEANUP_S = 10.0  # For writing down that a call was stopped.
+RUNS_AGAIN = (EffectClass.READ, EffectClass.IDEMPOTENT)
 
 Job = Callable[[], Awaitable[None]]
 Look = Callable[[str], Observed | None]
@@ -53,10 +54,25 @@ class CallRun:
             settlement = await self._resumed() if self.is_resumed else await self._performed()
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLEANUP_S, shield=True):
-                await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
+                await self._stopped()
             raise
         if settlement is not None:
             await self._settle(settlement)
+
+    async def _stopped(self) -> None:
+        """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
+        seen = self.look(self.spec.owner)
+        if seen is None or not seen.is_wanted:
+            await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
+        elif self.spec.effect in RUNS_AGAIN:
+            await self._go_back()
+        else:
+            text = "its owner left while it ran: it was stopped, and may have had its effect"
+            await self._settle(Settlement(CallResult(CallState.UNKNOWN, text, "Unknown")))
+
+    async def _go_back(self) -> None:
+        again = status(self.call, CallState.AUTHORIZED)
+        await self.world.store.append(Draft("call.reconciled", turn.ACTOR, self.call.address, (again,)))
 
     async def _performed(self) -> Settlement:
         await self.world.store.flush(self.world.store.view.rev)
@@ -80,10 +96,9 @@ class CallRun:
             if isinstance(context, Settlement):
                 return context
             return settlement_of(context, await self.world.processes.adopt(self.spec.op))
-        if trace is Trace.LOST and self.spec.effect not in (EffectClass.READ, EffectClass.IDEMPOTENT):
+        if trace is Trace.LOST and self.spec.effect not in RUNS_AGAIN:
             return Settlement(CallResult(CallState.UNKNOWN, "it began, and nobody saw how it ended", "Unknown"))
-        again = status(self.call, CallState.AUTHORIZED)
-        await self.world.store.append(Draft("call.reconciled", turn.ACTOR, self.call.address, (again,)))
+        await self._go_back()
         return None
 
     async def _settle(self, settlement: Settlement) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from reconciler.filing import FileSave
 from reconciler.gate import Gate
 from reconciler.language import Language
 from reconciler.local_processes import LocalProcesses
+from reconciler.processes import Command, Exit
 from reconciler.queueing import AddressQueue
 from reconciler.sqlite_store import SqliteStore, StoreOptions
 from reconciler.working_pools import WorkPools
@@ -128,11 +130,21 @@ class Arena:
         return (self.folder / name).read_text()
 
 
+class LeftBehind(LocalProcesses):
+    """Processes that go on when their owner dies, as after SIGKILL: stopping the waiter does not stop them."""
+
+    async def run(self, op: str, command: Command) -> Exit:
+        return await asyncio.shield(asyncio.ensure_future(super().run(op, command)))
+
+
 @asynccontextmanager
 async def arena(
-    folder: Path, *, parallel: int = 8, epoch: int = 1, options: StoreOptions | None = None, pools: Sequence[str] = ()
+    folder: Path, *, epoch: int = 1, options: StoreOptions | None = None, is_inline: bool = False
 ) -> AsyncIterator[Arena]:
-    """An owner of what an earlier one left in `folder`, or of nothing yet."""
+    """An owner of what an earlier one left in `folder`, or of nothing yet.
+
+    `is_inline`: every flush is a batch of its own, and commands outlive the owner. For crashes.
+    """
     clock, ids = SystemClock(), RandomIds()
     state = folder / ".plan" / "arena"
     sources = FolderSources(folder)
@@ -141,13 +153,16 @@ async def arena(
         return compiler.check_document(document, sources=sources)
 
     language = Language(check, merging.merge, compiler.change_class)
-    async with SqliteStore.open(state, clock=clock, epoch=epoch, options=options or StoreOptions()) as store:
+    async with SqliteStore.open(
+        state, clock=clock, epoch=epoch, inline=is_inline, options=options or StoreOptions()
+    ) as store:
         gate = Gate(store, "arena", ids=ids, clock=clock, language=language)
-        processes = LocalProcesses(state / "run", str(folder), epoch, grace_s=1.0)
+        kind = LeftBehind if is_inline else LocalProcesses
+        processes = kind(state / "run", str(folder), epoch, grace_s=1.0)
         found = await journal.recover(store, processes)
         await processes.sweep(found.keep)
         queue = AddressQueue()
-        work = WorkPools(queue, {"tools": parallel})
+        work = WorkPools(queue, {"tools": 8})
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)

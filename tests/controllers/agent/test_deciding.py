@@ -141,7 +141,8 @@ def test_a_timer_that_is_due_is_a_reason_and_before_it_sleeps_as_long() -> None:
 
 @pytest.mark.parametrize("field", ["goal", "notes"])
 def test_an_edit_not_yet_told_is_a_reason(field: str) -> None:
-    edited = replace(TaskSpec("goal", ByAgent("agent/.")), **{field: "new"})
+    plain = TaskSpec("goal", ByAgent("agent/."))
+    edited = replace(plain, goal="new") if field == "goal" else replace(plain, notes="new")
     taken = step(seen(WORKED, task_spec=edited))
     assert isinstance(taken, Start) and taken.news.reasons == (field,)
     assert taken.news.told == {field: digest("new")} and taken.news.messages[0].body == {field: "new"}

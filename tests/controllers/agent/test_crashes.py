@@ -1,0 +1,135 @@
+"""The owner dies after each append of a run; the next one goes on and nothing happens twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reconciler import journal
+from reconciler.errors import StoreFailed
+from reconciler.sqlite_store import StoreOptions
+from schemas.call import CallState
+from schemas.record import Draft
+from schemas.resource import Resource
+from tests.controllers.agent.arena import Arena, arena
+
+pytestmark = pytest.mark.anyio
+
+# Once effects append to a log, so that a second run would show; the parent decomposes, patches, talks and is rejected.
+PLAN = """
+goal: everything
+agent:
+  tools: [task, edit_plan, write, edit, shell]
+  script:
+    - call: {write: {path: a.txt, content: one}}
+    - call: {shell: {command: echo parent >> effects}}
+    - task:
+        - id: child
+          goal: a part
+          agent:
+            tools: [shell]
+            script:
+              - {say: {to: parent, text: begun}}
+              - call: {shell: {command: echo child >> effects}}
+              - done: part
+    - {when: {message: begun}, call: {edit_plan: {path: notes, value: heard}}}
+    - call: {edit: {path: a.txt, old: one, new: two}}
+    - when: {children: done}
+      done: too soon
+    - when: {rejected: true}
+      call: {shell: {command: touch b.txt}}
+    - done: now
+acceptance: [{require-file: b.txt, empty: true}]
+"""
+
+
+def crashing(after: int) -> StoreOptions:
+    """A store that dies when it has made `after` batches durable, before anybody hears of the last."""
+    left = after
+
+    def hook(point: str, rev: int) -> None:
+        nonlocal left
+        if point == "after-commit":
+            left -= 1
+            if left <= 0:
+                raise StoreFailed("crash", "none")
+
+    return StoreOptions(hook=hook)
+
+
+async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
+    """Runs an owner until the plan is done (True) or it dies (False)."""
+    is_done = False
+    try:
+        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
+            if here.find("plan/arena") is None:
+                await here.apply(PLAN)
+            while here.state("task/.") not in ("done", "failed"):
+                await here.until(lambda: here.state("task/.") in ("done", "failed") or bool(doubts(here)))
+                await give_word(here)
+            await here.settled()
+            await check(here)
+            is_done = True
+    except* StoreFailed:
+        pass
+    return is_done
+
+
+def doubts(here: Arena) -> list[Resource]:
+    return [call for call in here.store.view.list("call") if call.state == CallState.UNKNOWN]
+
+
+async def give_word(here: Arena) -> None:
+    """A person looks whether the command had its effect, and says so."""
+    for call in doubts(here):
+        word = str(call.spec["arguments"]["command"]).split()[1]
+        effects = here.read("effects") if (here.folder / "effects").exists() else ""
+        happened = word in effects.split() or word == "b.txt"
+        changes = journal.settle_doubt(call, happened=happened)
+        await here.store.append(Draft("call.reconciled", "human:cli", call.address, changes))
+
+
+async def check(here: Arena) -> None:
+    assert here.state("task/.") == "done", here.get("agent/.").status
+    effects = Counter(here.read("effects").split())
+    assert effects == {"parent": 1, "child": 1}
+    assert here.read("a.txt") == "two"
+    assert here.gate.present.document["notes"] == "heard"
+    assert here.store.view.list("call") == []
+    log = await here.log()
+    read = [message for draft in log if draft.type == "turn.started" for message in draft.data["read"]]
+    assert len(read) == len(set(read)) == 1, "each message is in exactly one turn"
+    settled = Counter(draft.subject for draft in log if draft.type == "call.settled" and "late" not in draft.data)
+    proposed = [call["call"] for draft in log if draft.type == "model.replied" for call in draft.data["calls"]]
+    assert proposed and all(settled[call] == 1 for call in proposed), "one result for each call"
+
+
+LIVES = [(after, after * 7 % 11 + 2) for after in range(1, 61)]
+
+
+async def live_and_die(folder: Path, lives: tuple[int, ...]) -> None:
+    """One owner after the other dies after so many batches; then one that lives goes on to the end."""
+    for epoch, after in enumerate(lives, start=1):
+        if await run(folder, epoch, crashing(after)):
+            return
+    with anyio.fail_after(15):
+        assert await run(folder, len(lives) + 1)
+
+
+@pytest.mark.parametrize("lives", LIVES[::9])
+async def test_owners_that_die_lose_nothing_and_repeat_nothing(tmp_path: Path, lives: tuple[int, ...]) -> None:
+    await live_and_die(tmp_path, lives)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lives", LIVES)
+async def test_an_owner_may_die_at_any_append(tmp_path: Path, lives: tuple[int, ...]) -> None:
+    await live_and_die(tmp_path, lives)
+
+
+async def test_an_untouched_run_is_as_the_crashed_ones(tmp_path: Path) -> None:
+    with anyio.fail_after(15):
+        assert await run(tmp_path, 1)
