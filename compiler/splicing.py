@@ -8,6 +8,7 @@ and the reason is given: the caller then offers a side file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -115,7 +116,7 @@ class _Walk:
         path = self._path(at)
         if isinstance(old, list):
             return self._editor.kind(path) == "list" and self._editor.length(path) == len(old)
-        return self._editor.kind(path) != "plain" or any(self._path((*at, key)) != path for key in old)
+        return self._editor.kind(path) != "plain" or any(self._origin((*at, key)) != path for key in old)
 
     def _map(self, at: Pointer, old: JsonObject, new: JsonObject) -> None:
         for key, value in old.items():
@@ -142,7 +143,7 @@ class _Walk:
 
     def _item(self, at: Pointer, path: Path, old: Json, new: Json) -> None:
         is_map = isinstance(old, dict) and isinstance(new, dict) and self._editor.kind(path) == "map"
-        if is_map and self._path(at) == path:
+        if is_map and self._origin(at) == path:
             self._map(at, old, new)
         else:
             self._editor.replace(path, new)
@@ -159,12 +160,13 @@ class _Walk:
     def _container(self, at: Pointer, old: JsonObject) -> Path:
         """The collection of the source that new members of the map at `at` go into."""
         own = self._path(at)
-        places = {self._path((*at, key)) for key in old} - {()}
+        places = [place for key in old if (place := self._origin((*at, key)))]
         if self._editor.kind(own) == "map":
-            places.discard(own)  # Derived members are told as standing where their map stands.
-        parents = {place[:-1] for place in places}
-        if len(parents) == 1 and self._editor.kind(found := parents.pop()) != "plain":
-            return found
+            places = [place for place in places if place != own]  # Derived members are told as standing where it does.
+        # Members may be scattered, as over the forms of an EDN file: a new one joins the most.
+        for parent, _ in Counter(place[:-1] for place in places).most_common():
+            if self._editor.kind(parent) != "plain":
+                return parent
         return own
 
     def _change(self, path: Path) -> Change:

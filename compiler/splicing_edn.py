@@ -106,10 +106,18 @@ class EdnEditor:
             self._add(node, kept, key, value, len(path))
         for index, value in change.inserted:
             before = [row for row in kept if isinstance(row.token, int) and row.token < index]
-            write = partial(edn_writing.lines, value)
+            write = self._item_writer(kept, value)
             self._insert(node, kept, before[-1] if before else None, write, len(path))
 
     # Adding
+
+    def _item_writer(self, kept: list[Row], value: Json) -> _Write:
+        """Checks among checks written as forms are written as forms too: `(sh "npm test")`."""
+        is_simple = isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), str)
+        if is_simple and all(row.value.kind == "list" for row in kept):
+            ((head, argument),) = value.items()
+            return lambda _column: [f"({head} {edn_writing.string(argument)})"]
+        return partial(edn_writing.lines, value)
 
     def _fill(self, node: EdnNode, change: Change, depth: int) -> None:
         """Writes all that goes into a collection with nothing left in it."""
