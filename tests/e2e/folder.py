@@ -1,0 +1,135 @@
+"""A folder with a plan in it, and the real `plan` command run there as a person would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PLAN = (sys.executable, "-m", "planloop")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out + self.err
+
+
+@dataclass(slots=True)
+class Owner:
+    """A running `plan apply`. Its lines are read as they come, so waiting for one needs no sleeping."""
+
+    process: subprocess.Popen[str]
+    seen: list[str] = field(default_factory=list)
+
+    def until(self, pattern: str) -> str:
+        """The first line from here on that matches; the test's timeout is the bound."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen.append(line)
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"it ended without saying {pattern!r}:\n{''.join(self.seen)}")
+
+    def ended(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        assert self.process.stdout is not None
+        self.seen += list(self.process.stdout)
+        return self.process.wait()
+
+    @property
+    def text(self) -> str:
+        return "".join(self.seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where the plan file lies. `run` ends with the command; `started` leaves an owner running meanwhile."""
+
+    path: Path
+
+    def write(self, name: str, text: str) -> Path:
+        file = self.path / name
+        file.write_text(text)
+        return file
+
+    def run(self, *words: str, timeout_s: float = 60.0) -> Said:
+        done = subprocess.run(
+            [*PLAN, *words],
+            cwd=self.path,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *words: str) -> Any:
+        said = self.run(*words, "-o", "json")
+        assert said.code == 0, said.err
+        return json.loads(said.out)
+
+    def states(self) -> dict[str, str]:
+        """The state of every task, by address."""
+        return {task["address"]: task["status"].get("state", "") for task in self.json("get", "tasks")}
+
+    def records(self) -> list[dict[str, Any]]:
+        """The log, oldest first, from its mirror."""
+        (mirror,) = (self.path / ".plan").glob("*/events.jsonl")
+        return [json.loads(line) for line in mirror.read_text().splitlines() if line.endswith("}")]
+
+    @contextmanager
+    def started(self, *words: str) -> Iterator[Owner]:
+        """`plan apply …` running; killed with whatever it left when the block ends."""
+        command = [*PLAN, "apply", *words]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(command, cwd=self.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+            owner = Owner(process)
+            try:
+                yield owner
+            finally:
+                process.kill()
+                for pid in self.processes():
+                    os.kill(pid, signal.SIGKILL)
+
+    @contextmanager
+    def killed(self, *words: str) -> Iterator[Owner]:
+        """`plan apply …` running; at the end of the block it is killed -9, and what it started is left alone."""
+        with (self.path / "owner.out").open("a") as out:
+            process = subprocess.Popen([*PLAN, "apply", *words], cwd=self.path, stdout=out, stderr=out, text=True)
+        try:
+            yield Owner(process)
+        finally:
+            process.kill()
+            process.wait()
+
+    def processes(self) -> list[int]:
+        """Processes that carry the label of a plan of this folder and are not a `plan` command."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes()
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                here = (folder / "cwd").readlink()
+            except OSError:
+                continue
+            if b"PLANLOOP_OP=" in environment and state != "Z" and here.is_relative_to(self.path):
+                found.append(int(folder.name))
+        return found

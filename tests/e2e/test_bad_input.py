@@ -1,0 +1,129 @@
+"""Every bad input gets a clear error with a cure and the promised exit code, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.folder import PLAN, Folder
+
+GOOD = "plan: p\ntasks:\n  a: {run: 'true'}\n"
+
+ALIAS_BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+)
+
+BAD: dict[str, tuple[str, bytes, str]] = {
+    "an alias bomb": ("p.yaml", ALIAS_BOMB.encode(), "alias"),
+    "ten thousand levels": ("p.yaml", b"goal: " + b"[" * 10_000 + b"]" * 10_000, "deep"),
+    "ten thousand levels of EDN": ("p.edn", b"{:goal " + b"[" * 10_000 + b"]" * 10_000 + b"}", "deep"),
+    "a cycle": ("p.yaml", b"plan: p\ntasks:\n  a: {run: x, needs: [b]}\n  b: {run: x, needs: [a]}\n", "a"),
+    "a duplicate key": ("p.yaml", b"plan: p\ntasks:\n  a: {run: x}\n  a: {run: y}\n", "a"),
+    "an unknown field": ("p.yaml", b"plan: p\ntasks:\n  a: {run: x, gaol: y}\n", "goal"),
+    "a wrong type": ("p.yaml", b"plan: p\ntasks:\n  a: {run: x, priority: high}\n", "priority"),
+    "invalid UTF-8": ("p.yaml", b"plan: p\ngoal: \xff\xfe\xfa\n", "UTF-8"),
+    "broken EDN": ("p.edn", b'{:plan "p" :tasks {:a {:run "x"}', "}"),
+    "broken YAML": ("p.yaml", b"plan: p\ntasks:\n  a: {run: x\n", ""),
+    "a list at the top": ("p.yaml", b"- a\n- b\n", ""),
+    "an empty file": ("p.yaml", b"", ""),
+    "a NUL byte": ("p.yaml", b"plan: p\ngoal: a\0b\n", ""),
+}
+
+
+@pytest.mark.parametrize("what", BAD, ids=str)
+def test_a_bad_plan_is_an_error_with_a_place_and_a_cure(folder: Folder, what: str) -> None:
+    name, content, word = BAD[what]
+    (folder.path / name).write_bytes(content)
+
+    for verb in ("validate", "diff", "apply"):
+        said = folder.run(verb, name, timeout_s=10)
+
+        assert said.code == 3, said.text
+        assert f"{name}:" in said.err, said.err
+        assert "error[P" in said.err
+        assert "help:" in said.err
+        assert word in said.err
+        assert not (folder.path / ".plan").exists()
+
+
+def test_a_hundred_megabytes_are_refused_without_reading_them_into_memory(folder: Folder) -> None:
+    with (folder.path / "p.yaml").open("wb") as file:
+        file.truncate(100 << 20)
+
+    said = folder.run("validate", "p.yaml", timeout_s=10)
+
+    assert said.code == 3
+    assert "help:" in said.err
+
+
+def test_memory_stays_bounded_on_an_alias_bomb(folder: Folder) -> None:
+    folder.write("p.yaml", ALIAS_BOMB)
+
+    def bounded() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
+
+    command = [*PLAN, "validate", "p.yaml"]
+    done = subprocess.run(command, cwd=folder.path, capture_output=True, text=True, check=False, preexec_fn=bounded)
+
+    assert done.returncode == 3, done.stderr
+    assert "error[P" in done.stderr
+
+
+def test_a_missing_file_and_a_folder_are_told_apart_from_a_bad_plan(folder: Folder) -> None:
+    (folder.path / "folder").mkdir()
+
+    missing, directory = folder.run("apply", "none.yaml"), folder.run("apply", "folder")
+
+    assert (missing.code, directory.code) == (6, 2)
+    assert "none.yaml" in missing.err
+    assert "help:" in missing.err
+    assert "folder" in directory.err
+    assert "help:" in directory.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root reads everything")
+def test_an_unreadable_file_says_so(folder: Folder) -> None:
+    folder.write("p.yaml", GOOD).chmod(0)
+    drop = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+
+    done = subprocess.run(
+        [*drop, *PLAN, "validate", "p.yaml"], cwd=folder.path, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode in (2, 6), done.stderr
+    assert "p.yaml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
+    folder.write("p.yaml", GOOD)
+    assert folder.run("apply", "--yes", "p.yaml").code == 0
+    before = folder.run("get", "tasks", "-o", "json").out
+    folder.write("p.yaml", GOOD.replace("run", "rnu"))
+
+    said = folder.run("apply", "--yes", "p.yaml")
+
+    assert said.code == 3
+    assert "did you mean `run`" in said.err
+    assert folder.run("get", "tasks", "-o", "json").out == before
+
+
+def test_an_empty_file_never_deletes_what_runs(folder: Folder) -> None:
+    folder.write("p.yaml", GOOD)
+    assert folder.run("apply", "--yes", "p.yaml").code == 0
+    folder.write("p.yaml", "")
+
+    said = folder.run("apply", "--yes", "p.yaml")
+
+    assert said.code == 3
+    assert folder.states() == {"task/.": "done", "task/a": "done"}
+
+
+def test_usage_errors_are_exit_two(folder: Folder) -> None:
+    assert folder.run("aply").code == 2
+    assert "did you mean" in folder.run("aply").err.lower()
+    assert folder.run("get", "--nonsense").code == 2
