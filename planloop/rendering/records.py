@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from planloop.rendering import amounts
 from planloop.rendering.objects import one_line
 from schemas import pointer
-from schemas.encoding import Json, JsonObject
-from schemas.record import Draft, Mark, Put, Record, SetStatus
+from schemas.encoding import JsonObject
+from schemas.patching import Op
+from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
 
 QUIET: Final = frozenset(
     {"object.created", "object.updated", "message.read", "lock.renewed", "timer.set", "turn.started"}
@@ -31,16 +31,18 @@ def clock_time(at: float) -> str:
 
 def words(draft: Draft) -> str:
     """What happened, without who and when. Falls back to the changed state of the subject."""
+    if draft.type == "plan.patched":
+        return one_line(_patched(draft))
     sayer = _SAYERS.get(draft.type)
     said = sayer(draft.data) if sayer else ""
     return one_line(said or _state_words(draft) or _data_words(draft.data))
 
 
-def patch_words(ops: Json) -> str:
-    """`~ tasks/frontend/goal, - tasks/old`: at most four operations."""
+def patch_words(ops: Sequence[Op]) -> str:
+    """`~ task/frontend/goal, - task/old`: at most four operations."""
     signs = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "+", "test": "?"}
-    shown = [f"{signs.get(op['op'], '?')} {op['path'].lstrip('/') or '(the whole plan)'}" for op in ops[:4]]
-    rest = f" and {amounts.plural(len(ops) - 4, 'more')}" if len(ops) > 4 else ""
+    shown = [f"{signs[op.op]} {short_path(op.path)}" for op in ops[:4]]
+    rest = f" and {len(ops) - 4} more" if len(ops) > 4 else ""
     return ", ".join(shown) + rest
 
 
@@ -66,14 +68,19 @@ def _data_words(data: JsonObject) -> str:
     return ", ".join(f"{key} {value}" for key, value in data.items() if isinstance(value, str | int | float))
 
 
-def _patched(data: JsonObject) -> str:
-    reason = f" ({data['reason']})" if data.get("reason") else ""
-    return patch_words(data.get("ops", [])) + reason
+def _patched(draft: Draft) -> str:
+    reason = f" ({draft.data['reason']})" if draft.data.get("reason") else ""
+    for change in draft.changes:
+        if isinstance(change, PatchSpec) and change.address == draft.subject:
+            return patch_words(change.ops) + reason
+        if isinstance(change, Put) and change.address == draft.subject:
+            return f"+ the plan{reason}"
+    return f"no change{reason}"
 
 
 def _refused(data: JsonObject) -> str:
     faults = data.get("faults") or []
-    return "; ".join(str(fault.get("message", fault)) if isinstance(fault, dict) else str(fault) for fault in faults)
+    return "; ".join(str(fault["message"]) for fault in faults)
 
 
 def _message(data: JsonObject) -> str:
@@ -85,7 +92,6 @@ def _message(data: JsonObject) -> str:
 
 
 _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
-    "plan.patched": _patched,
     "plan.refused": _refused,
     "plan.held": lambda data: str(data.get("why", "")),
     "message.sent": _message,

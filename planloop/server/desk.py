@@ -121,10 +121,10 @@ class PlanDesk:
             raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
         present = self._core.gate.present
         patch = Patch(HUMAN_CLI, ops, body.get("base_rev") or present.rev, body.get("reason", ""))
+        patch = replace(patch, is_approved=bool(body.get("is_approved")))
         if body.get("dry_run"):
             return preview_to_json(self._core.gate.preview(patch))
-        decided = await self._core.gate.decide(patch)
-        return verdict_to_json(decided.verdict, decided.preview)
+        return decision_to_json(await self._core.gate.decide(patch))
 
     async def _diff(self, body: JsonObject) -> JsonObject:
         return file_preview(self._core.gate, save_from_json(body))

@@ -105,9 +105,13 @@ def _differences(found: Sequence[Difference]) -> list[JsonObject]:
 
 
 def file_preview(gate: Gate, save: FileSave) -> JsonObject:
-    """The preview of a saved file, with `foreign`: what is live and would stay, though the file does not say it."""
+    """The preview of a saved file.
+
+    `foreign` is what is live and would stay though the file does not say it, `document` what would be live afterwards.
+    """
     preview = gate.preview_file(save)
-    return preview_to_json(preview) | {"foreign": _foreign(preview, save, gate.present.stamps)}
+    foreign = _foreign(preview, save, gate.present.stamps)
+    return preview_to_json(preview) | {"foreign": foreign, "document": preview.document}
 
 
 def _foreign(preview: Preview, save: FileSave, stamps: JsonObject) -> list[JsonObject]:
