@@ -78,7 +78,7 @@ def may_talk(sender: Address, receiver: Address, allowed: Sequence[str]) -> bool
     if receiver.path == sender.path[: len(receiver.path)] and receiver != sender:
         return True
     is_child = receiver.path[:-1] == sender.path and bool(receiver.path)
-    is_sibling = receiver.path[:-1] == sender.path[:-1] and receiver != sender
+    is_sibling = _is_sibling(sender, receiver)
     path = "/".join(receiver.path) or addresses.ROOT
     return (
         (CHILDREN in allowed and is_child)
@@ -108,7 +108,12 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str] | Refusal:
 def _is_related(mine: Address, other: Address, how: str) -> bool:
     if how == CHILDREN:
         return other.path[:-1] == mine.path and bool(other.path)
-    return other.path[:-1] == mine.path[:-1] and other != mine
+    return _is_sibling(mine, other)
+
+
+def _is_sibling(mine: Address, other: Address) -> bool:
+    # The root's path is as long as no child's: it is nobody's sibling.
+    return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
 
 
 def nearest_above(view: View, mine: Address) -> str | None:

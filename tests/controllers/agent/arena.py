@@ -49,6 +49,7 @@ class Arena:
     gate: Gate
     engine: Engine
     work: WorkPools
+    queue: AddressQueue
     world: World
     sources: FolderSources
     bugs: list[BugReport] = field(default_factory=list)
@@ -105,6 +106,16 @@ class Arena:
     async def settled(self) -> None:
         """Returns when nothing moves any more."""
         await self.engine.until_quiescent()
+        assert self.bugs == []
+
+    async def settled_but_timers(self) -> None:
+        """The same when something is to be looked at again at a later time."""
+
+        def is_still() -> bool:
+            counts = self.queue.counts()
+            return not (counts.ready or counts.processing or self.work.live_count)
+
+        await self.until(is_still)
         assert self.bugs == []
 
     async def log(self) -> list[Draft]:
@@ -167,7 +178,7 @@ async def arena(
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)
         engine = Engine(store, clock, queue, work, [tasks, AgentReconciler(world), plans], PLAN)
-        made = Arena(folder, store, gate, engine, work, world, sources)
+        made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append
         async with anyio.create_task_group() as group:
             await group.start(engine.run)
