@@ -78,12 +78,24 @@ def check_tasks(document: JsonObject, faults: Faults) -> None:
             _check_containers(task["containers"], path, containers, faults)
         if "open" in task:
             _check_open(task["open"], (*pointer.of_task(path), "open"), faults)
-        if path and "tiers" in task.get("rights", ()):
-            to = (*pointer.of_task(path), "rights", "tiers")
-            faults.on_key("P0211", "tiers are for the whole plan", "put them under the `rights` at the top", to=to)
+        if "rights" in task:
+            check_rights_line(task["rights"], (*pointer.of_task(path), "rights"), faults)
         if "tasks" in task:
             _check_bounds(task["tasks"], path, faults)
     _check_moved(document, faults)
+
+
+def check_rights_line(line: JsonObject, to: Pointer, faults: Faults) -> None:
+    """Tells of what only the top of a plan, or a tier, may say."""
+    if "tiers" in line and len(to) > 1:
+        hint = "put them under the `rights` at the top"
+        faults.on_key("P0211", "tiers are for the whole plan", hint, to=(*to, "tiers"))
+    if "budget" in line:
+        hint = "put it beside `rights`: here it is for tiers"
+        faults.on_key("P0211", "a budget among rights", hint, to=(*to, "budget"))
+    for index, tier in enumerate(line.get("tiers", ())):
+        if "tiers" in tier:
+            faults.on_key("P0211", "tiers within a tier", "one list", to=(*to, "tiers", str(index), "tiers"))
 
 
 def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:

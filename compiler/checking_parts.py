@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compiler.checking import check_health, walk
+from compiler.checking import check_health, check_rights_line, walk
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from schemas import pointer
@@ -41,9 +41,8 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
         _check_step(step, (*to, "script", str(index)), faults)
     if "python" in agent:
         check_target(agent["python"], (*to, "python"), faults)
-    if "tiers" in agent.get("rights", ()):
-        place = (*to, "rights", "tiers")
-        faults.on_key("P0211", "tiers are for the whole plan", "put them under the `rights` at the top", to=place)
+    if "rights" in agent:
+        check_rights_line(agent["rights"], (*to, "rights"), faults)
 
 
 def check_target(target: str, to: Pointer, faults: Faults) -> None:

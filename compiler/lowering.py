@@ -54,8 +54,9 @@ class Lowering:
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
         name = self.document["plan"]
-        for kind, rows in (("container", "containers"), ("hook", "hooks")):
-            for id_, value in self.document.get(rows, {}).items():
+        parts = {"container": self.document.get("containers", {}), "hook": self.document.get("hooks", {})}
+        for kind, rows in parts.items():
+            for id_, value in rows.items():
                 self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for address, (spec, below) in self.agents.items():
@@ -63,6 +64,8 @@ class Lowering:
             children = self.objects[spec.task].spec["children"]
             refs = (spec.task, *((spec.parent,) if spec.parent else ()), *children, *below, *spec.hooks)
             self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
+        for id_, value in self.making.agents.hooks.items():
+            self.objects.setdefault(f"hook/{id_}", Wanted(f"hook/{id_}", value, owner=f"plan/{name}"))
         return Graph(name, self.objects, Provenance(self.choices))
 
     def _task(self, task: JsonObject, place: Place) -> None:

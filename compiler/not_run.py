@@ -27,9 +27,15 @@ def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
     for name in document.get("containers", {}):
         faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
-    for name in document.get("hooks", {}):
+    hooks = document.get("hooks", {})
+    for name in (address.removeprefix("hook/") for address in graph.objects if address.startswith("hook/")):
         hint = "plans with hooks can be previewed, not applied"
-        faults.warn_on_key("P0403", f"hook `{name}` is not asked by this version", hint, to=("hooks", name))
+        faults.warn_on_key(
+            "P0403",
+            f"hook `{name}` is not asked by this version",
+            hint,
+            to=("hooks", name) if name in hooks else ("use",),
+        )
     for name in document.get("mcp", {}):
         faults.warn(
             "P0404", f"server `{name}` is not started by this version", "its tools are missing", to=("mcp", name)

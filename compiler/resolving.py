@@ -54,11 +54,12 @@ NOBODY: Final = Resolved("", {})
 
 @dataclass(slots=True)
 class Agents:
-    """Resolves agents, each declared one once."""
+    """Resolves agents, each declared one once. `hooks` are those that some agent names."""
 
     shelves: Shelves
     toolsets: Toolsets
     faults: Faults
+    hooks: dict[str, Json] = field(default_factory=dict)
     _known: dict[str, Resolved | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
 
@@ -100,7 +101,9 @@ class Agents:
         merge.take(own, words, to)
         merge.settings(own.get("settings", {}))
         for index, hook in enumerate(own.get("hooks", ())):
-            self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
+            declared = self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
+            if declared is not None:
+                self.hooks.setdefault(hook, declared.value)
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
         return merge.done(name or (base.name if base else ""), own.get("extends", ""), to)

@@ -105,14 +105,6 @@ NATURE_FIELDS: Final = (
         _PREFIX,
         lowered=("prompt",),
     ),
-    Field(
-        "doc",
-        TEXT,
-        "What it is for, for people.",
-        "writes the code of one task",
-        ChangeClass.NONE,
-        read_in="compiler/explaining.py",
-    ),
 )
 
 POWER_FIELDS: Final = (
@@ -260,9 +252,6 @@ AGENT_TABLES: Final = (
         (
             *POWER_FIELDS,
             *CONDUCT_FIELDS,
-            Field(
-                "doc", TEXT, "What it is for, for people.", "asks again after a fault", read_in="compiler/explaining.py"
-            ),
             Field("prompt", TEXT, "Added after the agent's own prompt.", "be brief", lowered=("prompt",)),
             Field(
                 "settings", Keyed(ANY, is_id=False), "Its settings and their defaults.", {"max": 2}, lowered=("mixins",)
@@ -273,9 +262,8 @@ AGENT_TABLES: Final = (
         "toolset",
         "Tools under one name.",
         (
-            Field("extends", WORD, "The toolset it adds to.", "lib:base"),
+            Field("extends", WORD, "The toolset it adds to.", "lib:tiny"),
             Field("tools", WORDS, "Tools and toolsets.", ["read", "list"]),
-            Field("doc", TEXT, "What it is for, for people.", "reads only", read_in="compiler/explaining.py"),
         ),
     ),
     FieldTable(
@@ -286,7 +274,7 @@ AGENT_TABLES: Final = (
                 "talk-to",
                 WORDS,
                 "`parent`, `children`, `siblings`, or paths of tasks. Asking upward is always possible.",
-                ["parent", "children"],
+                ["parent"],
                 aliases=("can-talk-to",),
                 lowered=("talk_to",),
             ),
@@ -336,7 +324,7 @@ AGENT_TABLES: Final = (
                 "grant",
                 Table("grant"),
                 "What may be handed on; left out, what may be used.",
-                {"tools": ["all"]},
+                {"tools": ["tiny"]},
                 _PREFIX,
             ),
             Field(

@@ -97,7 +97,7 @@ CHECK_TABLES: Final = (
         "A TCP port.",
         (
             Field("port", Scalar("integer", minimum=1), "Its number.", 8080),
-            Field("host", TEXT, "On which host.", "127.0.0.1", default="127.0.0.1"),
+            Field("host", TEXT, "On which host.", "0.0.0.0", default="127.0.0.1"),
         ),
     ),
     FieldTable(

@@ -1,0 +1,153 @@
+"""Law 10: every field of a plan has a reader. The table is walked; each field's example must make a difference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler import Checked, check_document
+from schemas.encoding import Json, JsonObject
+from schemas.fields import Field
+from schemas.fields_all import TABLES
+from tests.compiler.compiling import SOURCES, graph_json, told
+
+ROOT = Path(__file__).parents[2]
+ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]
+STEP: JsonObject = {"say": "x"}
+SCRIPT: JsonObject = {"script": [STEP]}
+
+# What else must be there for a field to stand at all.
+BESIDE: dict[str, JsonObject] = {
+    "task.effect": {"run": "x", "agent": None},
+    "task.timeout": {"run": "x", "agent": None},
+    "plan.agents": {"tasks": {"a": {"goal": "g", "agent": "writer"}}},
+    "plan.mixins": {"tasks": {"a": {"goal": "g", "agent": {**SCRIPT, "mixins": ["careful"]}}}},
+    "plan.toolsets": {"tasks": {"a": {"goal": "g", "agent": {**SCRIPT, "tools": ["look"]}}}},
+    "plan.prompts": {"tasks": {"a": {"goal": "g", "agent": {**SCRIPT, "prompt": "polite"}}}},
+    "plan.use": {"tasks": {"a": {"goal": "g", "agent": "reviewer"}}},
+    "task.run": {"agent": None},
+    "task.agent": {"goal": "x"},
+    "plan.effect": {"run": "x", "tasks": None},
+    "plan.timeout": {"run": "x", "tasks": None},
+    "plan.run": {"tasks": None},
+    "agent.model": {"script": None},
+    "agent.options": {"script": None, "model": "m"},
+    "agent.python": {"script": None},
+    "agent.run": {"script": None},
+    "step.with": {"say": None, "call": "list"},
+    "check.id": {"sh": "x"},
+    "check.timeout": {"sh": "x"},
+    "check.empty": {"require-file": "x"},
+    "contains.path": {"text": "x"},
+    "contains.text": {"path": "x"},
+    "contains.pattern": {"path": "x"},
+    "json.path": {"subset": {}},
+    "json.sh": {"subset": {}},
+    "json.subset": {"path": "x"},
+    "http.status": {"url": "u"},
+    "http.contains": {"url": "u"},
+    "http.subset": {"url": "u"},
+    "port.host": {"port": 1},
+    "run-in.container": {"sh": "x"},
+    "run-in.sh": {"container": "sut"},
+    "when.state": {"child": "x"},
+    "grant.models": {"tools": ["all"]},
+}
+OTHERS: JsonObject = {
+    # Things that examples name.
+    "agents": {"worker": {"script": [{"done": "worker"}]}, "careful": {"script": [{"done": "careful"}]}},
+    "use": ["parts/hooks.yaml"],
+    "containers": {"redis": {"image": "r", "health": {"tcp": 1}}, "sut": {"image": "s"}},
+    "prompts": {"p": "text"},
+}
+NOT_LOWERED = ("hook", "mcp", "container", "mount", "port-map", "health", "container-limits")
+
+
+def _beside(table: str, row: Field, fields: JsonObject) -> JsonObject:
+    fields = {**fields, **BESIDE.get(f"{table}.{row.name}", {})}
+    # None takes a thing of the plan away as well; `_plan` drops it.
+    return fields if table == "plan" else {name: value for name, value in fields.items() if value is not None}
+
+
+def _plan(table: str, value: JsonObject) -> JsonObject:
+    """A plan in which `value` stands as a map of the table."""
+    task: JsonObject = {"goal": "g", "agent": SCRIPT}
+    inner: dict[str, Json] = {
+        "task": value,
+        "heal": {**task, "heal": value},
+        "budget": {**task, "budget": value},
+        "check": {**task, "acceptance": [value]},
+        "agent": {"goal": "g", "agent": value},
+        "step": {"goal": "g", "agent": {"script": [value]}},
+        "when": {"goal": "g", "agent": {"script": [{**STEP, "when": value}]}},
+        "expect": {"goal": "g", "agent": {"script": [{"expect": value}]}},
+        "mixin": {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}},
+        "toolset": {"goal": "g", "agent": {**SCRIPT, "tools": ["s"]}},
+    }
+    for name in ("contains", "json", "http", "port", "run-in"):
+        inner[name] = {**task, "acceptance": [{name: value}]}
+    for name in ("topology", "wake", "sandbox"):
+        inner[name] = {"goal": "g", "agent": {**SCRIPT, name: value}}
+    root: JsonObject = {"plan": "demo", **OTHERS, "tasks": {"a": inner.get(table, task), "frontend": {"run": "f"}}}
+    tops: dict[str, JsonObject] = {
+        "plan": value,
+        "library": value,
+        "rights": {"rights": value},
+        "grant": {"rights": {"grant": value}},
+        "limits": {"limits": value},
+        "mixin": {"mixins": {"m": value}},
+        "toolset": {"toolsets": {"s": value}},
+    }
+    return {name: item for name, item in {**root, **tops.get(table, {})}.items() if item is not None}
+
+
+def _result(document: JsonObject) -> tuple[Any, Checked]:
+    checked = check_document(document, sources=SOURCES)
+    graph = None if checked.graph is None else json.dumps(graph_json(checked.graph))
+    return (graph, [(one.code, one.summary) for one in checked.diagnostics]), checked
+
+
+def _base(table: str, row: Field) -> JsonObject:
+    known: dict[str, JsonObject] = {
+        "task": {"goal": "g", "agent": SCRIPT},
+        "agent": dict(SCRIPT),
+        "step": dict(STEP) if row.name in ("when", "to", "reason", "key", "with") else {},
+        "plan": {"tasks": {"a": {"goal": "g", "agent": SCRIPT}, "frontend": {"run": "f"}}},
+    }
+    return known.get(table, {})
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [pair for pair in ROWS if not pair[1].read_in and pair[0] not in (*NOT_LOWERED, "library")],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_law_10_the_example_of_every_field_changes_what_is_wanted_or_is_told_of(table: str, row: Field) -> None:
+    base = _base(table, row)
+    without = _plan(table, _beside(table, row, base))
+    with_it = _plan(table, _beside(table, row, base) | {row.name: row.example})
+    before, _ = _result(without)
+    after, checked = _result(with_it)
+    unknown = [one for one in checked.diagnostics if one.code in ("P0201", "P0202", "P0206", "P0212")]
+    assert not unknown, told(tuple(unknown))
+    assert before != after, f"{table}.{row.name} changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [pair for pair in ROWS if pair[1].read_in],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_law_10_what_is_read_from_the_document_is_named_by_its_reader(table: str, row: Field) -> None:
+    texts = (path.read_text() for path in (ROOT / row.read_in).rglob("*.py"))
+    assert any(f'"{row.name}"' in text for text in texts), f"nothing in {row.read_in} reads `{row.name}`"
+
+
+@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401"), ("hooks", "P0403"), ("mcp", "P0404")])
+def test_law_10_parts_without_a_controller_are_told_of(folder: str, code: str) -> None:
+    example = next(row.example for row in TABLES["plan"].fields if row.name == folder)
+    _, checked = _result({"plan": "demo", "tasks": {"a": {"run": "x"}}, folder: example})
+    assert code in [one.code for one in checked.diagnostics]
