@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -59,8 +60,11 @@ class Why:
 
 async def revisions(store: Store, plan: str, *, limit: int = limits.HISTORY_SHOWN_MAX) -> list[Revision]:
     """The newest `limit` revisions of the plan at address `plan`, oldest first."""
-    found = [_revision(one, plan) async for one in _records(store) if one.draft.type in REVISION_TYPES]
-    return found[-limit:]
+    found: deque[Revision] = deque(maxlen=limit)
+    async for one in _records(store):
+        if one.draft.type in REVISION_TYPES:
+            found.append(_revision(one, plan))
+    return list(found)
 
 
 async def plan_at(store: Store, plan: str, rev: int) -> Resource | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from reconciler.diffing import Difference, stake_of
 from reconciler.scoping import covers, declared
 from schemas import limits, pointer
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.patch import Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource, Wanted
@@ -39,7 +39,7 @@ def approval_reason(patch: Patch, ops: Sequence[Op], document: JsonObject) -> st
     for task, patterns in declared(document, "approve"):
         for pattern in patterns:
             tokens = _path_pattern(pattern)
-            if tokens is not None and any(covers((*task, *tokens), op.path) for op in ops):
+            if tokens is not None and any(_meets((*task, *tokens), op, document) for op in ops):
                 return f"the plan asks for a person's yes to changes of `{pattern}`"
     return ""
 
@@ -55,6 +55,19 @@ def protect_faults(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], g
                 pointer.of_task(task.split("/")),
                 f"take the flag off first: plan patch {address} protect=false",
             )
+
+
+def _meets(pattern: Sequence[str], op: Op, document: JsonObject) -> bool:
+    """Whether `op` touches what `pattern` names: at it, above it with it inside (a whole task), or below it."""
+    values = [op.value, *([pointer.get(document, op.path)] if pointer.has(document, op.path) else [])]
+    return any(covers(pattern, (*op.path, *below)) for value in values for below in _paths(value))
+
+
+def _paths(value: Json) -> Iterator[tuple[str, ...]]:
+    yield ()
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from ((key, *below) for below in _paths(inner))
 
 
 def _path_pattern(pattern: str) -> tuple[str, ...] | None:

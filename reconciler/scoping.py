@@ -18,8 +18,8 @@ from schemas.encoding import Json, JsonObject
 from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 
-OWN_FIELDS: Final = frozenset({"goal", "notes", "tasks", "needs", "prompts", "moved"})
-"""What an agent may change of its own task. All else (checks, rights, budget, agent, hooks …) belongs to its parent."""
+OWN_FIELDS: Final = frozenset({"notes", "tasks", "prompts", "moved"})
+"""What an agent may change of its own task. All else (goal, checks, rights, budget, agent …) belongs to its parent."""
 
 GUARDED: Final = frozenset({"open", "protect", "approve"})
 """What opens, keeps or holds back a task is for people alone, or an agent could open the file's fields to itself."""

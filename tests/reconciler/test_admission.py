@@ -62,7 +62,7 @@ async def test_an_agent_stays_in_its_own_subtree(plan: Plan, path: str) -> None:
     assert "scope" in await by(plan, "a", op("add", path, {"goal": "mine"}))
 
 
-@pytest.mark.parametrize("field", ["acceptance", "rights", "budget", "agent", "hooks", "cwd", "env", "priority"])
+@pytest.mark.parametrize("field", ["goal", "needs", "acceptance", "rights", "budget", "agent", "hooks", "cwd", "env"])
 async def test_an_agents_own_terms_belong_to_its_parent(plan: Plan, field: str) -> None:
     assert "scope" in await by(plan, "a", op("add", f"/tasks/a/{field}", {}))
 
@@ -77,7 +77,7 @@ async def test_the_root_agent_is_held_to_the_same_terms(plan: Plan) -> None:
 
 
 async def test_what_the_file_writes_belongs_to_the_file(plan: Plan) -> None:
-    assert await by(plan, "a", op("replace", "/tasks/a/goal", "mine")) == ["owner"]
+    assert await by(plan, ".", op("replace", "/tasks/a/goal", "mine")) == ["owner"]
     assert await by(plan, "a", op("remove", "/tasks/a/tasks/x")) == ["owner"]
 
 
@@ -153,7 +153,7 @@ async def test_a_childs_workspace_lies_in_its_authors(plan: Plan, cwd: str) -> N
 async def test_all_faults_come_at_once_and_in_words_to_act_on(plan: Plan) -> None:
     verdict = await plan.patch(
         op("replace", "/tasks/b/goal", "mine"),
-        op("replace", "/tasks/a/goal", "mine"),
+        op("replace", "/tasks/a/tasks/x/goal", "mine"),
         op("add", "/tasks/a/acceptance", []),
         op("add", "/tasks/a/tasks/x/colour", "red"),
         by=agent("a"),

@@ -20,7 +20,7 @@ FILE: JsonObject = {
     "plan": "p",
     "goal": "all",
     "agent": {"script": []},
-    "approve": ["/tasks/*/tasks", "shell(git push *)"],
+    "approve": ["/tasks/*/tasks", "/tasks/*/agent", "shell(git push *)"],
     "tasks": {name: {"goal": name, "agent": {"script": []}} for name in NAMES},
 }
 
@@ -168,6 +168,12 @@ async def test_an_agents_patch_of_what_the_plan_guards_waits_and_the_agent_reads
     assert answered is not None
     assert (answered.state, answered.status["reason"]) == ("approved", "fine")
     assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}
+
+
+async def test_a_guarded_field_inside_a_whole_new_task_is_guarded_too(plan: Plan) -> None:
+    assert isinstance(await plan.patch(op("add", "/tasks/new", {"goal": "n"}), by=agent(".")), Accepted)
+    with_agent: JsonObject = {"goal": "n", "agent": {"script": []}}
+    assert isinstance(await plan.patch(op("add", "/tasks/newer", with_agent), by=agent(".")), Held)
 
 
 async def test_a_person_needs_nobodys_yes_for_what_the_plan_guards(plan: Plan) -> None:
