@@ -119,6 +119,10 @@ def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
     """What an owner of the plan would answer to GET `path`. Raises Halt."""
     if not layout.log_file(place.folder).exists():
         raise Halt(Exit.NOT_FOUND, f"no plan `{place.name}` has state in {place.folder.parent}", "plan apply FILE")
+    if path == "why":
+        from planloop import wiring  # The gate and an event loop, for a question that few ask without an owner.
+
+        return wiring.why_without_owner(place, query.get("at", ""))
     connection = sqlite_log.open_for_reading(place.folder)
     try:
         if path == "log":

@@ -20,7 +20,7 @@ from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
 from schemas.diagnostic import Diagnostic
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 STDIN = Path("-")
@@ -79,6 +79,39 @@ def required(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX) -> PlanFile:
     if file.errors:
         raise Halt(Exit.INVALID, "")
     return file
+
+
+def with_model(file: PlanFile, model: str) -> PlanFile:
+    """The same plan with every agent on `model`. Raises Halt INVALID when the plan does not allow it."""
+    document = _on_model(file.document, model, is_agent=False)
+    folder = file.path.absolute().parent
+    checked = compiler.check_document(document, sources=FolderSources(folder))
+    made = replace(file.compiled, document=document, graph=checked.graph, diagnostics=checked.diagnostics)
+    changed = replace(file, compiled=made)
+    report(changed)
+    if changed.errors:
+        raise Halt(Exit.INVALID)
+    return changed
+
+
+def _on_model(value: Json, model: str, *, is_agent: bool) -> Json:
+    """`value` with `model` in every agent that has one; scripts, programs and functions have none."""
+    if not isinstance(value, dict):
+        return value
+    out = {"model": model} if is_agent and "model" in value else {}
+    return (
+        {key: _on_model(one, model, is_agent=key == "agent") for key, one in value.items()}
+        | out
+        | _agents(value, model)
+    )
+
+
+def _agents(value: JsonObject, model: str) -> JsonObject:
+    """The `agents` of a plan, whose values are agents all."""
+    agents = value.get("agents")
+    if not isinstance(agents, dict):
+        return {}
+    return {"agents": {name: _on_model(one, model, is_agent=True) for name, one in agents.items()}}
 
 
 def report(file: PlanFile) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
     from planloop.core import Core, Machine
     from reconciler.filing import FileSave
+    from reconciler.gate import Gate
     from reconciler.language import Language
 
 
@@ -48,13 +49,33 @@ def language(place: Place) -> Language:
 
 def preview_without_owner(place: Place, save: FileSave) -> Json:
     """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
-    from planloop.cold import ColdStore
     from planloop.server.forms import file_preview
+
+    return file_preview(gate_without_owner(place), save)
+
+
+def gate_without_owner(place: Place) -> Gate:
+    """A gate that can only preview: over the log as it is, or over nothing for a plan that was never applied."""
+    from planloop.cold import ColdStore
     from reconciler.clock import RandomIds, SystemClock
     from reconciler.gate import Gate
 
-    gate = Gate(ColdStore(place), place.name, ids=RandomIds(), clock=SystemClock(), language=language(place))
-    return file_preview(gate, save)
+    return Gate(ColdStore(place), place.name, ids=RandomIds(), clock=SystemClock(), language=language(place))
+
+
+def why_without_owner(place: Place, at: str) -> Json:
+    """What an owner would answer to GET `why`: who set the value at the pointer `at`. Raises Halt."""
+    import anyio
+
+    from planloop.server.forms import why_answer
+    from schemas import pointer
+
+    gate = gate_without_owner(place)
+
+    async def ask() -> Json:
+        return await why_answer(gate.store, gate.present, pointer.parse(at))
+
+    return anyio.run(ask)
 
 
 @asynccontextmanager

@@ -27,13 +27,14 @@ from planloop.verdicts import refusal
 from reconciler.errors import NotOwner
 from reconciler.filing import FileSave
 from reconciler.store import View
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, decode, encode
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 START_S: Final = 20.0  # A background owner that has not answered by then has failed.
 TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
 TRY_AGAIN_S: Final = 0.1
 LOG: Final = "owner.log"
+PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document and the patch.
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def apply(path: Path, asked: Asked) -> None:
 def look(path: Path, asked: Asked) -> Shown:
     """The preview of the file with the options that change what is applied."""
     file = compiling.required(path, size_max=asked.size_max)
+    if asked.model is not None:
+        file = compiling.with_model(file, asked.model)
     return previewing.preview_of(file, targets=asked.targets, excludes=asked.excludes)
 
 
@@ -198,9 +201,23 @@ def _start_owner(place: Place, path: Path, save: FileSave, asked: Asked) -> None
 
 def save_preview(path: Path, out: Path, asked: Asked) -> None:
     """Writes the preview to a file that `--plan-file` applies."""
-    raise NotImplementedError((path, out, asked))
+    shown = look(path, asked)
+    previewing.show(shown, None)
+    if shown.answer["faults"]:
+        raise refusal(shown.answer)
+    out.write_bytes(encode({"file": str(path.absolute()), "preview": previewing.saved_form(shown)}))
+    click.echo(f"saved to {out}; next: plan apply --plan-file {out}")
 
 
 def apply_saved(path: Path, asked: Asked) -> None:
-    """Applies a saved preview, unless the plan has moved since."""
-    raise NotImplementedError((path, asked))
+    """Applies a saved preview, unless the plan has moved since, then follows the run."""
+    try:
+        saved = decode(compiling.content_of(path, PREVIEW_BYTES_MAX))
+        file = Path(saved["file"])
+        body = {"preview": saved["preview"], "is_approved": asked.yes}
+    except (ValueError, KeyError, TypeError):
+        raise Halt(Exit.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one") from None
+    shown = look(file, asked)
+    verdict = shown.access.post("saved", body)
+    patching.say(verdict, shown.access.place.name)
+    apply(file, asked)

@@ -22,7 +22,7 @@ Examples:
   EDITOR="code --wait" plan edit --plan webchat
 """
 HEAD = """\
-# The live plan {plan}, rev {rev}. Save and close to apply; leave it unchanged, or empty it, to leave things as they are.
+# The live plan {plan}, rev {rev}. Save and close to apply; leave it unchanged, or empty it, to change nothing.
 # What others change meanwhile is merged by field. The plan file itself is not touched: `plan pull` does that.
 """
 

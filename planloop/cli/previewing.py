@@ -20,7 +20,7 @@ from planloop.server.forms import save_to_json
 from reconciler import layout
 from reconciler.filing import FileSave
 from schemas import pointer
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 
@@ -65,6 +65,14 @@ def _answer(place: Place, save: FileSave) -> JsonObject:
     except OwnerGone:
         answer = wiring.preview_without_owner(place, save)
     return answer
+
+
+def saved_form(shown: Shown) -> Json:
+    """The preview in the form that a later apply takes exactly as it was shown."""
+    try:
+        return OwnerClient(shown.access.place.folder).post("preview", save_to_json(shown.save))
+    except OwnerGone:
+        return wiring.gate_without_owner(shown.access.place).save_preview(shown.save)
 
 
 def has_changes(shown: Shown) -> bool:

@@ -6,6 +6,7 @@ Reads are `answering.py`'s. Every change of the plan goes through the gate; a ve
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from controllers.agent import inbox
@@ -81,6 +82,7 @@ class PlanDesk:
             "patch": self._patch,
             "diff": self._diff,
             "file": self._file,
+            "preview": self._preview,
             "saved": self._saved,
             "approve": self._approve,
             "reject": self._reject,
@@ -111,7 +113,7 @@ class PlanDesk:
         return self._core.store.watch(after)
 
     async def _why(self, query: Mapping[str, str]) -> JsonObject:
-        path = pointer.parse(query.get("path", ""))
+        path = pointer.parse(query.get("at", ""))
         return await why_answer(self._core.store, self._core.gate.present, path)
 
     async def _patch(self, body: JsonObject) -> JsonObject:
@@ -131,6 +133,10 @@ class PlanDesk:
 
     async def _file(self, body: JsonObject) -> JsonObject:
         return decision_to_json(await self._core.gate.decide_file(save_from_json(body)))
+
+    async def _preview(self, body: JsonObject) -> JsonObject:
+        """The preview that `saved` takes later."""
+        return self._core.gate.save_preview(save_from_json(body))
 
     async def _saved(self, body: JsonObject) -> JsonObject:
         try:
