@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from schemas import patching
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.patch import Author, author_from_text
 from schemas.patching import Op
 
@@ -56,25 +55,6 @@ def stamping(tree: JsonObject, ops: Sequence[Op], stamp: Stamp) -> JsonObject:
         else:
             node |= {key: None for key in live if key != STAMP} | {STAMP: [stamp.rev, str(stamp.author)]}
     return out
-
-
-@dataclass(frozen=True, slots=True)
-class OnlyLive:
-    """A place where the live plan says something that the file does not: `value`, set last as `stamp` says.
-
-    `in_file` tells that the file has another value there, rather than nothing.
-    """
-
-    path: tuple[str, ...]
-    value: Json
-    stamp: Stamp | None
-    in_file: bool
-
-
-def only_live(file: JsonObject, live: JsonObject, tree: JsonObject) -> list[OnlyLive]:
-    """What is in the live document and not in the file's, in document order: the other direction of `plan diff`."""
-    ops = patching.difference(file, live)
-    return [OnlyLive(op.path, op.value, last_change(tree, op.path), op.op != "add") for op in ops if op.op != "remove"]
 
 
 def _above(tree: JsonObject, path: Sequence[str]) -> Iterator[Stamp]:

@@ -50,12 +50,6 @@ def test_ids_that_come_and_go_leave_nothing_behind() -> None:
     assert tree == stamped({}, 1, HUMAN_FILE, "/tasks")
 
 
-def test_what_is_live_and_not_in_the_file_is_listed_with_who_set_it() -> None:
-    tree = stamped({}, 4, UI, "/tasks/x")
-    (found,) = ownership.only_live({"tasks": {}, "goal": "g"}, {"tasks": {"x": {"goal": "n"}}}, tree)
-    assert (found.path, found.value, found.stamp, found.in_file) == (("tasks", "x"), {"goal": "n"}, Stamp(4, UI), False)
-
-
 def test_an_id_that_looks_like_a_stamp_is_an_id() -> None:
     tree = stamped({}, 1, UI, "/tasks/@")
     assert ownership.last_change(tree, ("tasks", "@")) == Stamp(1, UI)
