@@ -16,7 +16,7 @@ from reconciler.errors import Terminal
 from reconciler.filing import FileSave
 from reconciler.language import Language
 from reconciler.materialising import Materialised
-from reconciler.present import Present
+from reconciler.present import Present, PresentReader
 from reconciler.previewing import Decision, Preview, SavedPreview
 from reconciler.store import Store
 from schemas.approval import APPROVED, REJECTED
@@ -35,15 +35,12 @@ class Gate:
         self._ids = ids
         self._clock = clock
         self._language = language
-
-    @property
-    def store(self) -> Store:
-        return self._store
+        self._reader = PresentReader(store, self._address)
 
     @property
     def present(self) -> Present:
         """The plan as it stands."""
-        return present.read(self._store, self._address)
+        return self._reader.read()
 
     def preview(self, patch: Patch) -> Preview:
         """What `submit` would say and do now."""

@@ -44,16 +44,26 @@ class Present:
         return None if self.plan is None else self.plan.uid
 
 
-def read(store: Store, plan: str) -> Present:
-    """The plan at `plan/<name>` as the view of `store` has it."""
-    found = store.view.get(plan)
-    digest = None if found is None else (found.status.get("file") or {}).get("document")
-    return Present(plan, found, _filed(store, digest), store.view.rev)
+class PresentReader:
+    """Reads the plan at `address` from the view of `store`.
 
+    Keeps the filed document decoded, because it is the same for every patch between two saves.
+    """
 
-def _filed(store: Store, digest: str | None) -> JsonObject:
-    content = None if digest is None else store.get_blob(digest)
-    return {} if content is None else encoding.decode(content)
+    def __init__(self, store: Store, address: str) -> None:
+        self._store = store
+        self._address = address
+        self._filed: tuple[str | None, JsonObject] = (None, {})
+
+    def read(self) -> Present:
+        """The plan as it stands now."""
+        view = self._store.view
+        found = view.get(self._address)
+        digest = None if found is None else (found.status.get("file") or {}).get("document")
+        if digest != self._filed[0]:
+            content = None if digest is None else self._store.get_blob(digest)
+            self._filed = (digest, {} if content is None else encoding.decode(content))
+        return Present(self._address, found, self._filed[1], view.rev)
 
 
 def moves_of(document: JsonObject) -> dict[str, str]:
