@@ -21,7 +21,7 @@ from reconciler.previewing import Decision, Preview, SavedPreview
 from reconciler.store import Store
 from schemas.approval import APPROVED, REJECTED
 from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_FILE, Accepted, Author, Held, Patch, Refused, Verdict
+from schemas.patch import Accepted, Author, Held, Patch, Refused, Verdict
 from schemas.record import Draft
 from schemas.resource import Resource
 
@@ -50,6 +50,8 @@ class Gate:
     def preview_file(self, save: FileSave) -> Preview:
         """What `submit_file` would say and do now."""
         now = self.present
+        if filing.is_held_back(save, now):
+            return previewing.of_nothing(now, filing.HELD_BACK)
         patch, answer = self._admit_file(save, now)
         return previewing.of_admission(patch, now, answer)
 
@@ -72,9 +74,8 @@ class Gate:
         """`submit_file`, with the preview that it acted on."""
         now = self.present
         if filing.is_held_back(save, now):
-            nothing = Patch(HUMAN_FILE, (), now.rev)
-            preview = previewing.of_admission(nothing, now, Admission((), now.document, notes=(filing.HELD_BACK,)))
-            return Decision(Accepted(now.document_rev, preview.notes), preview)
+            nothing = previewing.of_nothing(now, filing.HELD_BACK)
+            return Decision(Accepted(now.document_rev, nothing.notes), nothing)
         self._keep(filing.blobs(save, now))
         patch, answer = self._admit_file(save, now)
         return await self._decide(patch, now, answer)

@@ -15,21 +15,28 @@ from schemas.resource import Resource, Wanted
 
 def hold_reason(differences: Sequence[Difference], live: Mapping[str, Resource]) -> str:
     """Why an edit with these differences waits, or the empty text: too much running work lost, or protected work."""
-    running = [one for one in live.values() if one.kind == "task" and stake_of(one, None).is_running]
-    stopped = [one for one in differences if one.action in ("cancel", "replace")]
-    lost = [one for one in running if any(_hits(difference, one.address) for difference in stopped)]
-    protected = [one.address for one in lost if one.spec.get("protect")]
+    stopped = frozenset(one.address for one in differences if one.action in ("cancel", "replace"))
+    begun = [one for one in live.values() if one.kind == "task" and stake_of(one, None).is_running]
+    hit = [one for one in begun if _is_hit(one.address, stopped)]
+    protected = [one.address for one in hit if one.spec.get("protect")]
     if protected:
         return f"it would stop what is protected: {_listed(protected)}"
+    running = [one for one in begun if _works_itself(one)]
+    lost = [one for one in hit if _works_itself(one)]
     # Of a single running task, half is all: stopping that one is what the person asked for, not an accident.
     if len(lost) > limits.CANCELS_HELD_OVER or (len(lost) > 1 and 2 * len(lost) > len(running)):
         return f"it would stop {len(lost)} of {len(running)} running tasks: {_listed([one.address for one in lost])}"
     return ""
 
 
-def _hits(difference: Difference, task: str) -> bool:
+def _is_hit(task: str, stopped: frozenset[str]) -> bool:
     """Cancelling a task stops all below it, though only it has the difference."""
-    return difference.address in (task, "task/.") or task.startswith(difference.address + "/")
+    parts = task.split("/")
+    return "task/." in stopped or any("/".join(parts[:length]) in stopped for length in range(2, len(parts) + 1))
+
+
+def _works_itself(task: Resource) -> bool:
+    return bool(task.spec["work"]["kind"] != "group")
 
 
 def approval_reason(patch: Patch, ops: Sequence[Op], document: JsonObject) -> str:

@@ -15,7 +15,7 @@ from reconciler.present import Present
 from schemas.approval import patch_from_json, patch_to_json
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
-from schemas.patch import Fault, Patch, Verdict
+from schemas.patch import HUMAN_FILE, Fault, Patch, Verdict
 from schemas.patching import Op, PatchFailed
 
 VERSION: Final = 1
@@ -88,6 +88,11 @@ def of_admission(patch: Patch, now: Present, answer: Admission) -> Preview:
         notes=answer.notes,
         warnings=answer.warnings,
     )
+
+
+def of_nothing(now: Present, why: str) -> Preview:
+    """The preview of a file that is not applied, and the reason."""
+    return of_admission(Patch(HUMAN_FILE, (), now.rev), now, Admission((), now.document, notes=(why,)))
 
 
 def to_json(preview: Preview, blobs: tuple[bytes, ...] = ()) -> JsonObject:

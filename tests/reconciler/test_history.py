@@ -11,7 +11,7 @@ from reconciler.filing import HELD_BACK
 from reconciler.ownership import Stamp
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted
-from tests.reconciler.plans import Plan, agent, op, opened
+from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_a_rollback_holds_the_file_back_until_it_changes(plan: Plan) -> No
     again = await plan.save(TWO)
     assert again.rev == 3
     assert isinstance(again, Accepted)
-    assert again.notes == (HELD_BACK,)
+    assert again.notes == (HELD_BACK,) == plan.gate.preview_file(save_of(TWO)).notes
     assert plan.document == ONE
     changed = {**TWO, "goal": "3"}
     await plan.save(changed)

@@ -68,6 +68,13 @@ async def test_more_than_half_of_a_few_is_many(plan: Plan) -> None:
     assert (await held(plan, "a")).why.startswith("it would stop 2 of 3")
 
 
+async def test_groups_do_not_count_as_running_work(plan: Plan) -> None:
+    await plan.patch(op("add", "/tasks/g", {"goal": "group", "tasks": {"x": {"goal": "x", "run": "true"}}}))
+    for address in ("task/g", "task/g/x"):
+        await plan.status(address, {"state": "running"})
+    assert "4 of 7 running tasks" in (await held(plan, "ab")).why
+
+
 async def test_the_only_running_task_may_be_stopped_without_asking(plan: Plan) -> None:
     for name in "bcdef":
         await plan.status(f"task/{name}", {"state": "done"})
