@@ -17,6 +17,7 @@ REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a s
 WRITES_MAX: Final = 2_000  # In a window, whatever the content: a counter or a clock in a status hides repeats.
 DELAY_BASE_S: Final = 1.0
 DELAY_CAP_S: Final = 60.0
+TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
 
 
 @dataclass(slots=True)
@@ -57,7 +58,7 @@ class FightDetector:
         record = self._records.get(address)
         if record is None or not record.is_tripped or now() - record.since > WINDOW_S + DELAY_CAP_S:
             return 0.0
-        return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** (record.trips - 1)))
+        return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** min(record.trips - 1, TRIPS_COUNTED)))
 
     def forget(self, address: str) -> None:
         """Drops what is known of an object that is gone."""

@@ -80,6 +80,7 @@ class Story:
     bugs: list[BugReport] = field(default_factory=list)
     commits: int = 0
     owners: int = 0
+    doubts: int = 0  # Calls that a person was asked about.
 
     def states(self, *kinds: str) -> Mapping[str, str]:
         """The states of the objects of `kinds`, by address."""
@@ -196,6 +197,7 @@ class _Simulation:
     async def _settle_doubts(self, store: SqliteStore) -> bool:
         """Answers for each call in doubt whether it happened, as a person would who looked at the world."""
         doubted = [call for call in store.view.list("call") if call.state == "Unknown"]
+        self.story.doubts += len(doubted)
         for call in doubted:
             happened = laws.has_happened(self._folder, call)
             changes = journal.settle_doubt(call, happened=happened)
