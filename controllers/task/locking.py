@@ -1,25 +1,34 @@
-"""Whether the locks that a task asks for are held by it.
+"""Whether the locks that a task names are held by it.
 
-The task asks by its status (`wants_locks`), the lock controller grants; neither imports the other.
+The task says that it waits for them (reason `AwaitingLocks`), the lock controller grants all or none in the status of
+the lock objects; neither imports the other.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from dataclasses import dataclass
 
 from reconciler.store import View
 from schemas.resource import Resource
 from schemas.task import TaskSpec
 
 
-class LockStanding(Enum):
-    """FREE: none asked for, or all held."""
+@dataclass(frozen=True, slots=True)
+class MissingLock:
+    """A lock that the task does not hold, and the task that does (None: nobody, or it is not there yet)."""
 
-    FREE = "free"
-    WAITING = "waiting"
+    path: str
+    holder: str | None
 
 
-def lock_standing(view: View, me: Resource, spec: TaskSpec) -> LockStanding:
-    """How the locks of `me` stand."""
-    del view, me
-    return LockStanding.WAITING if spec.locks else LockStanding.FREE
+def missing_lock(view: View, me: Resource, spec: TaskSpec) -> MissingLock | None:
+    """The first lock that `me` names and does not hold, those held by others before those held by nobody."""
+    free: MissingLock | None = None
+    for path in spec.locks:
+        lock = view.get(f"lock/{path}")
+        holder = None if lock is None else lock.status.get("holder")
+        if holder is None:
+            free = free or MissingLock(path, None)
+        elif holder["task"] != me.address or holder["uid"] != me.uid:
+            return MissingLock(path, holder["task"])
+    return free

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from controllers.task import keys
 from controllers.task.basis import Basis, Wish, wish_of
-from controllers.task.locking import LockStanding, lock_standing
+from controllers.task.locking import MissingLock, missing_lock
 from controllers.task.status import Progress, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.store import View
@@ -57,7 +57,7 @@ class Observed:
     open_need: str = ""
     halt: Halt | None = None
     budgeted: tuple[Resource, ...] = ()
-    locks: LockStanding = LockStanding.FREE
+    lock: MissingLock | None = None
     remains: tuple[str, ...] = ()
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
@@ -116,7 +116,7 @@ class Observer:
             open_need=self._first_open(spec) if needs.open else "",
             halt=halt,
             budgeted=budgeted,
-            locks=lock_standing(view, me, spec),
+            lock=missing_lock(view, me, spec) if spec.locks else None,
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
             running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),

@@ -1,12 +1,12 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
-A parent that has not started, then needs, locks, the pause before a retry, and what is left of an earlier incarnation.
+A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, and locks
+last: a task asks for them when nothing else is in its way, so that none is held by a task that waits.
 """
 
 from __future__ import annotations
 
 from controllers.task import budgets, flight, jobs, verifying, working
-from controllers.task.locking import LockStanding
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
@@ -21,7 +21,7 @@ def start(observed: Observed) -> Step:
     says = obstacle(observed)
     if says is not None:
         wait_s = observed.progress.not_before - observed.now
-        return Step(says, again_s=wait_s if says.reason == "Retrying" else None, merge=_asks(observed))
+        return Step(says, again_s=wait_s if says.reason == "Retrying" else None)
     if observed.spec.when == "before" and observed.spec.acceptance:
         merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
         return verifying.begin_round(after(observed, merge), "before").on_top_of(merge)
@@ -30,7 +30,7 @@ def start(observed: Observed) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, _containers, _locks, _budget, _retry, _leftover):
+    for look in (_parent, _needs, _containers, _budget, _retry, _leftover, _locks):
         says = look(observed)
         if says is not None:
             return says
@@ -69,10 +69,6 @@ def queued(observed: Observed) -> Says:
     """A command that may start and has no slot yet."""
     del observed
     return Says(TaskState.WAITING, "Queued", "waits for a free slot", ("a running command or check ends",))
-
-
-def _asks(observed: Observed) -> JsonObject:
-    return {"wants_locks": list(observed.spec.locks)} if observed.locks is LockStanding.WAITING else {}
 
 
 def _old_checks(observed: Observed) -> list[str]:
@@ -122,10 +118,12 @@ def _containers(observed: Observed) -> Says | None:
 
 
 def _locks(observed: Observed) -> Says | None:
-    if observed.locks is LockStanding.FREE:
+    lock = observed.lock
+    if lock is None:
         return None
-    says = f"waits for locks {', '.join(observed.spec.locks)}"
-    return Says(TaskState.BLOCKED, "AwaitingLocks", says, ("whoever holds them releases them",))
+    held = f"lock {lock.path} is held by {lock.holder}" if lock.holder else f"lock {lock.path} is not granted yet"
+    cure = (f"{lock.holder} ends", f"or: plan cancel {lock.holder}") if lock.holder else ("it is granted",)
+    return Says(TaskState.BLOCKED, "AwaitingLocks", held, cure)
 
 
 def _budget(observed: Observed) -> Says | None:

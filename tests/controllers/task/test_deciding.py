@@ -7,7 +7,8 @@ import pytest
 from controllers.task.status import Standing, standing
 from reconciler.processes import Ending
 from schemas.budget import Budget
-from schemas.record import SetStatus
+from schemas.record import Put, SetStatus
+from schemas.resource import Uid
 from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
@@ -431,3 +432,26 @@ def test_containers_are_not_run_by_this_version_and_the_task_says_so() -> None:
     world.settle()
     assert world.says("a") == "blocked NoContainers"
     assert world.says(".") == "failed ChildrenFailed"
+
+
+def hold(world: World, path: str, task: str) -> None:
+    """What the lock controller writes when it grants."""
+    uid = Uid(f"uid-lock/{path}")
+    world.fold(Put(f"lock/{path}", uid, {"path": path}))
+    world.fold(SetStatus(f"lock/{path}", uid, {"holder": {"task": task, "uid": world[task].uid}}))
+
+
+def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
+    world = World(root=spec(), a=spec("true"), b=spec("true", needs=("task/a",), locks=("x/**", "y")))
+    world.settle()
+    assert world.says("b") == "waiting NeedsNotDone"
+    world.run("a")
+    assert world.says("b") == "blocked AwaitingLocks"
+    hold(world, "x/**", "task/b")
+    hold(world, "y", "task/a")
+    world.settle()
+    assert world["task/b"].status["why"] == "lock y is held by task/a"
+    assert world.queued() == []
+    hold(world, "y", "task/b")
+    world.settle()
+    assert world.queued() == ["b"]
