@@ -12,6 +12,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from reconciler import folders
 from schemas import encoding, limits
 
 
@@ -36,17 +37,14 @@ def put_file(folder: Path, digest: str, content: bytes) -> None:
     path = file_of(folder, digest)
     if path.exists():
         return
-    is_new = not path.parent.exists()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folders.make(path.parent)
     beside = path.with_name(path.name + ".part")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
-    _sync_folder(path.parent)
-    if is_new:
-        _sync_folder(folder)
+    folders.sync(path.parent)
 
 
 def get_file(folder: Path, digest: str) -> bytes | None:
@@ -61,11 +59,3 @@ def get_file(folder: Path, digest: str) -> bytes | None:
 def file_of(folder: Path, digest: str) -> Path:
     """`ab/abcdef…`: 256 folders keep each of them short."""
     return folder / digest[:2] / digest
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

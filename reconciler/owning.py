@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reconciler import layout
+from reconciler import folders, layout
 from reconciler.errors import NotOwner, StoreFailed
 from schemas import encoding
 from schemas.record import Draft
@@ -53,7 +53,7 @@ def own(
     """
     _refuse_network(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folders.make(folder)
         handle = os.open(layout.owner_file(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         hint = f"make {folder} a folder that this user can write, then run `plan apply` again"

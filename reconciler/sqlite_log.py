@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from reconciler import layout
+from reconciler import folders, layout
 from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.view import MemoryView
 from schemas import encoding
@@ -64,7 +64,7 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
     """
     path = layout.log_file(folder)
     with failures_named(path):
-        folder.mkdir(parents=True, exist_ok=True)
+        folders.make(folder)
         connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
         with ExitStack() as unless_done:
             unless_done.callback(connection.close)
@@ -74,6 +74,7 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
             connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
             connection.executescript(_SCHEMA)
             _take_epoch(connection, epoch)
+            folders.sync(folder)
             unless_done.pop_all()
     return connection
 

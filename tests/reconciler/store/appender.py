@@ -1,12 +1,14 @@
 """A process that appends until it is killed or fails, and says what was acknowledged: one line a revision.
 
-Run as `python -m tests.reconciler.store.appender FOLDER EPOCH SIZE_BYTES`; the last line of one that failed is JSON.
+Run as `python -m tests.reconciler.store.appender FOLDER EPOCH SIZE_BYTES FILE_BYTES_MAX` (0: no bound); the last line
+of one that failed is JSON.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -60,4 +62,6 @@ def _later(store: SqliteStore) -> str:
 
 
 if __name__ == "__main__":
+    if file_bytes_max := int(sys.argv[4]):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
     anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import sqlite3
 import subprocess
@@ -26,16 +25,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def appender(folder: Path, epoch: int, size: int, file_bytes_max: int | None = None) -> subprocess.Popen[str]:
-    def limit() -> None:
-        if file_bytes_max is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
-
+    arguments = [str(folder), str(epoch), str(size), str(file_bytes_max or 0)]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.reconciler.store.appender", str(folder), str(epoch), str(size)],
+        [sys.executable, "-m", "tests.reconciler.store.appender", *arguments],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=limit,  # noqa: PLW1509 - no threads in this test process
     )
 
 
