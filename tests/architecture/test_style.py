@@ -52,10 +52,27 @@ def test_nothing_is_left_to_do_without_being_said() -> None:
 
 
 def test_a_broad_except_stands_only_where_a_loop_must_survive() -> None:
-    places = [str(file) for file in SOURCE if re.search(r"except (Base)?Exception\b", (ROOT / file).read_text())]
+    places = {str(file) for file in SOURCE for handler in _handlers(file) if _caught(handler) == "Exception"}
 
-    # The worker loop, and the command's last line of defence, which turns our bug into exit 70.
-    assert set(places) <= {"reconciler/engine.py", "planloop/cli/main.py"}
+    # One attempt of a worker or a job, and the command's last line of defence, which turns our bug into exit 70.
+    assert places <= {"reconciler/attempting.py", "planloop/cli/main.py"}
+
+
+def test_whoever_catches_everything_raises_it_again() -> None:
+    handlers = [(str(file), handler) for file in SOURCE for handler in _handlers(file)]
+    everything = [(file, handler) for file, handler in handlers if _caught(handler) in ("BaseException", "")]
+
+    kept = [f"{file}:{handler.lineno}" for file, handler in everything if not isinstance(handler.body[-1], ast.Raise)]
+    assert kept == []
+
+
+def _handlers(file: Path) -> list[ast.ExceptHandler]:
+    tree = ast.parse((ROOT / file).read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+
+
+def _caught(handler: ast.ExceptHandler) -> str:
+    return ast.unparse(handler.type) if handler.type is not None else ""
 
 
 def test_every_package_ships_type_marks() -> None:
