@@ -17,15 +17,14 @@ from typing import Final, NoReturn, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from planloop import compiling, sockets, wiring
+from planloop import sockets, wiring
 from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
-from planloop.live_file import LiveFile, Save, Saved, Unusable
+from planloop.live_edits import LiveEdits
 from planloop.server import serving
 from planloop.server.answering import Host
 from planloop.server.desk import PlanDesk
-from planloop.server.forms import decision_to_json
 from planloop.verdicts import refusal
 from reconciler.filing import FileSave
 from reconciler.journal import Recovery, recover
@@ -83,11 +82,10 @@ class Owning:
         self._core = core
         self._wish = wish
         self._screen = screen
-        self._file = wish.file
+        self._edits = LiveEdits(core, wish.file, wish.size_max, screen.say)
         self._leaving: Leaving | None = None
         self._over = anyio.Event()
         self._moved = anyio.Event()
-        self._live_file: LiveFile | None = None
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
@@ -100,7 +98,7 @@ class Owning:
         self._tell_takeover(recovery, swept)
         self._screen.begin(core.store.view, core.place.name)
         core.store.on_change(self._note)
-        await self._submit(self._wish.save)
+        await self._begin()
         core.place.note_file(self._wish.file.path)
         host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
         desk = PlanDesk(core, host, self._stop)
@@ -128,24 +126,15 @@ class Owning:
         if not self._wish.stay:
             group.start_soon(self._until_finished, machine)
         if self._wish.follow_file:
-            group.start_soon(self._follow_file)
+            group.start_soon(self._edits.follow)
+        if self._wish.sync:
+            group.start_soon(self._edits.sync)
 
-    async def _submit(self, save: FileSave) -> None:
-        verdict = decision_to_json(await self._core.gate.decide_file(save))
+    async def _begin(self) -> None:
+        """Applies the file of the command. Raises Halt when it is refused and there is nothing to go on with."""
+        verdict = await self._edits.submit(self._wish.save)
         if verdict["verdict"] == "refused" and not self._core.had_plan:
             raise refusal(verdict)
-        self._say_verdict(verdict)
-
-    def _say_verdict(self, verdict: JsonObject) -> None:
-        name = self._file.path.name
-        match verdict["verdict"]:
-            case "refused":
-                self._screen.say(f"{name} was refused; what was running goes on\n{refusal(verdict).text()}")
-            case "held":
-                self._screen.say(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
-            case _:
-                for note in verdict["notes"]:
-                    self._screen.say(f"note: {note}")
 
     def _tell_takeover(self, recovery: Recovery, swept: list[str]) -> None:
         core = self._core
@@ -178,33 +167,12 @@ class Owning:
     def _note(self, record: Record, changed: Sequence[str]) -> None:
         self._screen.record(record, tuple(changed))
         self._moved.set()
+        if f"plan/{self._core.place.name}" in changed and record.draft.type == "plan.patched":
+            self._edits.changed()
 
     def _is_ended(self) -> bool:
         root = self._core.store.view.get(ROOT)
         return root is not None and root.state in ENDED
-
-    async def _follow_file(self) -> None:
-        live = LiveFile(self._wish.file.path, size_max=self._wish.size_max, used=lambda: self._file.read_files)
-        live.start_from(self._wish.file.content)
-        self._live_file = live
-        await live.run(self._saved)
-
-    async def _saved(self, save: Save) -> None:
-        path = self._wish.file.path
-        match save:
-            case Unusable(why):
-                await self._refuse_file(f"{why}; the plan goes on as it was")
-            case Saved(content):
-                file = await anyio.to_thread.run_sync(lambda: compiling.compiled(path, content))
-                self._file = file
-                if file.errors:
-                    await self._refuse_file(compiling.fault_text(file, color=False))
-                else:
-                    await self._submit(FileSave(path.name, content, file.document, checked=file.compiled))
-
-    async def _refuse_file(self, text: str) -> None:
-        self._screen.say(text.rstrip("\n"))
-        await self._core.gate.report_file(self._wish.file.path.name, text)
 
     async def _stop(self, is_left: bool) -> None:
         self.leave(Leaving.LEFT if is_left else Leaving.DOWN)

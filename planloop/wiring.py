@@ -67,13 +67,14 @@ def why_without_owner(place: Place, at: str) -> Json:
     """What an owner would answer to GET `why`: who set the value at the pointer `at`. Raises Halt."""
     import anyio
 
+    from planloop.cold import ColdStore
     from planloop.server.forms import why_answer
     from schemas import pointer
 
-    gate = gate_without_owner(place)
+    present = gate_without_owner(place).present
 
     async def ask() -> Json:
-        return await why_answer(gate.store, gate.present, pointer.parse(at))
+        return await why_answer(ColdStore(place), present, pointer.parse(at))
 
     return anyio.run(ask)
 

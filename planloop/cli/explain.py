@@ -26,6 +26,7 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
 
     Without anything: the fields there are.
     """
+    from compiler import explaining
     from planloop.rendering import explanations
 
     if why is not None:
@@ -36,11 +37,11 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
     if what is None:
         click.echo(explanations.index())
         return
-    text = explanations.code(what.upper()) if explanations.is_code(what) else explanations.field(what)
+    text = explaining.explain(what)
     if text is None:
-        hint = explanations.nearest(what)
+        hint = explaining.suggestion(what) or "plan explain lists the fields"
         raise Halt(Exit.NOT_FOUND, f"there is no field or error code `{what}`", hint)
-    click.echo(text)
+    click.echo(text.rstrip())
 
 
 def pointer_of(text: str) -> str:

@@ -1,0 +1,122 @@
+"""Saves of the plan file while it runs, each one patch by `human:file`; and with `--sync` the way back.
+
+A fault leaves live as it was and is told on the screen and as the plan's condition FileInvalid. A save from an editor
+that had not seen what was written meanwhile counts as edits of the text that it did see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from planloop import compiling, pulling, stale_saves
+from planloop.compiling import PlanFile
+from planloop.core import Core
+from planloop.live_file import LiveFile, Save, Saved, Unusable
+from planloop.rendering.records import patch_words
+from planloop.server.forms import decision_to_json
+from planloop.stale_saves import Base, Bases
+from planloop.verdicts import refusal
+from reconciler.filing import FileSave
+from schemas import patching
+from schemas.encoding import JsonObject
+
+SYNC_AFTER_S: Final = 0.2  # Agents often patch several times in a row; one write for all.
+LATE: Final = "note: {name} was saved from an older text: its edits are applied, and what was written since stays live"
+
+
+class LiveEdits:
+    """The plan file of one owner. `file` is the last one that was read, `say` tells people."""
+
+    def __init__(self, core: Core, file: PlanFile, size_max: int, say: Callable[[str], None]) -> None:
+        self._core = core
+        self._say = say
+        self._size_max = size_max
+        self._last = file
+        self._bases = Bases()
+        self._bases.add(Base(file.content, file.document))
+        self._live_file = LiveFile(file.path, size_max=size_max, used=lambda: self._last.read_files)
+        self._live_file.start_from(file.content)
+        self._sync_due = anyio.Event()
+
+    @property
+    def path(self) -> Path:
+        return self._last.path
+
+    async def follow(self) -> None:
+        """Applies every save until cancelled."""
+        await self._live_file.run(self._saved)
+
+    async def sync(self) -> None:
+        """Writes what others change into the file, shortly after they did, until cancelled."""
+        while True:
+            await self._sync_due.wait()
+            await anyio.sleep(SYNC_AFTER_S)
+            self._sync_due = anyio.Event()
+            try:
+                await self._write_back()
+            except OSError as error:
+                self._say(f"{self.path.name} cannot be written: {error.strerror}; plan pull tries again")
+
+    def changed(self) -> None:
+        """The live document is another now."""
+        self._sync_due.set()
+
+    async def _saved(self, save: Save) -> None:
+        match save:
+            case Unusable(why):
+                await self._refuse(f"{why}; the plan goes on as it was")
+            case Saved(content):
+                # On the event loop: a plan of 100 tasks takes 10 ms, a hop to a thread would cost a save as much.
+                file = compiling.compiled(self.path, content, size_max=self._size_max)
+                self._last = file
+                if file.errors:
+                    await self._refuse(compiling.fault_text(file, color=False))
+                else:
+                    await self._take(file)
+
+    async def _take(self, file: PlanFile) -> None:
+        filed = self._core.gate.present.filed
+        base = self._bases.nearest(file.content)
+        document = stale_saves.meant(base, file.document, filed)
+        self._bases.add(Base(file.content, file.document))
+        if document == file.document:
+            await self.submit(FileSave(self.path.name, file.content, document, checked=file.compiled))
+        else:
+            self._say(LATE.format(name=self.path.name))
+            await self.submit(FileSave(self.path.name, file.content, document))
+
+    async def submit(self, save: FileSave) -> JsonObject:
+        """Sends a save through the gate and says what it did; returns the verdict."""
+        verdict = decision_to_json(await self._core.gate.decide_file(save))
+        match verdict["verdict"]:
+            case "refused":
+                self._say(f"{save.path} was refused; what was running goes on\n{refusal(verdict).text()}")
+            case "held":
+                self._say(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
+            case _:
+                for note in verdict["notes"]:
+                    self._say(f"note: {note}")
+        return verdict
+
+    async def _write_back(self) -> None:
+        plan, file = self._core.plan, self._last
+        if plan is None or file.errors or not patching.difference(file.document, plan.spec):
+            return
+        match pulling.pull(file, plan.spec, before_swap=self._live_file.expect):
+            case pulling.Written(content, ops):
+                self._last = compiling.compiled(file.path, content, size_max=self._size_max)
+                self._bases.add(Base(content, self._last.document))
+                self._say(f"{file.path.name} written: {patch_words(ops)}")
+                await self.submit(FileSave(file.path.name, content, self._last.document, checked=self._last.compiled))
+            case pulling.Beside(path, why):
+                self._say(f"{file.path.name} was left alone: {why}; the live plan is in {path.name}")
+            case pulling.Moved():
+                self._sync_due.set()  # The save is on its way to us; then once more.
+
+    async def _refuse(self, text: str) -> None:
+        self._say(text.rstrip("\n"))
+        await self._core.gate.report_file(self.path.name, text)
