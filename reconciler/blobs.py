@@ -34,9 +34,9 @@ def get_row(connection: sqlite3.Connection, digest: str) -> bytes | None:
 
 def put_file(folder: Path, digest: str, content: bytes) -> None:
     """Keeps `content` as a file; durable when this returns. Raises OSError."""
-    path = file_of(folder, digest)
-    if path.exists():
+    if get_file(folder, digest) is not None:
         return
+    path = file_of(folder, digest)
     folders.make(path.parent)
     beside = path.with_name(path.name + ".part")
     with beside.open("wb") as file:

@@ -270,6 +270,10 @@ async def test_a_large_blob_is_a_file_that_is_checked_when_read(tmp_path: Path) 
     path.write_bytes(b"other")
     async with read(tmp_path) as store:
         assert store.get_blob(digest) is None
+    async with opened(tmp_path) as store:
+        assert store.put_blob(content) == digest
+    async with read(tmp_path) as store:
+        assert store.get_blob(digest) == content
 
 
 @pytest.mark.anyio
