@@ -50,6 +50,7 @@ class Lowering:
     objects: dict[str, Wanted] = field(default_factory=dict)
     agents: dict[str, tuple[AgentSpec, list[str]]] = field(default_factory=dict)
     choices: dict[str, Choice] = field(default_factory=dict)
+    locks: dict[str, list[str]] = field(default_factory=dict)
 
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
@@ -59,6 +60,8 @@ class Lowering:
             for id_, value in rows.items():
                 self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
+        for path, tasks in self.locks.items():
+            self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
         for address, (spec, below) in self.agents.items():
             # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
             children = self.objects[spec.task].spec["children"]
@@ -90,7 +93,7 @@ class Lowering:
             when=task.get("when", "after"),
             heal=bool(task.get("heal", False)),
             heal_every_s=_heal_every(task),
-            locks=tuple(task.get("locks", ())),
+            locks=tuple(dict.fromkeys(path.strip("/") for path in task.get("locks", ()))),
             containers=self._containers(task, path),
             budget=self.making.budget(task, path, choice if made is not None else None),
             retries=task.get("retries", limits.RETRIES_DEFAULT),
@@ -126,7 +129,10 @@ class Lowering:
 
     def _put(self, address: str, spec: TaskSpec, agent: str | None) -> None:
         own = (spec.parent,) if spec.parent else ()
-        refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers)
+        for path in spec.locks:
+            self.locks.setdefault(path, []).append(address)
+        locks = tuple(f"lock/{path}" for path in spec.locks)
+        refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers, *locks)
         owner = spec.parent or f"plan/{self.document['plan']}"
         self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("task",))
 

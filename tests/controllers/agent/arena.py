@@ -15,6 +15,7 @@ import anyio
 import compiler
 from compiler import merging
 from controllers.agent import AgentReconciler, World, inbox
+from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
@@ -177,7 +178,9 @@ async def arena(
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)
-        engine = Engine(store, clock, queue, work, [tasks, AgentReconciler(world), plans], PLAN)
+        engine = Engine(
+            store, clock, queue, work, [tasks, AgentReconciler(world), LockReconciler(store, clock), plans], PLAN
+        )
         made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append
         async with anyio.create_task_group() as group:

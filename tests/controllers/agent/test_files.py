@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.tools.clamping import clamped, difference
+from controllers.agent.tools.clamping import difference
+from reconciler.clamping import clamped
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,67 @@
+"""Tasks that name locks, on the whole machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.controllers.agent.arena import arena
+
+pytestmark = pytest.mark.anyio
+
+BUSY = "test ! -e busy && touch busy && sleep 0.1 && rm busy"
+
+
+async def test_tasks_with_overlapping_locks_never_run_together(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              one: {{locks: ["src/**", docs], run: "{BUSY}"}}
+              two: {{locks: [docs, src/app.py], run: "{BUSY}"}}
+              three: {{locks: ["src/**"], run: "{BUSY}"}}
+              free: {{locks: [elsewhere], run: "true"}}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        assert {lock.state for lock in here.store.view.list("lock")} == {"free"}
+
+
+async def test_a_lock_waits_while_an_agent_holds_it_and_says_who_does(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              holder: {locks: [a], agent: {script: [{when: {message: go}, done: x}]}}
+              waiter: {locks: [a], needs: [], run: "true"}
+        """)
+        await here.until(lambda: here.state("agent/holder") == "asleep" or here.state("task/waiter") == "done")
+        await here.settled()
+        if here.state("task/waiter") != "done":
+            assert here.state("task/waiter") == "blocked"
+            assert here.get("lock/a").status["holder"]["task"] == "task/holder"
+            assert list(here.get("lock/a").status["waiters"]) == ["task/waiter"]
+        await here.tell("agent/holder", "go", "m")
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+
+
+async def test_removing_the_holder_releases_its_lock(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("tasks: {holder: {locks: [a], run: sleep 60}}")
+        await here.until_state("task/holder", "running")
+        await here.patch({"op": "add", "path": "/tasks/waiter", "value": {"locks": ["a"], "run": "true"}})
+        await here.until_state("task/waiter", "blocked")
+        await here.patch({"op": "remove", "path": "/tasks/holder"})
+        await here.until_state("task/waiter", "done")
+
+
+async def test_a_task_that_still_needs_others_holds_no_lock(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              late: {needs: [early], locks: [a], run: "true"}
+              early: {locks: [a], run: "true"}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
