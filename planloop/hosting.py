@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,6 +22,7 @@ from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
 from planloop.live_edits import LiveEdits
+from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
 from planloop.server.desk import PlanDesk
@@ -31,6 +32,8 @@ from reconciler.journal import Recovery, recover
 from reconciler.store import View
 from schemas.encoding import JsonObject
 from schemas.limits import PARALLEL_DEFAULT
+from schemas.patch import HUMAN_CLI, Patch
+from schemas.patching import Op
 from schemas.record import Record
 from schemas.resource import Resource
 from schemas.task import TaskState
@@ -44,22 +47,9 @@ class Leaving(Enum):
     """Why an owner ended."""
 
     FINISHED = "finished"  # Every task is done, failed or cancelled.
-    LEFT = "left"  # Ctrl-C, `q`, or a terminal that closed: what runs goes on.
+    LEFT = "left"  # Ctrl-C, or a terminal that closed: what runs goes on.
+    HANDED_OVER = "handed over"  # `q`: another owner takes over in the background.
     DOWN = "down"  # `plan down`: what ran was stopped.
-
-
-class Screen(Protocol):
-    """Who shows the run. All of it is called on the event loop and returns at once."""
-
-    def begin(self, view: View, plan: str) -> None: ...
-
-    def record(self, record: Record, changed: tuple[str, ...]) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-    async def run(self, leave: Callable[[], None]) -> None:
-        """Paints and reads keys until cancelled; `leave` ends the owner."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +67,7 @@ class Wish:
 class Owning:
     """One run of one plan by this process."""
 
-    def __init__(self, core: Core, wish: Wish, screen: Screen, on_leave: Callable[[], NoReturn]) -> None:
+    def __init__(self, core: Core, wish: Wish, screen: Screen, on_leave: Callable[[Leaving], NoReturn]) -> None:
         self._on_leave = on_leave
         self._core = core
         self._wish = wish
@@ -85,6 +75,9 @@ class Owning:
         self._edits = LiveEdits(core, wish.file, wish.size_max, screen.say)
         self._leaving: Leaving | None = None
         self._over = anyio.Event()
+        self._group: TaskGroup | None = None
+        self._screen_scope = anyio.CancelScope()
+        self._screen_closed = anyio.Event()
         self._moved = anyio.Event()
 
     async def run(self) -> Leaving:
@@ -105,10 +98,12 @@ class Owning:
         async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
             self._start_all(group, machine)
             await self._over.wait()
-            if self._leaving is Leaving.LEFT:
+            if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
                 await core.store.flush(core.store.view.rev)
                 sockets.remove(core.place.folder)
-                self._on_leave()  # Ends the process here: cancelling the group would stop what is to go on.
+                self._on_leave(
+                    self._leaving
+                )  # Ends the process here: cancelling the group would stop what is to go on.
             group.cancel_scope.cancel()
         assert self._leaving is not None
         return self._leaving
@@ -119,9 +114,36 @@ class Owning:
             self._leaving = how
             self._over.set()
 
+    async def _show(self) -> None:
+        try:
+            with self._screen_scope:
+                await self._screen.run(self._pressed)
+        finally:
+            self._screen_closed.set()
+
+    async def _close_screen(self) -> None:
+        """Ends the screen alone, which puts the terminal back as it was."""
+        self._screen_scope.cancel()
+        await self._screen_closed.wait()
+
+    def _pressed(self, key: Key) -> None:
+        match key:
+            case Key.HAND_OVER:
+                self.leave(Leaving.HANDED_OVER)
+            case Key.PAUSE:
+                assert self._group is not None, "keys are read while the group runs"
+                self._group.start_soon(self._toggle_pause)
+
+    async def _toggle_pause(self) -> None:
+        plan = self._core.plan
+        if plan is not None:
+            op = Op("remove", ("pause",)) if plan.spec.get("pause") else Op("add", ("pause",), True)
+            await self._core.gate.submit(Patch(HUMAN_CLI, (op,), self._core.store.view.rev, "pressed p"))
+
     def _start_all(self, group: TaskGroup, machine: Machine) -> None:
         group.start_soon(machine.engine.run)
-        group.start_soon(self._screen.run, lambda: self.leave(Leaving.LEFT))
+        group.start_soon(self._show)
+        self._group = group
         group.start_soon(self._heed_signals)
         if not self._wish.stay:
             group.start_soon(self._until_finished, machine)

@@ -102,6 +102,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     import random
 
     from controllers.agent import AgentReconciler, World
+    from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
     from controllers.task.surroundings import KEPT, Surroundings
@@ -125,6 +126,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         AgentReconciler(world),
+        LockReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)

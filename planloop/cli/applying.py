@@ -21,7 +21,7 @@ from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving, Owning, Wish
 from planloop.places import Place
 from planloop.rendering import amounts
-from planloop.screens import screen_for
+from planloop.screens import screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
 from reconciler.errors import NotOwner
@@ -126,8 +126,14 @@ def own(place: Place, wish: Wish) -> None:
 
 async def _own(place: Place, wish: Wish) -> None:
     async with wiring.opened(place) as core:
-        screen = screen_for(sys.stdout)
-        leaving = await Owning(core, wish, screen, lambda: _leave_at_once(core.store.view, place)).run()
+        screen = screen_for_stdout()
+
+        def leave(how: Leaving) -> NoReturn:
+            if how is Leaving.HANDED_OVER:
+                _hand_over(wish)
+            _leave_at_once(core.store.view, place)
+
+        leaving = await Owning(core, wish, screen, leave).run()
         end(leaving, core.store.view, place)
 
 
@@ -156,6 +162,14 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
         click.echo("nothing goes on running; plan apply goes on from here")
     sys.stdout.flush()
     os._exit(Exit.CANCELLED)
+
+
+def _hand_over(wish: Wish) -> NoReturn:
+    """Becomes the command that starts a background owner; the lock goes with this program's end."""
+    sys.stdout.flush()
+    command = wiring.command_line("apply", str(wish.file.path), "--detach", "--yes")
+    command += ["--sync"] if wish.sync else []
+    os.execv(command[0], command)
 
 
 def detach(place: Place, path: Path, shown: Shown, save: FileSave, asked: Asked) -> None:

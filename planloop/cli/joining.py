@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import sys
+import asyncio
 import threading
+from contextlib import suppress
 
+import anyio
 import click
 
 from planloop import hosting
@@ -16,7 +17,7 @@ from planloop.exits import Exit, Halt
 from planloop.following import Following, Step
 from planloop.hosting import Leaving
 from planloop.rendering import printing
-from planloop.screens import screen_for
+from planloop.screens import Key, screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
 from reconciler.filing import FileSave
@@ -42,27 +43,50 @@ def join(access: Access, save: FileSave) -> None:
 def follow(access: Access) -> None:
     """Shows the run until it ends, as far as this process can see. Raises Halt with how it ended."""
     following = Following(access)
-    screen = screen_for(sys.stdout)
-    screen.begin(following.view, access.place.name)
-    steps: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(following, steps), daemon=True).start()
-    while not _has_ended(following):
-        step = steps.get()
-        if step is None:
-            break
-        screen.record(step.record, step.changed)
+    if anyio.run(_show, access, following):
+        raise KeyboardInterrupt
     if not _has_ended(following):
         raise Halt(Exit.FAILED, f"the process that ran {access.place.name} has ended", "plan apply FILE takes over")
     applying.end(Leaving.FINISHED, following.view, access.place)
 
 
-def _read(following: Following, steps: queue.SimpleQueue[Step | None]) -> None:
-    # A thread, because waiting for the owner must not keep Ctrl-C waiting.
-    try:
-        for step in following.steps():
-            steps.put(step)
-    finally:
-        steps.put(None)
+async def _show(access: Access, following: Following) -> bool:
+    """Shows the run until it ends; whether the person left before."""
+    has_left = False
+    screen = screen_for_stdout()
+    screen.begin(following.view, access.place.name)
+    send, receive = anyio.create_memory_object_stream[Step](1000)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        # A thread, because the client blocks; a daemon, so that Ctrl-C need not wait for the owner's next word.
+        try:
+            for step in following.steps():
+                loop.call_soon_threadsafe(send.send_nowait, step)
+        finally:
+            with suppress(RuntimeError):  # The loop may have gone before the owner did.
+                loop.call_soon_threadsafe(send.close)
+
+    def press(key: Key) -> None:
+        nonlocal has_left
+        if key is Key.HAND_OVER:
+            has_left = True  # It runs elsewhere: leaving is all there is to do.
+            group.cancel_scope.cancel()
+            return
+        paused = bool(access.object(f"plan/{access.place.name}").spec.get("pause"))
+        op = {"op": "remove", "path": "/pause"} if paused else {"op": "add", "path": "/pause", "value": True}
+        access.post("patch", {"ops": [op], "reason": "pressed p"})
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(screen.run, press)
+        if not _has_ended(following):
+            threading.Thread(target=read, daemon=True).start()
+            async for step in receive:
+                screen.record(step.record, step.changed)
+                if _has_ended(following):
+                    break
+        group.cancel_scope.cancel()
+    return has_left
 
 
 def _has_ended(following: Following) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+import sys
 
-from planloop.hosting import Screen
 from planloop.screens.lines import Lines
+from planloop.screens.port import Key, Screen
+
+__all__ = ["Key", "Screen", "screen_for_stdout"]
 
 
-def screen_for(stream: TextIO) -> Screen:
+def screen_for_stdout() -> Screen:
     """The screen that suits where the output goes."""
-    del stream
-    return Lines()
+    if not sys.stdout.isatty():
+        return Lines()
+    from planloop.screens.tree import Tree  # Rich takes 40 ms to import, and a log does not need it.
+
+    return Tree()

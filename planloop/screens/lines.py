@@ -13,6 +13,7 @@ import click
 
 from planloop.rendering import objects as cells
 from planloop.rendering import records
+from planloop.screens.port import Key
 from reconciler.store import View
 from schemas.record import Record
 
@@ -21,7 +22,7 @@ QUIET_S: Final = 60.0
 
 
 class Lines:
-    """A `hosting.Screen`."""
+    """A `Screen`."""
 
     def __init__(self) -> None:
         self._view: View | None = None
@@ -48,9 +49,9 @@ class Lines:
         click.echo(text)
         self._told += 1
 
-    async def run(self, leave: Callable[[], None]) -> None:
+    async def run(self, press: Callable[[Key], None]) -> None:
         """Nothing to paint; keeps a reader informed that it goes on."""
-        del leave
+        del press
         while True:
             before = self._told
             await anyio.sleep(QUIET_S)

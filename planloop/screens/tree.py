@@ -1,0 +1,159 @@
+"""The live tree: head line, tasks, newest messages, keys; repainted when something moved, at most ten times a second.
+
+What is said stays above it in the terminal's history. Signs and colours are decoration: the words say it all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+import anyio
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from planloop import wiring
+from planloop.rendering import amounts, records, tables, trees
+from planloop.rendering import objects as cells
+from planloop.screens.keys import pressed, raw_keys
+from planloop.screens.port import Key
+from reconciler.store import View
+from schemas.record import Record
+from schemas.resource import Resource
+
+PAINT_S: Final = 0.1
+CLOCK_S: Final = 1.0  # Ages move on even when nothing else does.
+MESSAGES_SHOWN: Final = 3
+ROWS_KEPT: Final = 8  # Lines of the terminal that are not for tasks.
+STYLES: Final = {
+    "done": "green", "failed": "red", "running": "cyan", "checking": "cyan", "blocked": "yellow",
+    "cancelled": "dim", "waiting": "dim", "new": "dim", "paused": "magenta", "stopping": "yellow",
+}  # fmt: skip
+URGENT: Final = ("failed", "blocked", "running", "checking", "stopping", "paused")
+KEYS: Final = {"q": Key.HAND_OVER, "p": Key.PAUSE}
+HELP: Final = "p pause   ? why   q leave it running   Ctrl-C leave"
+
+
+class Tree:
+    """A `Screen` for terminals."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._view: View | None = None
+        self._plan = ""
+        self._began = wiring.now()
+        self._messages: deque[str] = deque(maxlen=MESSAGES_SHOWN)
+        self._is_dirty = True
+        self._live: Live | None = None
+
+    def begin(self, view: View, plan: str) -> None:
+        """Shows `view` from here on."""
+        self._view, self._plan = view, plan
+
+    def record(self, record: Record, changed: tuple[str, ...]) -> None:
+        """Announces edits above the tree and keeps the newest messages."""
+        del changed  # The whole tree is painted anew, at most ten times a second.
+        self._is_dirty = True
+        draft = record.draft
+        if draft.type.startswith("message.sent"):
+            self._messages.append(f"{draft.actor} → {draft.subject}: {records.words(draft)}")
+        elif draft.type in ("plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected"):
+            verb = draft.type.partition(".")[2]
+            self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.actor} {verb}: {records.words(draft)}")
+            self._announce(draft.data.get("differences") or ())
+
+    def say(self, text: str) -> None:
+        """Prints a remark above the tree."""
+        console = self._live.console if self._live is not None else self._console
+        console.print(Text(text))
+
+    async def run(self, press: Callable[[Key], None]) -> None:
+        """Paints until cancelled; the last picture stays on the terminal."""
+        with raw_keys() as keys, Live(self._picture(), console=self._console, auto_refresh=False) as live:
+            self._live = live
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._heed, keys, press)
+                    await self._paint(live)
+            finally:
+                live.update(self._picture(is_last=True), refresh=True)
+                self._live = None
+
+    async def _paint(self, live: Live) -> None:
+        waited = 0.0
+        while True:
+            if self._is_dirty or waited >= CLOCK_S:
+                self._is_dirty, waited = False, 0.0
+                live.update(self._picture(), refresh=True)
+            await anyio.sleep(PAINT_S)
+            waited += PAINT_S
+
+    async def _heed(self, keys: int | None, press: Callable[[Key], None]) -> None:
+        async for key in pressed(keys):
+            if key in KEYS:
+                press(KEYS[key])
+            elif key == "?":
+                for line in self._why():
+                    self.say(line)
+
+    def _announce(self, differences: tuple[dict[str, object], ...]) -> None:
+        for one in differences[:10]:
+            if one["action"] not in ("none", "start", "attach"):
+                self.say(f"   {one['address']}   {one['action']}   {one['words']}")
+
+    def _why(self) -> list[str]:
+        tasks = self._view.list("task") if self._view is not None else ()
+        waiting = [task for task in tasks if cells.state_of(task) in ("blocked", "waiting", "failed", "paused")]
+        return [f"   {task.address}  {cells.state_of(task)}: {cells.what_of(task)}" for task in waiting[:10]]
+
+    def _picture(self, *, is_last: bool = False) -> Text:
+        out = Text(no_wrap=True, overflow="crop")
+        if self._view is None:
+            return out
+        width = self._console.width
+        out.append(tables.cut(self._head(), width) + "\n", style="bold")
+        tasks = {task.address: task for task in self._view.list("task")}
+        found = trees.rows(tasks, now=wiring.now())
+        shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
+        plain = self._console.encoding.lower().replace("-", "") != "utf8"
+        for row, line in zip(shown, trees.lines(shown, width=width, plain=plain), strict=True):
+            out.append(line + "\n", style=STYLES.get(row.state, ""))
+        if len(shown) < len(found):
+            out.append(f"… {amounts.plural(len(found) - len(shown), 'more task')}: plan tree\n", style="dim")
+        if not is_last:
+            for message in self._messages:
+                out.append(tables.cut(f"  {message}", width) + "\n")
+            out.append(tables.cut(HELP, width), style="dim")
+        else:
+            out.rstrip()
+        return out
+
+    def _head(self) -> str:
+        assert self._view is not None
+        root = self._view.get("task/.")
+        spent = sum((cells.spent_of(agent) for agent in self._view.list("agent")), Decimal(0))
+        parts = [f"{self._plan}  rev {self._view.rev}  {amounts.stopwatch(wiring.now() - self._began)}"]
+        if root is not None:
+            parts.append(_budget(root, spent))
+        waiting = [one for one in self._view.list("approval") if one.state == "waiting"]
+        if waiting:
+            parts.append(f"{amounts.plural(len(waiting), 'approval')} waiting: plan get approvals")
+        return "   ".join(part for part in parts if part)
+
+
+def _fitting(found: list[trees.Row], rows_max: int) -> list[trees.Row]:
+    """As many rows as fit: those that a person must see first, in the order of the tree."""
+    if len(found) <= rows_max:
+        return found
+    ranked = sorted(range(len(found)), key=lambda index: (found[index].state not in URGENT, index))
+    return [found[index] for index in sorted(ranked[: max(rows_max, 1)])]
+
+
+def _budget(root: Resource, spent: Decimal) -> str:
+    budget = root.spec.get("budget") or {}
+    if "usd" in budget:
+        return f"{amounts.money(spent)} of {amounts.money(Decimal(str(budget['usd'])))}"
+    return amounts.money(spent) if spent else ""
