@@ -28,6 +28,8 @@ LOCK_WAIT_S: Final = 5.0  # A reader holds no lock for long; a second writer is 
 WAL_PAGES: Final = 250  # Between checkpoints, 1 MB: a log file that is written over flushes faster than one that grows.
 WAL_KEPT_BYTES: Final = 8 << 20  # The write-ahead log is cut back to this after a burst.
 
+_OBJECTS_AT_ONCE: Final = 1_000  # Of a snapshot, while it is read.
+
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS log (
@@ -207,18 +209,21 @@ def to_record(body: str, rev: int) -> Record:
 
 def _load_snapshot(connection: sqlite3.Connection) -> tuple[MemoryView, int]:
     rev = meta(connection, "snapshot_rev", 0)
-    bodies = connection.execute("SELECT body FROM objects").fetchall()
-    if len(bodies) != meta(connection, "snapshot_count", 0):
-        # Somebody emptied the table: it is only a snapshot, and the log has it all.
-        return MemoryView(), 0
     try:
-        return MemoryView((_to_resource(body) for (body,) in bodies), rev), rev
+        objects = list(_snapshot(connection))
     except (ValueError, KeyError, TypeError):
+        objects = []
+    if len(objects) != meta(connection, "snapshot_count", 0):
+        # Somebody emptied or damaged the table: it is only a snapshot, and the log has it all.
         return MemoryView(), 0
+    return MemoryView(objects, rev), rev
 
 
-def _to_resource(body: str) -> Resource:
-    return resource_from_json(encoding.decode(body))
+def _snapshot(connection: sqlite3.Connection) -> Iterator[Resource]:
+    cursor = connection.execute("SELECT body FROM objects")
+    while found := cursor.fetchmany(_OBJECTS_AT_ONCE):
+        # One text, because a decoder shares the keys of the maps that it reads together: a third of time and memory.
+        yield from map(resource_from_json, encoding.decode(f"[{','.join(body for (body,) in found)}]"))
 
 
 def _take_epoch(connection: sqlite3.Connection, epoch: int) -> None:
