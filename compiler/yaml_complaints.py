@@ -191,6 +191,8 @@ def _misplaced(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if char in ("]", "}") and ("node content" in complaint.problem or "expected key" in complaint.problem):
         hint = "delete it, add the bracket that opens, or quote the text it belongs to"
         return (complaint.fault("P0108", f"`{char}` closes nothing", hint, complaint.at),)
+    if char == ":" and ("node content" in complaint.problem or "expected key" in complaint.problem):
+        return (complaint.fault("P0110", "a key is empty", "write a name before the colon", complaint.at),)
     if "node content" in complaint.problem and char == ",":
         return (complaint.fault("P0105", "a value is missing before this comma", "delete the comma", complaint.at),)
     if "cannot start any token" in complaint.problem:
