@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controllers.task.clamping import clamp, last_line
+from reconciler.clamping import clamped, last_line
 from reconciler.processes import Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
@@ -27,10 +27,10 @@ def of_exit(exit_: Exit, work: Run, blob: str | None) -> Outcome:
     if exit_.ending is Ending.LOST:
         return _lost(work)
     reason, why = _trouble(exit_, work)
-    shown = clamp(exit_.output, STATUS_TEXT_BYTES)
+    shown = clamped(exit_.output, STATUS_TEXT_BYTES)
     text = shown if not reason else why
     state = CallState.FAILED if reason else CallState.SUCCEEDED
-    call = CallResult(state, clamp(exit_.output), reason, exit_.code, blob)
+    call = CallResult(state, clamped(exit_.output), reason, exit_.code, blob)
     return Outcome(call, result(ok=not reason, reason=reason, text=text, exit_code=exit_.code, blob=blob))
 
 

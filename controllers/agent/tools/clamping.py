@@ -1,28 +1,13 @@
-"""Long texts cut for whoever reads them: the head and the tail stay, with a note on what was left out."""
+"""What changed in a file, as text that is cut for whoever reads it."""
 
 from __future__ import annotations
 
 import difflib
 from typing import Final
 
-from schemas import limits
+from reconciler.clamping import clamped
 
 DIFF_LINES_MAX: Final = 4_000  # Comparing is quadratic in the worst case.
-
-
-def clamped(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES) -> str:
-    """`output` as text, at most about `shown_bytes`: half of them head, half tail, cut at line ends where near."""
-    if len(output) <= shown_bytes:
-        return output.decode(errors="replace")
-    half = shown_bytes // 2
-    head, tail = output[:half], output[-half:]
-    if (cut := head.rfind(b"\n")) > half // 2:
-        head = head[: cut + 1]
-    if 0 <= (cut := tail.find(b"\n")) < half // 2:
-        tail = tail[cut + 1 :]
-    left_out = len(output) - len(head) - len(tail)
-    note = f"\n[… {left_out} of {len(output)} bytes left out …]\n"
-    return head.decode(errors="replace") + note + tail.decode(errors="replace")
 
 
 def difference(old: bytes | None, new: bytes, path: str) -> str:

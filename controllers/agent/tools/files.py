@@ -11,11 +11,12 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import AliasChoices, Field
 
-from controllers.agent.tools.clamping import clamped, difference
+from controllers.agent.tools.clamping import difference
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import files_below, hits_in
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from controllers.agent.tools.workspace import Spot, digest_at, read_file, replace_file
+from reconciler.clamping import clamped
 from schemas import limits, patterns
 from schemas.encoding import Json, JsonObject, digest
 

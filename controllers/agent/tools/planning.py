@@ -11,11 +11,11 @@ from typing import Annotated, Any, Final, Unpack
 
 from pydantic import AliasChoices, Field
 
-from controllers.agent.tools.clamping import clamped
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.outline import outline
 from controllers.agent.tools.sketching import TaskFields, sketched
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
+from reconciler.clamping import clamped
 from schemas import limits, patching, pointer
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject

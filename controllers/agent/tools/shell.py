@@ -10,8 +10,8 @@ from typing import Annotated, Final
 
 from pydantic import AliasChoices, Field
 
-from controllers.agent.tools.clamping import clamped
 from controllers.agent.tools.tool import Context, Settlement
+from reconciler.clamping import clamped
 from reconciler.processes import Command, Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState

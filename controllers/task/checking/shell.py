@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controllers.task.checking.contract import Bench, Finding
-from controllers.task.clamping import last_line
+from reconciler.clamping import last_line
 from reconciler.processes import Command, Ending, Exit
 from schemas import limits
 from schemas.encoding import JsonObject

@@ -1,0 +1,32 @@
+"""Outputs cut for readers."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.clamping import clamped, last_line
+
+
+def test_a_short_output_is_shown_whole() -> None:
+    assert clamped(b"one\ntwo\n", 100) == "one\ntwo\n"
+
+
+def test_a_long_output_shows_head_and_tail_at_line_ends_and_what_was_left_out() -> None:
+    output = b"\n".join(b"line %d" % n for n in range(1000))
+    shown = clamped(output, 200)
+
+    assert shown.startswith("line 0\n")
+    assert shown.endswith("\nline 999")
+    assert f"of {len(output)} bytes left out" in shown
+
+
+@given(st.binary(max_size=5000), st.integers(min_value=2, max_value=300))
+def test_what_is_shown_is_bounded_by_what_was_asked_for(output: bytes, shown_bytes: int) -> None:
+    assert len(clamped(output, shown_bytes)) <= shown_bytes + 80
+
+
+def test_the_last_line_is_the_last_that_says_something() -> None:
+    assert last_line(b"first\n  2 of 9 failed \n\n\n") == "2 of 9 failed"
+    assert last_line(b"\n \n") == ""
+    assert len(last_line(b"x" * 10_000)) == 200
