@@ -180,7 +180,7 @@ class EdnEditor:
             for key in keys:
                 name = (key_text(self._text, key, row.value.namespace) or "").rpartition("/")[2]
                 if name in ("id", "name"):
-                    return name, self._shared_namespace(keys)
+                    return name, self._shared_namespace([key])
         return "id", ""
 
     def _insert(self, node: EdnNode, kept: list[Row], after: Row | None, write: _Write, depth: int) -> None:

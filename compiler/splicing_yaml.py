@@ -214,7 +214,7 @@ class YamlEditor:
         if style in ("|", ">") and isinstance(value, str) and self._replace_block_text(row, value, style):
             return
         is_block = isinstance(value, (dict, list)) and not yaml_writing.is_short(value)
-        is_lines = isinstance(value, str) and "\n" in value and style is None
+        is_lines = isinstance(value, str) and "\n" in value and not style
         if style in ("|", ">") or is_block or is_lines:
             self._replace_with_lines(row, value, depth)
         elif row.end in (row.value.start, row.colon):
