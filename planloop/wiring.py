@@ -183,13 +183,16 @@ def stop_strays(place: Place) -> int:
     import anyio
 
     from planloop.core import label_of
+    from planloop.stopping import note_stopped
     from reconciler import layout
     from reconciler.local_processes import LocalProcesses
 
     async def stop() -> int:
         async with opened(place) as core:
             processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
-            return len(await processes.sweep(frozenset()))
+            stopped = await processes.sweep(frozenset())
+            await note_stopped(core)
+            return len(stopped)
 
     return anyio.run(stop)
 
