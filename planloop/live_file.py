@@ -50,7 +50,7 @@ class LiveFile:
         self._size_max = size_max
         self._used = used
         self._seen = ""
-        self._ignored: set[str] = set()
+        self._stop = anyio.Event()
 
     def start_from(self, content: bytes) -> None:
         """Takes `content` as seen already: it was applied before watching began."""
@@ -62,6 +62,12 @@ class LiveFile:
 
     async def run(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
         """Calls `on_save` for every save until cancelled; one that comes meanwhile follows."""
+        async with anyio.create_task_group() as group:
+            # The watching thread cannot be cancelled, only told: without this, leaving would wait for its next look.
+            group.start_soon(_set_when_cancelled, self._stop)
+            await self._follow(on_save)
+
+    async def _follow(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
         while True:
             watched = self._files()
             folders = {folder for file in watched for folder in _folders(file)}
@@ -83,6 +89,7 @@ class LiveFile:
             yield_on_timeout=True,
             watch_filter=None,
             recursive=False,
+            stop_event=self._stop,
         ):
             yield {path for _, path in changes}
 
@@ -127,6 +134,13 @@ class LiveFile:
 
     def _files(self) -> set[Path]:
         return {self._path, self._path.resolve(), *(file.absolute() for file in self._used())}
+
+
+async def _set_when_cancelled(stop: anyio.Event) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        stop.set()
 
 
 def _folders(file: Path) -> set[Path]:

@@ -35,21 +35,25 @@ def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: 
     """
     access = access_to(plan)
     found = selecting.selected(access, what or ("tasks",))
-    show(found, output, is_whole=not what, access=access)
+    is_one = len(what) == 1 and "/" in what[0]
+    show(found, output, is_one=is_one, is_whole=not what, access=access)
     if watch:
         from planloop.cli.watching import print_changes
 
         print_changes(access, found, what or ("tasks",), output)
 
 
-def show(found: list[Resource], output: str | None, *, is_whole: bool, access: Access) -> None:
-    """Prints objects in the chosen form; `is_whole` adds the head line that says how the plan does."""
+def show(found: list[Resource], output: str | None, *, is_one: bool, is_whole: bool, access: Access) -> None:
+    """Prints objects in the chosen form; `is_whole` adds the head line that says how the plan does.
+
+    A kind is always a list, however many there are: programs should not have to look. An address is one object.
+    """
     from planloop import wiring
 
     match output:
         case "json" | "yaml":
             listed = [item.to_json() for item in found]
-            printing.structured(listed[0] if len(listed) == 1 and not is_whole else listed, output)
+            printing.structured(listed[0] if is_one else listed, output)
         case "name":
             printing.lines(item.address for item in found)
         case _:
