@@ -26,6 +26,7 @@ from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
 from planloop.server.desk import PlanDesk
+from planloop.stopping import note_stopped
 from planloop.verdicts import refusal
 from reconciler.filing import FileSave
 from reconciler.journal import Recovery, recover
@@ -106,6 +107,9 @@ class Owning:
                 )  # Ends the process here: cancelling the group would stop what is to go on.
             group.cancel_scope.cancel()
         assert self._leaving is not None
+        if self._leaving is Leaving.DOWN:
+            await machine.processes.sweep(frozenset())
+            await note_stopped(core)
         return self._leaving
 
     def leave(self, how: Leaving) -> None:

@@ -13,6 +13,7 @@ from planloop.cli.options import access_to, plan_option
 from planloop.client import OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.rendering import amounts
+from planloop.rendering.objects import call_text
 
 EXAMPLE = """
 \b
@@ -46,6 +47,17 @@ def command(plan: str | None, leave: bool, force: bool) -> None:
         return
     _until_gone(access)
     click.echo(f"{access.place.name} is down; plan apply goes on from here")
+    _tell_doubts(access)
+
+
+def _tell_doubts(access: Access) -> None:
+    """Names every command that was cut off and may not simply run again."""
+    for call in access.objects("call"):
+        if call.state == "Unknown":
+            click.echo(
+                f"  ? {call.spec['owner']}  {call_text(call)}  stopped while it ran; class {call.spec['effect']}"
+            )
+            click.echo(f"    plan approve {call.address} --did-not runs it again · --happened takes it as done")
 
 
 def _until_gone(access: Access) -> None:
@@ -70,6 +82,7 @@ def _without_api(access: Access, *, force: bool) -> None:
     stopped = wiring.stop_strays(access.place)
     left = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{left}")
+    _tell_doubts(access)
 
 
 def _kill(access: Access) -> None:

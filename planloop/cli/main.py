@@ -5,7 +5,6 @@ Nothing heavy may be imported here: `plan --help` and `plan get` are held to 90 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -36,6 +35,8 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in VERBS:
+            import difflib  # Only for a slip.
+
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             hint = f"did you mean `plan {near[0]}`?" if near else "plan --help lists the verbs"
             raise Halt(Exit.USAGE, f"no verb `{args[0]}`", hint)

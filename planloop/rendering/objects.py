@@ -94,8 +94,8 @@ def path_of(item: Resource) -> str:
 
 
 def state_of(item: Resource) -> str:
-    """The state in one word; `deleting` when it is on its way out, `new` before its first reconcile."""
-    return "deleting" if item.deleting else item.state or "new"
+    """The state in one word; `deleting` when it is on its way out, `waiting` before anything was written of a task."""
+    return "deleting" if item.deleting else item.state or ("waiting" if item.kind == "task" else "new")
 
 
 def checks_of(item: Resource) -> str:
@@ -119,6 +119,8 @@ def age_of(item: Resource, now: float) -> str:
 def what_of(item: Resource) -> str:
     """The one sentence about it: why it is not further, else its result, else its goal."""
     status = item.status
+    if not status and item.spec.get("needs"):
+        return "after " + ", ".join(str(need).partition("/")[2] for need in item.spec["needs"])
     why = status.get("why") or status.get("message")
     if why:
         return one_line(str(why))

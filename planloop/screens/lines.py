@@ -65,7 +65,7 @@ class Lines:
         if state == self._states.get(address):
             return
         self._states[address] = state
-        if address == "task/." or state == "new":
+        if address == "task/." or state == "waiting":
             return
         what = "" if task is None else cells.what_of(task)
         click.echo(f"{records.clock_time(record.at)}  {record.rev:>5}  {state:<10} {address}  {what}".rstrip())

@@ -6,7 +6,6 @@ command with no owner alive needs no event loop for them.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -87,6 +86,8 @@ def _object(archive: Archive, address: str) -> JsonObject:
 
 def near(archive: Archive, address: str) -> str:
     """Words that name the closest address there is."""
+    import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
+
     kind = address.partition("/")[0]
     known = [item.address for item in archive.list(kind)]
     if kind not in addresses.KINDS:
