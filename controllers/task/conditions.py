@@ -35,8 +35,11 @@ def complete(observed: Observed, step: Step) -> Step:
 
 def _is_plain_wait(observed: Observed, step: Step) -> bool:
     # A task that only waits its turn writes nothing until then: a plan of 1,000 tasks would begin with 1,000 writes
-    # that say what the plan says already. `why` tells it from the view.
-    return not observed.me.status and step.says.state is TaskState.WAITING and not step.merge
+    # that say what the plan says already. `why` tells it from the view. Having a slot or not is no news either.
+    if step.merge or step.says.state is not TaskState.WAITING:
+        return False
+    is_queued = step.says.reason == "Queued" and observed.progress.state is TaskState.WAITING
+    return is_queued or not observed.me.status
 
 
 def _is_written(observed: Observed, says: Says) -> bool:
@@ -95,7 +98,8 @@ def _accepted(observed: Observed, says: Says, status: JsonObject) -> Condition:
         return Condition("Accepted", "False", "ChecksFailing", bad["message"], now, generation)
     if any(result is None for result in results) or says.state is TaskState.CHECKING:
         return Condition("Accepted", "Unknown", "NotChecked", "its checks have not all run", now, generation)
-    return Condition("Accepted", "True", "ChecksHold", f"all {len(results)} checks hold", now, generation)
+    words = "its check holds" if len(results) == 1 else f"all {len(results)} checks hold"
+    return Condition("Accepted", "True", "ChecksHold", words, now, generation)
 
 
 def _stamped(written: JsonObject | None, new: Condition) -> JsonObject:

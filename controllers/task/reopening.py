@@ -14,6 +14,9 @@ AFRESH: JsonObject = {"stage": "", "attempt": 1, "not_before": None, "round_for"
 """What is written when a task is to begin again from nothing."""
 
 
+_PLAIN = {TaskState.FAILED: "Failed", TaskState.WAITING: "Retrying"}
+
+
 def begin_again(observed: Observed) -> Step:
     """A new incarnation with all its retries; nothing of the task is in motion."""
     afresh = {**AFRESH, "basis": None, "skipped": None, "result": None}
@@ -61,7 +64,7 @@ def as_written(observed: Observed, state: TaskState) -> Says:
     """`state` with the words that were written with it, if it is the one that was."""
     raw = observed.me.status.get("conditions", {}).get("Ready")
     if raw is None or observed.progress.state is not state:
-        return Says(state, "Failed" if state is TaskState.FAILED else "Done")
+        return Says(state, _PLAIN.get(state, "Done"))
     ready = condition_from_json("Ready", raw)
     return Says(state, ready.reason, ready.message, ready.unblocks)
 

@@ -6,7 +6,7 @@ last: a task asks for them when nothing else is in its way, so that none is held
 
 from __future__ import annotations
 
-from controllers.task import budgets, flight, jobs, verifying, working
+from controllers.task import budgets, flight, jobs, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
@@ -21,7 +21,7 @@ def start(observed: Observed) -> Step:
     says = obstacle(observed)
     if says is not None:
         wait_s = observed.progress.not_before - observed.now
-        return Step(says, again_s=wait_s if says.reason == "Retrying" else None)
+        return Step(says, again_s=wait_s if wait_s > 0 else None)
     if observed.spec.when == "before" and observed.spec.acceptance:
         merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
         return verifying.begin_round(after(observed, merge), "before").on_top_of(merge)
@@ -136,8 +136,7 @@ def _budget(observed: Observed) -> Says | None:
 def _retry(observed: Observed) -> Says | None:
     if observed.progress.not_before <= observed.now:
         return None
-    attempts = f"attempt {observed.progress.attempt} follows shortly"
-    return Says(TaskState.WAITING, "Retrying", attempts, ("the pause ends", "or the task is edited"))
+    return reopening.as_written(observed, TaskState.WAITING)  # What failed was written with the pause.
 
 
 def _leftover(observed: Observed) -> Says | None:

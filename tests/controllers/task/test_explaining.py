@@ -1,0 +1,92 @@
+"""Why a task is as it is: told from a view alone, for tasks that wrote nothing yet as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.task import Says, why
+from reconciler.processes import Ending
+from schemas.task import TaskState
+from tests.controllers.task.world import World
+from tests.controllers.task.yard import sh, spec
+
+
+def told(world: World, name: str) -> Says:
+    return why(world[f"task/{name}"], world.view, world.now)
+
+
+def test_a_task_that_waits_names_what_it_needs() -> None:
+    world = World(root=spec(), a=spec("true"), b=spec("true", needs=("task/a",)))
+    world.settle()
+
+    assert told(world, "b") == Says(TaskState.WAITING, "NeedsNotDone", "needs task/a", ("task/a is done",))
+
+
+def test_a_command_that_may_start_waits_for_a_slot() -> None:
+    world = World(root=spec(), a=spec("true"))
+    world.settle()
+
+    assert told(world, "a").reason == "Queued"
+
+
+def test_a_running_command_is_running_though_nobody_here_sees_its_job() -> None:
+    world = World(root=spec(), a=spec("true"))
+    world.settle()
+    world.begin("a")
+
+    assert told(world, "a").state is TaskState.RUNNING
+
+
+def test_a_task_below_a_paused_one_says_which_command_resumes_it() -> None:
+    world = World(root=spec(), a=spec(pause=True), a_b=spec("true", pause=True))
+    world.settle()
+
+    assert told(world, "a/b").unblocks == ("plan resume task/a",)
+
+
+def test_a_retry_says_what_failed_until_it_begins() -> None:
+    world = World(root=spec(), a=spec("flaky", retries=1))
+    world.settle()
+    world.run("a", code=1)
+    world.settle()
+
+    assert told(world, "a").message == "attempt 1 failed: `flaky` ended with exit code 1: said"
+
+
+def test_a_failed_task_tells_why_and_how_to_go_on() -> None:
+    world = World(root=spec(), a=spec("flaky"))
+    world.settle()
+    world.run("a", code=1)
+
+    assert told(world, "a").message == "`flaky` ended with exit code 1: said"
+    assert told(world, "a").unblocks == ("plan patch task/a retries=…, or edit it",)
+    assert told(world, ".").message == "task/a failed"
+
+
+def test_a_failed_parent_names_one_child_and_counts_the_others() -> None:
+    world = World(root=spec(), a=spec("x"), b=spec("x"), c=spec("x"))
+    world.settle()
+    for name in "abc":
+        world.run(name, code=1)
+
+    assert told(world, ".").message == "task/a and 2 more of 3 tasks failed"
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d", "."])
+def test_what_is_told_is_what_the_controller_would_write(name: str) -> None:
+    world = World(
+        root=spec(),
+        a=spec("push"),
+        b=spec("x", needs=("task/d",)),
+        c=spec("y", acceptance=(sh("z"),)),
+        d=spec("w"),
+    )
+    world.settle()
+    world.begin("a")
+    world.end("a", ending=Ending.LOST)
+    world.run("c")
+    world.run("d", code=1)
+    says = told(world, name)
+
+    assert str(says.state) == world.state(name)
+    assert says.message == (world[f"task/{name}"].status.get("why") or "")
