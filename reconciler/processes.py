@@ -89,5 +89,8 @@ class Processes(Protocol):
         ...
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """Stops every process that carries this plan's label and an operation outside `keep`; returns those ops."""
+        """Stops every process that carries this plan's label and an operation outside `keep`; returns those ops.
+
+        Called when a new owner starts and has traced what it knows of; files that an earlier one left go too.
+        """
         ...

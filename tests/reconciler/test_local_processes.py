@@ -142,3 +142,17 @@ async def test_law_5_an_owner_killed_around_a_start_never_leads_to_a_second_run(
 
     assert await successor.sweep(NOTHING) == []
     assert sorted((tmp_path / "effects").read_text().split()) == sorted(begun)
+
+
+async def test_a_sweep_clears_away_what_an_earlier_owner_left_but_not_the_evidence_of_the_lost(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+    for op in ("ended", "kept"):
+        await owner.run(op, command(tmp_path, "echo hello"))
+    await owner.trace("fenced")
+    (tmp_path / "run" / "lost.state").write_text("999999999\n")
+    (tmp_path / "run" / "lost.out").write_text("so far")
+
+    await processes(tmp_path, epoch=2).sweep(frozenset({"kept"}))
+
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"boot", "kept.state", "kept.out", "lost.state", "lost.out"}
