@@ -189,10 +189,21 @@ def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class
     if strongest == "restart":
         return "restart", "WorkChanged", f"{guilty} changed: a new incarnation"
     if strongest == "tail":
-        return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"
+        return _told(old, want, fields, guilty)
     if strongest == "prefix":
         return "continue", "NextTurn", f"{guilty} counts from the next turn on"
     return "continue", "NextStep", f"{guilty} counts at once, without a restart"
+
+
+def _told(old: Resource, want: Wanted, fields: tuple[str, ...], guilty: str) -> _Told:
+    """A new goal or new notes: told to an agent at work, a reason to begin again for one whose task has ended."""
+    if want.spec.get("work", {}).get("kind") != "agent":
+        return "continue", "NextStep", f"{guilty} is for people: what runs is not told"
+    if (old.state == "done" and "goal" in fields) or old.state == "failed":
+        return "restart", "ToldTooLate", f"{guilty} changed after it had ended: a new incarnation"
+    if old.state in ENDED:
+        return "continue", "NextStep", f"{guilty} counts if it is begun again"
+    return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"
 
 
 _STRENGTH: Final = ("none", "hot", "prefix", "tail", "restart", "replace", "immutable")

@@ -35,13 +35,13 @@ def ended(before: Observed, call: Resource, outcome: Outcome) -> Step:
     """The command of `call` ended so, or was lost, or was stopped by us (then it has not begun)."""
     running_s = max(0.0, before.now - before.progress.started_at)
     spent = budgets.spending(before, time_s=running_s)
-    merge: JsonObject = {}
+    merge: JsonObject = {"spent_s": round(before.progress.spent_s + running_s, 6)}
     jobs = frozenset(key for key in before.jobs if not keys.is_run(key) and not keys.is_stop(key))
     if outcome.call.state is CallState.UNKNOWN:
         doubt = replace(call, status={**call.status, "state": str(CallState.UNKNOWN)})
         then = replace(after(before, merge), jobs=jobs, call=doubt)
     else:
-        merge = {"call": None, "result": outcome.result}
+        merge |= {"call": None, "result": outcome.result}
         if outcome.result is None:
             merge["stage"] = ""
         then = replace(after(before, merge), jobs=jobs)

@@ -59,7 +59,7 @@ class Progress:
 
     `basis` holds digests of what this incarnation was begun with. `round` numbers verifications and `round_for` says
     why the current one runs (None: none does). `judged` is the last claim of the agent that was answered.
-    `not_before` is the earliest start of a retry.
+    `not_before` is the earliest start of a retry, `spent_s` what its commands took over all incarnations.
     """
 
     state: TaskState | None = None
@@ -77,6 +77,7 @@ class Progress:
     is_skipped: bool = False
     not_before: float = 0.0
     started_at: float = 0.0
+    spent_s: float = 0.0
 
 
 def progress_of(status: JsonObject) -> Progress:
@@ -101,4 +102,5 @@ def progress_of(status: JsonObject) -> Progress:
         is_skipped=status.get("skipped", False),
         not_before=status.get("not_before", 0.0),
         started_at=status.get("started_at", 0.0),
+        spent_s=status.get("spent_s", 0.0),
     )
