@@ -92,6 +92,8 @@ def shown(value: SourceValue) -> str:
 def _text(value: SourceValue) -> str:
     if type(value) is str:
         return value
+    if isinstance(value, Trap) and value.lower() in ("y", "n"):
+        return str(value)  # Truth values in the letter of YAML 1.1, and in no reader that people use.
     if isinstance(value, Trap):
         raise Misfit("text", _trap_hint(value), "P0206")
     if isinstance(value, Symbol | Keyword):
@@ -105,9 +107,9 @@ def _text(value: SourceValue) -> str:
 
 def _trap_hint(value: str) -> str:
     low = value.lower()
-    if low in ("yes", "on", "y"):
+    if low in ("yes", "on"):
         return f'YAML 1.1 reads it as true: write "{value}" for the text, or true'
-    if low in ("no", "off", "n"):
+    if low in ("no", "off"):
         return f'YAML 1.1 reads it as false: write "{value}" for the text, or false'
     return f'write "{value}" for the text'
 
@@ -247,7 +249,7 @@ def _money(value: SourceValue) -> str:
 def _any(value: SourceValue) -> Any:
     match value:
         case Trap():
-            raise Misfit("text", _trap_hint(value), "P0206")
+            return _text(value)
         case Keyword() | Symbol():
             return str(value).rpartition("/")[2] or str(value)
         case str() | bool() | int() | float() | None:

@@ -1,0 +1,88 @@
+"""Whole plans for property tests: canonical documents with a tree of tasks, agents, needs, checks, rights, budgets."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from schemas.encoding import Json, JsonObject
+
+ids = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
+words = st.one_of(
+    st.sampled_from(["no", "010", "12:30", "a: b", "# x", "- y", "it's", "{z}", '"q"', "x" * 90, "two\nlines", "é"]),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8),
+)
+commands = st.one_of(words, st.lists(words, min_size=1, max_size=3))
+seconds = st.one_of(st.integers(0, 10**6), st.floats(0, 10**6, allow_nan=False).filter(lambda x: not x.is_integer()))
+money = st.decimals(0, 10**6, places=2).map(lambda amount: format(amount, "f"))
+budgets: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {}, optional={"tokens": st.integers(0, 10**9), "usd": money, "time": seconds, "calls": st.integers(0, 10**6)}
+)
+checks: st.SearchStrategy[Json] = st.one_of(
+    commands.map(lambda command: {"sh": command}),
+    st.builds(lambda path, empty: {"require-file": path, "empty": empty}, words, st.booleans()),
+    st.builds(lambda path, text: {"contains": {"path": path, "text": text}}, words, words),
+    st.integers(1, 65535).map(lambda port: {"port": port}),
+    st.builds(lambda command, seconds: {"sh": command, "timeout": seconds}, commands, seconds),
+)
+steps: st.SearchStrategy[Json] = st.one_of(
+    words.map(lambda text: {"say": text}),
+    words.map(lambda text: {"done": text}),
+    st.builds(lambda path, text: {"call": {"write": {"path": path, "content": text}}}, words, words),
+    st.builds(lambda text, seen: {"say": text, "when": {"message": seen}}, words, words),
+)
+agents: st.SearchStrategy[Json] = st.one_of(
+    st.just("worker"),
+    st.fixed_dictionaries(
+        {"script": st.lists(steps, min_size=1, max_size=3)},
+        optional={"prompt": words.filter(lambda text: ":" not in text), "tools": st.just(["read", "write"])},
+    ),
+    st.fixed_dictionaries({"run": commands}, optional={"wake": st.builds(lambda s: {"every": s}, seconds)}),
+)
+rights: st.SearchStrategy[Json] = st.fixed_dictionaries(
+    {}, optional={"spawn": st.just(50), "deny": st.just(["shell(rm *)"])}
+)
+common: dict[str, st.SearchStrategy[Json]] = {
+    "notes": words,
+    "env": st.dictionaries(ids, words, max_size=2),
+    "acceptance": st.lists(checks, max_size=3),
+    "when": st.sampled_from(["before", "after"]),
+    "heal": st.booleans(),
+    "retries": st.integers(0, 5),
+    "on-change": st.sampled_from(["message", "restart"]),
+    "pause": st.booleans(),
+    "priority": st.integers(-5, 5),
+    "protect": st.booleans(),
+    "locks": st.lists(words, max_size=2),
+    "rights": rights,
+}
+leaves: st.SearchStrategy[JsonObject] = st.one_of(
+    st.fixed_dictionaries(
+        {"run": commands}, optional={**common, "effect": st.sampled_from(["once", "read"]), "timeout": seconds}
+    ),
+    st.fixed_dictionaries({"goal": words, "agent": agents}, optional={**common, "budget": budgets}),
+)
+
+
+def _with_needs(tasks: JsonObject, chosen: list[bool]) -> JsonObject:
+    """The tasks, some of them needing the sibling that stands before them: no rings."""
+    names = list(tasks)
+    out: JsonObject = {}
+    for index, name in enumerate(names):
+        is_chosen = index > 0 and index < len(chosen) and chosen[index]
+        out[name] = {**tasks[name], **({"needs": [names[index - 1]]} if is_chosen else {})}
+    return out
+
+
+def _with_children(inner: st.SearchStrategy[JsonObject]) -> st.SearchStrategy[JsonObject]:
+    children = st.builds(
+        _with_needs, st.dictionaries(ids, inner, min_size=1, max_size=3), st.lists(st.booleans(), max_size=3)
+    )
+    return st.fixed_dictionaries({"tasks": children}, optional=common)
+
+
+trees = st.recursive(leaves, _with_children, max_leaves=5)
+plans: st.SearchStrategy[JsonObject] = st.builds(
+    lambda name, root: {"plan": name, "agents": {"worker": {"run": ["python3", "worker.py"]}}, **root},
+    ids,
+    _with_children(trees),
+)

@@ -1,0 +1,157 @@
+"""References, rings, resolution and inheritance over whole plans; single faults are golden cases."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler import check_document
+from compiler.explaining import explain, provenance, suggestion
+from schemas.encoding import JsonObject
+from schemas.fields_all import TABLES
+from tests.compiler.compiling import SOURCES, codes, compiled, graph_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def _needs(text: str, address: str) -> list[str]:
+    return list(graph_of(text).objects[address].spec["needs"])
+
+
+def test_a_sibling_goes_before_a_task_of_the_same_id_elsewhere() -> None:
+    text = """
+tasks:
+  a: {tasks: {build: {run: x}, test: {run: y, needs: [build]}}}
+  b: {tasks: {build: {run: x}, test: {run: y, needs: [build]}}}
+"""
+    assert _needs(text, "task/b/test") == ["task/b/build"]
+
+
+def test_a_task_is_named_by_a_unique_id_or_by_its_path() -> None:
+    text = """
+tasks:
+  a: {tasks: {deep: {run: x}}}
+  b: {run: y, needs: [deep]}
+  c: {run: y, needs: [a/deep, task/b]}
+"""
+    assert _needs(text, "task/b") == ["task/a/deep"]
+    assert _needs(text, "task/c") == ["task/a/deep", "task/b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks: {a: {run: x, needs: [a]}}",
+        "tasks: {p: {needs: [p/c], tasks: {c: {run: x}}}}",
+        "tasks: {p: {tasks: {c: {run: x, needs: [p]}}}}",
+        "tasks: {a: {needs: [b], tasks: {x: {run: x}}}, b: {tasks: {y: {run: y, needs: [x]}}}}",
+    ],
+    ids=["itself", "its child", "its parent", "through children"],
+)
+def test_whoever_waits_for_itself_in_any_way_is_told(text: str) -> None:
+    assert codes(text) == ["P0222"]
+
+
+def test_a_diamond_is_no_ring() -> None:
+    text = "tasks: {a: {run: x}, b: {run: x, needs: [a]}, c: {run: x, needs: [a]}, d: {run: x, needs: [b, c]}}"
+    assert codes(text) == []
+
+
+def test_the_ring_is_printed_and_each_task_on_it_has_its_place() -> None:
+    text = "tasks:\n  a: {run: x, needs: [b]}\n  b: {run: x, needs: [c]}\n  c: {run: x, needs: [a]}\n"
+    fault = compiled(text).diagnostics[0]
+    assert "a → b → c → a" in fault.summary
+    assert [note.span.line for note in fault.related if note.span] == [3, 4]
+
+
+def test_an_unknown_agent_is_told_with_the_place_of_the_one_that_was_meant() -> None:
+    text = "agents:\n  worker: {run: x}\ntasks:\n  a: {goal: g, agent: worekr}\n"
+    fault = compiled(text).diagnostics[0]
+    assert (fault.code, fault.hint) == ("P0203", "did you mean `worker`?")
+    assert fault.span is not None
+    assert (fault.span.line, fault.span.column) == (4, 23)
+    assert [note.span.line for note in fault.related if note.span] == [2]
+
+
+def test_faults_are_told_once_in_file_order_and_nothing_follows_from_them() -> None:
+    text = "tasks:\n  a: {agent: nobody}\n  b: {goal: [x], needs: [c]}\n  c: {run: x, gaol: y, timeout: soon}\n"
+    assert codes(text) == ["P0203", "P0202", "P0201", "P0202"]
+
+
+def test_a_prototype_is_under_its_mixins_and_they_are_under_the_agent() -> None:
+    text = """
+mixins: {m: {lock: task, wake: {every: 1m}, deny: [shell]}}
+agents:
+  base: {run: x, lock: "off", wake: {every: 9m}, deny: [write], prompt: base}
+  own: {extends: base, mixins: [m], wake: {every: 5m}, deny: [edit]}
+tasks: {t: {goal: g, agent: own}}
+"""
+    graph = graph_of(text)
+    spec = graph.objects["agent/t"].spec
+    assert (spec["lock"], spec["wake_every_s"], spec["prompt"]) == ("task", 300, "base")
+    assert spec["rights"]["deny"] == ["write", "shell", "edit"]
+    assert provenance(graph, "task/t", "lock") == "mixin mixins/m"
+    assert provenance(graph, "agent/t", "wake") == "agents/own"
+    assert str(provenance(graph, "agent/t", "prompt")).startswith("agents/base")
+    assert provenance(graph, "agent/t", "sandbox") is None
+
+
+def test_settings_of_mixins_are_merged_defaults_first() -> None:
+    text = """
+mixins: {m: {settings: {max: 1, pause: 2, deep: {a: 1, b: 2}}}}
+agents:
+  base: {run: x, mixins: [{m: {pause: 3}}]}
+  own: {extends: base, settings: {m: {deep: {b: 5}}}}
+tasks: {t: {goal: g, agent: own}}
+"""
+    assert graph_of(text).objects["agent/t"].spec["mixins"] == [
+        {"name": "m", "settings": {"max": 1, "pause": 3, "deep": {"a": 1, "b": 5}}}
+    ]
+
+
+def test_an_agent_of_another_mind_than_its_prototype_has_that_mind_only() -> None:
+    text = "agents: {m: {model: x}}\ntasks: {t: {goal: g, agent: {extends: m, script: [{done: ok}]}}}"
+    assert graph_of(text).objects["agent/t"].spec["mind"]["kind"] == "script"
+
+
+def test_a_patched_document_is_checked_and_given_back_in_canonical_form() -> None:
+    document: JsonObject = {"plan": "p", "tasks": [{"id": "a", "run": "x", "budget": {"time": "2h"}, "spec": ["t"]}]}
+    checked = check_document(document, sources=SOURCES)
+    assert checked.document == {
+        "plan": "p",
+        "tasks": {"a": {"run": "x", "budget": {"time": 7200}, "acceptance": [{"sh": "t"}]}},
+    }
+    wrong = check_document({"plan": "p", "tasks": {"a": {"rnu": "x"}}}, sources=SOURCES)
+    assert (wrong.graph, wrong.document) == (None, None)
+    assert wrong.diagnostics[0].pointer == ("tasks", "a", "rnu")
+    assert wrong.diagnostics[0].span is None
+
+
+def test_compiling_imports_nothing_heavy() -> None:
+    program = (
+        "import sys, compiler; print(sorted({'pydantic', 'networkx', 'edn_format', 'asyncio'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ast.literal_eval(out.stdout) == []
+
+
+def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() -> None:
+    for table in TABLES.values():
+        for row in table.fields:
+            text = explain(f"{table.name}.{row.name}")
+            assert text is not None
+            assert row.doc in text
+    assert explain("acceptance") is not None
+    assert "unknown agent" in (explain("p0203") or "")
+    assert explain("accpetance") is None
+    assert suggestion("task.accpetance") == "did you mean `acceptance`?"
+
+
+def test_references_stay_inside_the_plans_folder() -> None:
+    assert codes("agent: {run: x, prompt: 'file:../../etc/passwd'}") == ["P0218"]
+    assert codes("run: x\nuse: [/etc/passwd]") == ["P0218"]
+    assert codes("agent: {run: x, prompt: 'lib:../../pyproject'}") == ["P0218"]

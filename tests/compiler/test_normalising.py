@@ -1,0 +1,155 @@
+"""How values are written and what they become."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler import compile_source
+from compiler.naming import derived_id, is_id, leads_out, plan_name
+from compiler.suggesting import edit_distance, nearest
+from schemas.encoding import Json
+from tests.compiler.compiling import SOURCES, codes, compiled, document_of
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "kept"),
+    [
+        ("tokens", "2M", 2_000_000),
+        ("tokens", "1.5k", 1500),
+        ("tokens", "200", 200),
+        ("usd", "20", "20"),
+        ("usd", "4.50", "4.5"),
+        ("usd", "'4.50'", "4.50"),
+        ("usd", "$3", "3"),
+        ("time", "2h", 7200),
+        ("time", "1h30m", 5400),
+        ("time", "500ms", 0.5),
+        ("time", "90", 90),
+        ("time", "1d", 86400),
+    ],
+)
+def test_shorthands_become_numbers(field: str, written: str, kept: Json) -> None:
+    found = document_of(f"run: x\nbudget: {{{field}: {written}}}")["budget"][field]
+    assert found == kept
+    assert type(found) is type(kept)
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"), [("512MB", 512 * 10**6), ("2GiB", 2 << 30), ("64k", 64000), ("1024", 1024)]
+)
+def test_sizes_become_bytes(written: str, kept: int) -> None:
+    text = f"run: x\nagents: {{a: {{run: x, sandbox: {{memory: {written}}}}}}}"
+    assert document_of(text)["agents"]["a"]["sandbox"]["memory"] == kept
+
+
+@pytest.mark.parametrize("written", ["-1", "1.5", "many", "1 M M", "true", "[1]"])
+def test_what_is_no_count_is_told(written: str) -> None:
+    assert codes(f"run: x\nbudget: {{tokens: {written}}}")[0] in ("P0202", "P0212")
+
+
+def test_one_value_stands_for_a_list_of_one() -> None:
+    text = "tasks: {a: {run: x}, b: {run: y, needs: a, locks: src/**, acceptance: make test}}"
+    task = document_of(text)["tasks"]["b"]
+    assert task["needs"] == ["a"]
+    assert task["locks"] == ["src/**"]
+    assert task["acceptance"] == [{"sh": "make test"}]
+
+
+def test_a_plain_text_is_the_goal_of_a_task_and_the_image_of_a_container() -> None:
+    document = document_of("tasks: {a: write it}\ncontainers: {db: 'redis:7'}")
+    assert document["tasks"] == {"a": {"goal": "write it"}}
+    assert document["containers"] == {"db": {"image": "redis:7"}}
+
+
+def test_aliases_and_vectors_of_maps_become_maps_by_id() -> None:
+    text = '{:children [{:task/id "a" :spec [(sh "x")] :run "y"} {:name b :run "z"}]}'
+    assert document_of(text, "demo.edn")["tasks"] == {
+        "a": {"acceptance": [{"sh": "x"}], "run": "y"},
+        "b": {"run": "z"},
+    }
+
+
+def test_an_id_not_given_is_made_from_the_goal_and_stays_when_others_come() -> None:
+    one = '(task "all" (task "Write the page" :run "x"))'
+    two = '(task "all" (task "Draw a picture" :run "y") (task "Write the page" :run "x"))'
+    assert list(document_of(one, "d.edn")["tasks"]) == ["write-page"]
+    assert list(document_of(two, "d.edn")["tasks"]) == ["draw-picture", "write-page"]
+
+
+def test_the_plan_has_the_name_it_states_or_the_file_has() -> None:
+    assert document_of("run: x", "folder/web chat.plan.yaml")["plan"] == "web-chat"
+    assert document_of("run: x\nplan: other", "webchat.plan.yaml")["plan"] == "other"
+    assert document_of("run: x\nname: other")["plan"] == "other"
+    assert plan_name("-") == "plan"
+
+
+def test_the_document_keeps_what_is_named_as_it_is_written() -> None:
+    text = """
+    use: [lib:coding]
+    agents: {mine: {extends: lib:child, prompt: lib:worker, tools: [lib:code], run: x}}
+    tasks: {a: {goal: g, agent: mine}}
+    """
+    document = document_of(text)
+    assert document["agents"]["mine"]["extends"] == "lib:child"
+    assert document["tasks"]["a"]["agent"] == "mine"
+
+
+@pytest.mark.parametrize("path", ["tasks/0/goal", "tasks/1/spec/0"])
+def test_a_place_is_found_through_vectors_and_aliases(path: str) -> None:
+    text = '{:children [{:id "a" :goal "x" :run "y"}\n {:id "b" :run "z" :spec ["t"]}]}'
+    result = compile_source(text.encode(), file="d.edn", sources=SOURCES)
+    pointer = {"tasks/0/goal": ("tasks", "a", "goal"), "tasks/1/spec/0": ("tasks", "b", "acceptance", "0", "sh")}[path]
+    found = result.origin(pointer)
+    assert found is not None
+    place = result.tree.place(found)
+    assert place is not None
+    assert (
+        result.tree.text[place.value.start : place.value.end] == {"tasks/0/goal": '"x"', "tasks/1/spec/0": '"t"'}[path]
+    )
+
+
+def test_what_was_derived_has_no_place() -> None:
+    assert compiled("run: x").origin(("plan",)) is None
+
+
+@pytest.mark.parametrize(
+    ("goal", "id_"),
+    [
+        ("create a frontend for a websocket based chat app", "create-frontend-websocket-based-chat-app"),
+        ("Make the tea!", "make-tea"),
+        ("the of and", "the-of-and"),
+        ("Überprüfe 3 Dateien", "überprüfe-3-dateien"),
+        ("!!!", ""),
+        ("x" * 100, "x" * 40),
+    ],
+)
+def test_ids_are_made_from_goals(goal: str, id_: str) -> None:
+    assert derived_id(goal) == id_
+
+
+@pytest.mark.parametrize("text", ["ui", "a.b-c_d", "1", "é", "x" * 64])
+def test_what_may_be_an_id(text: str) -> None:
+    assert is_id(text)
+
+
+@pytest.mark.parametrize("text", ["", ".", "..", "a/b", "-x", "a b", "x" * 65, "a\n", "#"])
+def test_what_may_not_be_an_id(text: str) -> None:
+    assert not is_id(text)
+
+
+@pytest.mark.parametrize("path", ["..", "a/../..", "/etc", "~", "~/x", "C:/x", "a\\..\\..\\b", "../x"])
+def test_paths_that_lead_out(path: str) -> None:
+    assert leads_out(path)
+
+
+@pytest.mark.parametrize("path", [".", "a", "a/b", "a/../b", "./a", "a/./b/.."])
+def test_paths_that_stay_inside(path: str) -> None:
+    assert not leads_out(path)
+
+
+def test_the_nearest_name_is_near() -> None:
+    assert nearest("worekr", ["worker", "writer"]) == "worker"
+    assert nearest("shell_exec", ["shell"]) is None
+    assert nearest("a", ["b", "c"]) is None
+    assert edit_distance("abcd", "acbd") == 1
+    assert edit_distance("", "abc") == 3

@@ -1,0 +1,102 @@
+"""Laws of the compiler over generated plans."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler import check_document
+from compiler.faults import Faults
+from compiler.formatting import to_edn, to_yaml
+from compiler.normalising import Work, normalise
+from schemas.encoding import JsonObject, canonical, encode
+from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
+from tests.compiler.plans import plans
+
+few = settings(max_examples=40, deadline=None)
+
+
+@few
+@given(plans)
+def test_compiling_twice_gives_the_same_bytes(plan: JsonObject) -> None:
+    text = to_yaml(plan)
+    assert encode(graph_json(graph_of(text))) == encode(graph_json(graph_of(text)))
+
+
+@few
+@given(plans)
+def test_yaml_and_edn_of_one_plan_are_one_graph(plan: JsonObject) -> None:
+    assert graph_json(graph_of(to_yaml(plan))) == graph_json(graph_of(to_edn(plan), "demo.plan.edn"))
+
+
+@few
+@given(plans)
+def test_a_document_printed_and_compiled_is_the_same_document(plan: JsonObject) -> None:
+    document = document_of(to_yaml(plan))
+    assert canonical(document) == canonical(plan)
+    assert canonical(document_of(to_yaml(document))) == canonical(document)
+    assert canonical(document_of(to_edn(document), "demo.edn")) == canonical(document)
+
+
+@few
+@given(plans)
+def test_normalising_a_document_changes_nothing_and_moves_nothing(plan: JsonObject) -> None:
+    work = Work(Faults(), {})
+    assert encode(normalise(plan, "plan", work)) == encode(plan)
+    assert work.moved == {}
+    assert work.faults.found == []
+
+
+@few
+@given(plans)
+def test_a_document_checks_to_the_graph_that_its_text_compiles_to(plan: JsonObject) -> None:
+    checked = check_document(plan, sources=SOURCES)
+    assert checked.graph is not None, told(checked.diagnostics)
+    assert graph_json(checked.graph) == graph_json(graph_of(to_yaml(plan)))
+
+
+@few
+@given(plans, st.data())
+def test_the_order_of_keys_makes_no_other_objects(plan: JsonObject, data: st.DataObject) -> None:
+    keys = data.draw(st.permutations(list(plan)))
+    shuffled = {key: plan[key] for key in keys}
+    assert graph_json(graph_of(to_yaml(shuffled))) == graph_json(graph_of(to_yaml(plan)))
+
+
+@few
+@given(plans)
+def test_every_value_of_a_document_has_its_place_in_the_text(plan: JsonObject) -> None:
+    result = compiled(to_yaml(plan))
+    for pointer in _pointers(plan):
+        path = result.origin(pointer)
+        assert path is not None
+        assert result.tree.place(path) is not None
+
+
+def _pointers(value: object, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [at, *(each for key, item in pairs for each in _pointers(item, (*at, str(key))))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(
+                st.sampled_from(
+                    "plan goal tasks agent run script rights tiers tools budget acceptance needs use agents extends "
+                    "mixins hooks containers moved a b".split()
+                ),
+                inner,
+                max_size=4,
+            ),
+        ),
+        max_leaves=25,
+    )
+)
+def test_no_document_makes_the_compiler_fall_over(document: object) -> None:
+    if isinstance(document, dict):
+        checked = check_document(document, sources=SOURCES)
+        assert checked.graph is not None or checked.diagnostics
