@@ -177,7 +177,7 @@ def _switch(after: JsonObject, fields: tuple[str, ...]) -> _Told | None:
 
 
 def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
-    classes = {name: _class_of(old.kind, name, want, change_class) for name in fields}
+    classes = {name: _class_of(old, name, want, change_class) for name in fields}
     strongest = max(classes.values(), key=_STRENGTH.index)
     guilty = ", ".join(name for name, cls in classes.items() if cls == strongest)
     if strongest in ("replace", "immutable"):
@@ -209,7 +209,15 @@ def _told(old: Resource, want: Wanted, fields: tuple[str, ...], guilty: str) -> 
 _STRENGTH: Final = ("none", "hot", "prefix", "tail", "restart", "replace", "immutable")
 
 
-def _class_of(kind: str, field: str, want: Wanted, change_class: ChangeClassOf) -> str:
+_HOT_OF_WORK: Final = frozenset({"effect", "timeout_s"})  # Fields of their own in the document, part of `work` here.
+
+
+def _class_of(old: Resource, field: str, want: Wanted, change_class: ChangeClassOf) -> str:
+    kind = old.kind
+    if kind == "task" and field == "work":
+        changed = {op.path[0] if op.path else "" for op in patching.difference(old.spec["work"], want.spec["work"])}
+        if changed <= _HOT_OF_WORK:
+            return "hot"
     if kind == "task" and field in ("goal", "notes") and want.spec.get("on_change") == "restart":
         return "restart"
     return str(change_class(kind, field))

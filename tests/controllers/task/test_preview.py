@@ -1,0 +1,88 @@
+"""What the preview says of an edit is what the controller then does: restart or not, for every class and state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compiler import change_class
+from reconciler.diffing import diff
+from schemas.budget import Budget
+from schemas.resource import Wanted
+from schemas.task import Run, TaskSpec
+from tests.controllers.task.world import World, by_agent
+from tests.controllers.task.yard import sh, spec
+
+EDITS: dict[str, dict[str, Any]] = {
+    "command": {"work": Run(shell="another")},
+    "cwd": {"cwd": "below"},
+    "env": {"env": {"CI": "1"}},
+    "goal": {"goal": "another"},
+    "notes": {"notes": "mind the gap"},
+    "checks": {"acceptance": (sh("true"),)},
+    "budget": {"budget": Budget(time_s=60)},
+    "priority": {"priority": 9},
+    "time limit": {"work": Run(shell="work", timeout_s=60)},
+    "effect class": {"work": Run(shell="work", effect="idempotent")},
+    "heal": {"heal": True},
+}
+OF_COMMANDS = ("command", "time limit", "effect class")
+
+
+def command_in(state: str) -> World:
+    world = World(root=spec(), a=spec("work"))
+    world.settle()
+    world.begin("a")
+    if state != "running":
+        world.end("a", 0 if state == "done" else 1)
+    return world
+
+
+def agent_in(state: str) -> World:
+    world = World(root=spec(), a=spec(by_agent("a")))
+    world.agent("a", state="idle")
+    world.settle()
+    world.agent("a", state="running")
+    if state != "running":
+        kind = "done" if state == "done" else "fail"
+        world.agent("a", state="claimed", claim={"seq": 1, "kind": kind, "result": ["x"], "incarnation": 1})
+        world.settle()
+        world.agent("a", state="ended")
+    world.settle()
+    return world
+
+
+def predicted(world: World, after: TaskSpec) -> str:
+    old = world["task/a"]
+    wanted = Wanted(old.address, replace(after, parent="task/.").to_json(), old.refs, old.owner, old.finalizers)
+    found = diff({old.address: old}, {old.address: wanted}, {}, change_class)
+    return found[0].action if found else "none"
+
+
+def restarts(world: World) -> bool:
+    """Whether the old run is ended, or a new one begun or queued."""
+    world.settle()
+    status = world["task/a"].status
+    return world.state("a") == "stopping" or status.get("incarnation") != 1 or "a" in world.queued()
+
+
+@pytest.mark.parametrize("state", ["running", "done", "failed"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_of_a_command_does_what_the_preview_said(edit: str, state: str) -> None:
+    world = command_in(state)
+    expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))
+    world.change("a", **EDITS[edit])
+
+    assert restarts(world) == (expected == "restart"), expected
+
+
+@pytest.mark.parametrize("state", ["running", "done", "failed"])
+@pytest.mark.parametrize("edit", [name for name in EDITS if name not in OF_COMMANDS])
+def test_an_edit_of_an_agents_task_does_what_the_preview_said(edit: str, state: str) -> None:
+    world = agent_in(state)
+    expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))
+    world.change("a", **EDITS[edit])
+
+    assert restarts(world) == (expected == "restart"), expected
