@@ -69,7 +69,7 @@ class AgentReconciler:
     async def _take(self, seen: Observed) -> Outcome | None:
         """Does the one next step; None when there may be another."""
         step = deciding.decide(seen, lambda call: calls.is_parallel(call, seen.spec, self._tools))
-        draft = self._record(seen, step)
+        draft = self._turned(seen, step) or self._ruled(seen, step)
         if draft is not None:
             self._propose(seen, draft)
             return None
@@ -89,8 +89,8 @@ class AgentReconciler:
             case _:
                 raise AssertionError(f"no way to do {step}")
 
-    def _record(self, seen: Observed, step: deciding.Step) -> Draft | None:
-        """The draft of a step that is nothing but a record; None for the others."""
+    def _turned(self, seen: Observed, step: deciding.Step) -> Draft | None:
+        """The record of a step that begins or ends a turn; None for others."""
         match step:
             case deciding.Close(why=why):
                 return turn.closed(seen, why)
@@ -98,14 +98,22 @@ class AgentReconciler:
                 return turn.begun(seen, incarnation)
             case deciding.Start(news=news):
                 return turn.started(seen, news, self._world.ids.mint())
+            case deciding.End():
+                return turn.ended(seen, self._world.store.view)
+            case _:
+                return None
+
+    def _ruled(self, seen: Observed, step: deciding.Step) -> Draft | None:
+        """The record of a step that moves calls without running them; None for others."""
+        match step:
             case deciding.Authorise():
                 return ruling.authorised(seen, self._tools, approve_patterns(self._world, seen))
+            case deciding.Interrupt():
+                return ruling.interrupted(seen)
             case deciding.Answer(calls=waiting):
                 return ruling.answered(seen, waiting)
             case deciding.Collect(calls=ended):
                 return ruling.collected(seen, ended[0])
-            case deciding.End():
-                return turn.ended(seen, self._world.store.view)
             case _:
                 return None
 

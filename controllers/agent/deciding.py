@@ -80,6 +80,11 @@ class Collect:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupt:
+    """A message stops the step in flight: what has not started is not started."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """These calls waited for a yes and have their answer."""
 
@@ -102,7 +107,9 @@ class Rest:
     after_s: float | None = None
 
 
-Step: TypeAlias = Cancel | Close | Release | Begin | Start | Ask | Authorise | Answer | Run | Collect | End | Rest
+Step: TypeAlias = (
+    Cancel | Close | Release | Begin | Start | Ask | Authorise | Answer | Interrupt | Run | Collect | End | Rest
+)
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
 
 
@@ -156,6 +163,8 @@ def _paused(seen: Observed) -> Step:
 
 def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
     """The next step of an open turn."""
+    if seen.interrupts and (stopping := _interrupted(seen, turn)) is not None:
+        return stopping
     if not turn.is_replied:
         return _running("it is thinking") if seen.live else Ask()
     open_calls = [call for call in turn.calls if call.address not in turn.results]
@@ -173,6 +182,15 @@ def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
     if not open_calls:
         return End()
     return _waiting(seen, objects)
+
+
+def _interrupted(seen: Observed, turn: OpenTurn) -> Step | None:
+    """What an interrupting message stops; None when nothing of the step is left but to end it."""
+    if seen.live:
+        return Cancel(tuple(sorted(seen.live)))
+    waiting = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
+    is_open = any(call is not None and call.state != CallState.UNKNOWN for call in waiting)
+    return Interrupt() if is_open or not turn.is_replied else None
 
 
 def is_answered(seen: Observed, call: Resource) -> bool:

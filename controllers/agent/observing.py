@@ -16,6 +16,7 @@ from reconciler.store import View
 from reconciler.working import WorkPlane
 from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import Json, JsonObject
+from schemas.message import Message
 from schemas.resource import Resource
 from schemas.task import TaskSpec, task_from_json
 
@@ -105,6 +106,11 @@ class Observed:
     def is_wanted(self) -> bool:
         """Whether the incarnation at work is still the one that is to go."""
         return not self.resource.deleting and self.go is not None and self.go == self.status.incarnation
+
+    @property
+    def interrupts(self) -> tuple[Message, ...]:
+        """Unread messages that are to stop the step in flight."""
+        return tuple(message for message in self.status.inbox.values() if message.delivery == "interrupt")
 
     @property
     def task_state(self) -> str:

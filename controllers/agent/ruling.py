@@ -68,6 +68,32 @@ def _rejected(approval: Resource | None) -> CallResult:
     return CallResult(CallState.DENIED, f"refused by a person{': ' if reason else ''}{reason}", "Rejected")
 
 
+def interrupted(seen: Observed) -> Draft:
+    """The step in flight is given up for a message.
+
+    A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
+    stay in doubt.
+    """
+    opened = seen.status.open
+    assert opened is not None, "a step in flight belongs to a turn"
+    if not opened.is_replied:
+        read = [message.to_json() for message in seen.interrupts]
+        messages = [message.to_json() for message in opened.messages]
+        heard: JsonObject = {
+            "open": {"messages": [*messages, *read]},
+            "inbox": dict.fromkeys(message.id for message in seen.interrupts),
+        }
+        data: JsonObject = {"read": [message.id for message in seen.interrupts]}
+        return Draft("message.read", turn.ACTOR, seen.resource.address, (turn.change(seen, heard),), data)
+    made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
+    waiting = [call for call in made if call.state != CallState.UNKNOWN]
+    result = CallResult(CallState.CANCELLED, "given up for a message", "Interrupted")
+    results: JsonObject = {call.address: boxed(result.to_json()) for call in waiting}
+    drops = tuple(Drop(call.address, call.uid) for call in waiting)
+    changes: tuple[Change, ...] = (turn.change(seen, {"open": {"results": results}}), *drops)
+    return Draft("call.settled", turn.ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()})
+
+
 def collected(seen: Observed, call: Resource) -> Draft:
     """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
     raw = call.status.get("result")

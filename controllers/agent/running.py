@@ -62,7 +62,7 @@ class CallRun:
     async def _stopped(self) -> None:
         """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
         seen = self.look(self.spec.owner)
-        if seen is None or not seen.is_wanted:
+        if seen is None or not seen.is_wanted or seen.interrupts:
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
         elif self.spec.effect in RUNS_AGAIN:
             await self._go_back()

@@ -59,7 +59,8 @@ class ScriptMind:
         place = _Place(**_place_of(turn.memory))
         heard = [message.to_json() for message in turn.messages]
         walk = _Walk(turn, replace(place, heard=(*place.heard, *heard)[-HEARD_MAX:]))
-        if place.until is not None and turn.now < place.until:
+        is_woken = any(message.delivery == "interrupt" for message in turn.messages)
+        if place.until is not None and turn.now < place.until and not is_woken:
             # Woken early: the message is kept, the sleep goes on.
             walk.draft.sleep_s = place.until - turn.now
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -53,6 +54,10 @@ def send(
     to: Annotated[str, Field(description="`parent`, `children`, a child's id, or an agent's path.")],
     text: Annotated[Any, Field(description="What to say: text, or a map of facts with `kind: state`.")],
     kind: Literal["chat", "state"] = "chat",
+    delivery: Annotated[
+        Literal["queue", "interrupt"],
+        Field(description="With its next turn, or stopping what it does now (children only)."),
+    ] = "queue",
 ) -> Settlement:
     """Sends a message to another agent. It says whether it was delivered."""
     view = context.world.store.view
@@ -61,7 +66,10 @@ def send(
         return Settlement(failure(found.reason, found.message))
     changes: list[Change] = []
     for index, receiver in enumerate(found):
-        delivered = inbox.delivery(view, _message(context, receiver, text, kind, index))
+        if delivery == "interrupt" and not addresses.parse(receiver).is_within(addresses.parse(context.agent)):
+            return Settlement(failure("NotAllowed", f"you may not interrupt {receiver}: only those below you"))
+        message = replace(_message(context, receiver, text, kind, index), delivery=delivery)
+        delivered = inbox.delivery(view, message)
         if isinstance(delivered, Refusal):
             return Settlement(failure(delivered.reason, delivered.message))
         changes += delivered

@@ -31,7 +31,7 @@ from reconciler.queueing import AddressQueue
 from reconciler.sqlite_store import SqliteStore, StoreOptions
 from reconciler.working_pools import WorkPools
 from schemas.encoding import Json, JsonObject
-from schemas.message import Message
+from schemas.message import Delivery, Message
 from schemas.patch import HUMAN_CLI, Patch, Verdict
 from schemas.patching import op_from_json
 from schemas.record import Draft
@@ -67,9 +67,9 @@ class Arena:
         parsed = tuple(op_from_json(index, op) for index, op in enumerate(ops))
         return await self.gate.submit(Patch(HUMAN_CLI, parsed, self.store.view.rev))
 
-    async def tell(self, agent: str, body: Json, message_id: str) -> None:
+    async def tell(self, agent: str, body: Json, message_id: str, delivery: Delivery = "queue") -> None:
         """A person's message."""
-        message = Message(message_id, "chat", "human:cli", agent, body, self.world.clock.now())
+        message = Message(message_id, "chat", "human:cli", agent, body, self.world.clock.now(), delivery=delivery)
         changes = inbox.delivery(self.store.view, message)
         assert not isinstance(changes, inbox.Refusal), changes
         await self.store.append(Draft("message.sent", "human:cli", agent, changes))

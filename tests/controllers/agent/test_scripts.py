@@ -213,6 +213,48 @@ async def test_a_sleep_is_slept_through_though_messages_come(tmp_path: Path) -> 
         assert here.world.clock.now() - start >= 0.2
 
 
+async def test_an_interrupting_message_stops_the_command_in_flight_and_is_heard(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [shell]
+              script:
+                - call: [{shell: {command: touch began; sleep 60}}, {shell: {command: touch second}}]
+                - expect: {error: Interrupted}
+                - {when: {message: stop}, say: stopped}
+                - done: x
+        """)
+        await here.until((here.folder / "began").exists)
+        await here.tell("agent/.", "stop it", "m", "interrupt")
+        assert await ended(here) == "done", here.get("agent/.").status["claim"]
+        assert await here.said() == ["stopped"] and not (here.folder / "second").exists()
+
+
+async def test_an_interrupting_message_ends_a_sleep(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{sleep: 1h}, {when: {message: up}, say: up}, {done: x}]}")
+        await here.until_state("agent/.", "asleep")
+        await here.tell("agent/.", "up", "m", "interrupt")
+        assert await ended(here) == "done"
+
+
+async def test_an_interrupted_program_is_asked_again_with_the_message(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(
+        "import pathlib, time\n"
+        "def step(turn):\n"
+        "    if turn['messages']:\n"
+        "        return {'done': turn['messages'][0]['body']}\n"
+        "    pathlib.Path('began').touch()\n"
+        "    time.sleep(60)\n"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply('agent: {python: "mind.py:step"}')
+        await here.until((here.folder / "began").exists)
+        await here.tell("agent/.", "hurry", "m", "interrupt")
+        assert await ended(here) == "done"
+        assert here.get("task/.").status["result"]["text"] == "hurry"
+
+
 async def test_pausing_stops_at_the_boundary_and_resuming_goes_on(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
