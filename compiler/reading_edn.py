@@ -94,16 +94,23 @@ def read_edn(source: Source, limits: SizeLimits) -> EdnTree:
     if top is None:
         return EdnTree(source, None, faults)
     if not top.items:
-        hint = "`plan init` writes a plan to start from"
-        empty = Diagnostic("P0103", "there is nothing in the file", hint, span=source.span(0, 0))
-        return EdnTree(source, None, faults or (empty,))
+        return EdnTree(source, None, faults or (_empty(source),))
     conversion = _Conversion(source)
     root = top.items[0] if len(top.items) == 1 else top
     value = conversion.value(root)
     # A text with a bracket astray is another tree than its author meant: its values would only mislead.
     is_broken = any(fault.code in ("P0107", "P0108") for fault in faults)
     found = tuple(in_order([*faults, *conversion.faults]))
-    return EdnTree(source, None, faults) if is_broken else EdnTree(source, value, found, root)
+    if is_broken:
+        return EdnTree(source, None, faults)
+    if value is None and not found:
+        return EdnTree(source, None, (_empty(source),))
+    return EdnTree(source, value, found, root)
+
+
+def _empty(source: Source) -> Diagnostic:
+    hint = "`plan init` writes a plan to start from"
+    return Diagnostic("P0103", "there is nothing in the file", hint, span=source.span(0, 0))
 
 
 def key_text(text: str, node: EdnNode, namespace: str) -> str | None:

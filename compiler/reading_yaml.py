@@ -24,17 +24,21 @@ _TEXTUAL: Final = (_CORE + "str", "!")
 
 
 class YamlTree:
-    """A YAML text that was read: see `compiler.syntax.SourceTree`."""
+    """A YAML text that was read: see `compiler.syntax.SourceTree`.
+
+    The parser's nodes are not kept: they take ten times the memory of the values, and most texts have no faults.
+    The first question for a place composes them again, within the same `limits`.
+    """
 
     format: Format = "yaml"
 
     def __init__(
-        self, source: Source, value: SourceValue, diagnostics: tuple[Diagnostic, ...], root: Node | None = None
+        self, source: Source, value: SourceValue, diagnostics: tuple[Diagnostic, ...], limits: SizeLimits
     ) -> None:
         self.source = source
         self.value = value
         self.diagnostics = diagnostics
-        self.root = root
+        self._limits = limits
 
     @property
     def file(self) -> str:
@@ -47,11 +51,15 @@ class YamlTree:
     @cached_property
     def layout(self) -> YamlLayout | None:
         """Where everything stands; None when the text could not be read."""
-        return None if self.root is None else YamlLayout(self.source.text, self.root)
+        if self.value is None:
+            return None
+        root = compose(self.source.text, self._limits)
+        return None if root is None else YamlLayout(self.source.text, root)
 
     def place(self, path: Path) -> Place | None:
-        layout = self.layout
-        entry = layout.entry(path) if layout else None
+        with collector_off():  # The first question builds a tree and an index.
+            layout = self.layout
+            entry = layout.entry(path) if layout else None
         if layout is None or entry is None:
             return None
         key = None if entry.key_start is None else self.source.span(entry.key_start, entry.key_end)
@@ -61,30 +69,35 @@ class YamlTree:
 def read_yaml(source: Source, limits: SizeLimits) -> YamlTree:
     """The one document in the text. All faults of its values in one pass; a broken text has one fault, the first."""
     with collector_off():
-        try:
-            root = compose(source.text, limits)
-        except TooBig as stop:
-            return YamlTree(source, None, (too_big(source, stop),))
-        except MarkedYAMLError as error:
-            return YamlTree(source, None, yaml_complaints.explain(source, error))
-        except YAMLError as error:
-            return YamlTree(source, None, (Diagnostic("P0105", str(error), span=source.span(0, 0)),))
-        if root is None or (isinstance(root, ScalarNode) and tag_of(root) is PLAIN and not root.value):
-            return YamlTree(source, None, (_empty(source),))
-        overgrown = Expansion(source, limits).faults(root) if "*" in source.text and "&" in source.text else ()
-        if overgrown:
-            return YamlTree(source, None, overgrown)
-        return _converted(source, root, limits)
+        value, faults = _read(source, limits)
+    return YamlTree(source, value, faults, limits)
 
 
-def _converted(source: Source, root: Node, limits: SizeLimits) -> YamlTree:
+def _read(source: Source, limits: SizeLimits) -> tuple[SourceValue, tuple[Diagnostic, ...]]:
+    """The value of the text, None with faults when there is none."""
+    try:
+        root = compose(source.text, limits)
+    except TooBig as stop:
+        return None, (too_big(source, stop),)
+    except MarkedYAMLError as error:
+        return None, yaml_complaints.explain(source, error)
+    except YAMLError as error:
+        hint = "save the file as UTF-8 text without control characters"
+        return None, (Diagnostic("P0105", f"the YAML cannot be read: {error}", hint, span=source.span(0, 0)),)
+    if root is None:
+        return None, (_empty(source),)
+    overgrown = Expansion(source, limits).faults(root) if "*" in source.text and "&" in source.text else ()
+    return (None, overgrown) if overgrown else _converted(source, root, limits)
+
+
+def _converted(source: Source, root: Node, limits: SizeLimits) -> tuple[SourceValue, tuple[Diagnostic, ...]]:
     conversion = _Conversion(source)
     value = conversion.value(root)
     if conversion.count > limits.nodes:
-        return YamlTree(source, None, (too_big(source, TooBig("nodes", limits.nodes, 0)),))
-    tree = YamlTree(source, value, (), root)
-    tree.diagnostics = tuple(conversion.faults)
-    return tree
+        return None, (too_big(source, TooBig("nodes", limits.nodes, 0)),)
+    if value is None and not conversion.faults:
+        return None, (_empty(source),)
+    return value, tuple(conversion.faults)
 
 
 def _empty(source: Source) -> Diagnostic:

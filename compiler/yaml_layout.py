@@ -20,9 +20,9 @@ _UP_TO_ALIAS: Final = re.compile(r"(?:[\s:,?\[{-]|#[^\n\r]*)*")
 _ALIAS_NAME: Final = re.compile(r"\*[^\s,\[\]{}]+")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
-    """A value and its key, if it has one, as written.
+    """A value and its key, if it has one, as written. Never changed; not frozen because thousands are made at once.
 
     `limit` is where the parser lets the value end, for blocks the start of the next token. `is_shared`: the value is
     written as an alias, or merged in from elsewhere.
@@ -95,6 +95,8 @@ class YamlLayout:
             return {}
         out: dict[str | int, Entry] = {}
         merged: list[Node] = []
+        if not self._has_aliases:
+            return {key.value: _pair(key, value) for key, value in reversed(node.value) if isinstance(key, ScalarNode)}
         written = list(self.written(node))
         for key, value in zip(written[::2], written[1::2], strict=True):
             if not isinstance(key.node, ScalarNode):
@@ -123,3 +125,7 @@ class YamlLayout:
         at = skipped.end() if skipped else offset
         name = _ALIAS_NAME.match(self._text, at)
         return at, name.end() if name else at
+
+
+def _pair(key: Node, value: Node) -> Entry:
+    return Entry(value, value.start_mark.index, value.end_mark.index, key.start_mark.index, key.end_mark.index)
