@@ -180,6 +180,7 @@ def test_line_separators_inside_a_text_do_not_shift_the_line_numbers() -> None:
     ("text", "code", "line", "column", "word"),
     [
         ("", "P0103", 1, 1, "nothing"),
+        ("--- ~\n", "P0103", 1, 1, "nothing"),
         ("# only a comment\n", "P0103", 1, 1, "nothing"),
         ("a: \x00b\n", "P0104", 1, 4, "NUL"),
         ("a: b: c\n", "P0105", 1, 5, "second"),
