@@ -22,6 +22,7 @@ from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
 from planloop.live_edits import LiveEdits
+from planloop.rendering import amounts
 from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
@@ -102,9 +103,9 @@ class Owning:
             if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
                 await core.store.flush(core.store.view.rev)
                 sockets.remove(core.place.folder)
-                self._on_leave(
-                    self._leaving
-                )  # Ends the process here: cancelling the group would stop what is to go on.
+                await self._close_screen()
+                # Ends the process: cancelling the group would stop what is to go on.
+                self._on_leave(self._leaving)
             group.cancel_scope.cancel()
         assert self._leaving is not None
         if self._leaving is Leaving.DOWN:
@@ -169,10 +170,10 @@ class Owning:
         say = self._screen.say
         say(f"{core.place.name}: taking over as epoch {core.owner.epoch}, at rev {core.store.view.rev}")
         parts = [
-            f"{len(recovery.adoptable)} running calls are adopted" if recovery.adoptable else "",
-            f"{len(recovery.again)} calls are made again" if recovery.again else "",
+            f"{amounts.plural(len(recovery.adoptable), 'running call')} adopted" if recovery.adoptable else "",
+            f"{amounts.plural(len(recovery.again), 'call')} made again" if recovery.again else "",
             f"{len(recovery.in_doubt)} in doubt" if recovery.in_doubt else "",
-            f"{len(swept)} stray processes stopped" if swept else "",
+            f"{amounts.plural(len(swept), 'stray process', 'stray processes')} stopped" if swept else "",
         ]
         if any(parts):
             say("  " + " · ".join(part for part in parts if part))

@@ -1,0 +1,78 @@
+"""A state folder that cannot be written, or has no room: a clear word, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.folder import Folder
+
+SMALL = "plan: p\ntasks:\n  a: {goal: x, run: 'true'}\n"
+NOISY = "plan: p\ntasks:\n" + "".join(
+    f"  t{n}: {{goal: noise, run: head -c 60000 /dev/urandom | base64}}\n" for n in range(60)
+)
+
+
+@contextmanager
+def small_disk(path: Path) -> Iterator[None]:
+    """A disk of one and a half megabytes at `path`."""
+    mount = shutil.which("mount")
+    if mount is None or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    done = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1536k", "tmpfs", str(path)], check=False)
+    if done.returncode != 0:
+        pytest.skip("this machine does not let root mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def test_a_full_disk_is_said_in_a_sentence_and_the_log_stays_sound(folder: Folder) -> None:
+    state = folder.path / ".plan"
+    state.mkdir()
+    with small_disk(state):
+        folder.write("p.plan.yaml", NOISY)
+
+        said = folder.run("apply", "p.plan.yaml")
+
+        assert said.code == 1, said.text
+        assert "full" in said.err
+        assert "free some disk space" in said.err
+        replayed = folder.run("replay")
+        assert replayed.code == 0, replayed.text
+
+
+def test_a_state_folder_that_cannot_be_written_is_said_with_its_cure(folder: Folder) -> None:
+    folder.write("p.plan.yaml", SMALL)
+    # A file where the folder should be cannot be written by anybody, root included.
+    (folder.path / ".plan").write_text("")
+
+    said = folder.run("apply", "p.plan.yaml")
+
+    assert said.code == 1, said.text
+    assert "help:" in said.err
+
+
+def test_a_plan_on_a_read_only_disk_can_still_be_read(folder: Folder) -> None:
+    folder.write("p.plan.yaml", SMALL)
+    assert folder.run("apply", "p.plan.yaml").code == 0
+    state = folder.path / ".plan"
+    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", state, state], check=False).returncode != 0:
+        pytest.skip("only root can make a disk read-only")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(state)], check=True)
+        read, written = folder.run("get"), folder.run("patch", ".", "goal=x")
+    finally:
+        subprocess.run(["umount", "-l", str(state)], check=True)
+
+    assert read.code == 0, read.text
+    assert "1 of 1 tasks done" in read.out
+    assert written.code == 1, written.text
+    assert "help:" in written.err

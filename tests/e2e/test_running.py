@@ -1,0 +1,97 @@
+"""A plan is run to its end, left, joined, put in the background and stopped; how it ended is the exit code."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.e2e.folder import Folder
+
+SMALL = """\
+plan: small
+tasks:
+  one: {goal: first, run: echo one >> one.txt, acceptance: [{require-file: one.txt}]}
+  two: {goal: second, needs: [one], run: cat one.txt}
+"""
+UNTIL_STOPPED = """\
+plan: adopt
+tasks:
+  go: {goal: x, run: 'echo $$ >> pids; while [ ! -e stop ]; do sleep 0.05; done'}
+"""
+LONG = "plan: long\ntasks:\n  wait: {goal: something slow, run: sleep 300}\n"
+
+
+def test_apply_runs_everything_once_and_ends_with_0(folder: Folder) -> None:
+    folder.write("p.plan.yaml", SMALL)
+
+    first, second = folder.run("apply", "p.plan.yaml"), folder.run("apply", "p.plan.yaml")
+
+    assert (first.code, second.code) == (0, 0), first.text
+    assert "small  done: 2 of 2 tasks done" in first.out
+    assert (folder.path / "one.txt").read_text() == "one\n"
+
+
+def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: bad\ntasks:\n  broken: {goal: x, run: exit 3}\n  fine: {goal: z, run: 'true'}\n")
+
+    said = folder.run("apply", "p.plan.yaml")
+
+    assert said.code == 10
+    assert "plan describe task/broken" in said.err
+    assert folder.states()["task/fine"] == "done"
+
+
+def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Folder) -> None:
+    folder.write("p.plan.yaml", UNTIL_STOPPED)
+    with folder.started("p.plan.yaml") as owner:
+        owner.until("its command runs")
+        owner.process.send_signal(signal.SIGINT)
+        assert owner.ended() == 8
+        assert "1 command goes on running: task/go" in owner.text
+
+        with folder.started("p.plan.yaml") as again:
+            again.until("1 running call adopted")
+            (folder.path / "stop").touch()
+            assert again.ended() == 0
+    assert len((folder.path / "pids").read_text().splitlines()) == 1, "it ran once"
+
+
+def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Folder) -> None:
+    folder.write("p.plan.yaml", LONG)
+    said = folder.run("apply", "p.plan.yaml", "--detach")
+    try:
+        assert said.code == 0, said.err
+        assert "runs in the background" in said.out
+        assert folder.run("wait", "wait", "--for", "running", "--timeout", "10s").code == 0
+        assert folder.run("wait", "wait", "--timeout", "0.2s").code == 9
+    finally:
+        down = folder.run("down")
+
+    assert down.code == 0, down.text
+    assert folder.processes() == []
+    assert "not running" in folder.run("get").out
+
+
+def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
+    folder.write("p.plan.yaml", LONG)
+    with folder.started("p.plan.yaml") as owner:
+        owner.until("its command runs")
+        assert folder.run("cancel", "wait").code == 0
+
+        said = folder.run("wait", "wait", "--timeout", "15s")
+
+        assert said.code == 1
+        assert "it will not be done" in said.err
+
+
+def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
+    folder.write("a.plan.yaml", "plan: a\ntasks:\n  x: {goal: x, run: 'true'}\n")
+    folder.write("b.plan.yaml", "plan: b\ntasks:\n  x: {goal: x, run: 'true'}\n")
+    folder.run("apply", "a.plan.yaml")
+    folder.run("apply", "b.plan.yaml")
+
+    asked, told = folder.run("get"), folder.run("get", "--plan", "b")
+
+    assert (asked.code, told.code) == (2, 0)
+    assert "--plan: a, b" in asked.err
+    assert told.out.startswith("b ")
+    assert folder.run("get", "--plan", "a.plan.yaml").out.startswith("a ")

@@ -1,0 +1,104 @@
+"""The live tree on a real terminal of 80 columns: words, keys, and the terminal put back as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.e2e.folder import Folder
+
+LONG = "plan: shown\ntasks:\n  talk:\n    goal: a long talk\n    agent: {script: [{say: hi}, {sleep: 300}]}\n"
+QUICK = "plan: shown\ntasks:\n  one: {goal: first, run: 'true'}\n  two: {goal: second, needs: [one], run: 'true'}\n"
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+PATIENCE_S = 15.0
+
+
+@dataclass
+class Terminal:
+    pid: int
+    descriptor: int
+    shown: str = ""
+
+    def until(self, phrase: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while phrase not in self.shown:
+            ready, _, _ = select.select([self.descriptor], [], [], deadline - time.monotonic())
+            assert ready, f"no {phrase!r} in:\n{self.shown}"
+            assert self.read(), f"ended without {phrase!r}:\n{self.shown}"
+
+    def read(self) -> bool:
+        try:
+            content = os.read(self.descriptor, 65536)
+        except OSError:  # Linux says so when the last process has closed its end.
+            return False
+        self.shown += ESCAPES.sub("", content.decode(errors="replace"))
+        return bool(content)
+
+    def press(self, key: str) -> None:
+        os.write(self.descriptor, key.encode())
+
+    def ended(self) -> int:
+        while self.read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    @property
+    def echoes(self) -> bool:
+        return bool(termios.tcgetattr(self.descriptor)[3] & termios.ECHO)
+
+
+@contextmanager
+def terminal(folder: Folder, *words: str) -> Iterator[Terminal]:
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.chdir(folder.path)
+        os.execv(sys.executable, [sys.executable, "-m", "planloop", *words])
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    try:
+        yield Terminal(pid, descriptor)
+    finally:
+        folder.run("down", "--force")
+        os.close(descriptor)
+
+
+def test_the_live_tree_shows_every_task_in_words_and_ends_with_the_plan(folder: Folder) -> None:
+    folder.write("p.plan.yaml", QUICK)
+    with terminal(folder, "apply", "p.plan.yaml") as screen:
+        code = screen.ended()
+
+    assert code == 0
+    assert re.search(r"✔ two +done", screen.shown)
+    assert "shown  done: 2 of 2 tasks done" in screen.shown
+    assert max(len(line.rstrip()) for line in screen.shown.splitlines()) <= 80
+
+
+def test_ctrl_c_on_the_live_tree_leaves_and_puts_the_terminal_back(folder: Folder) -> None:
+    folder.write("p.plan.yaml", LONG)
+    with terminal(folder, "apply", "p.plan.yaml") as screen:
+        screen.until("q leave it running")
+        screen.press("\x03")
+        screen.until("left shown")
+
+        assert screen.echoes
+        assert screen.ended() == 8
+
+
+def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
+    folder.write("p.plan.yaml", LONG)
+    with terminal(folder, "apply", "p.plan.yaml") as screen:
+        screen.until("q leave it running")
+        screen.press("q")
+        screen.until("runs in the background")
+        assert screen.ended() == 0
+
+        assert "not running" not in folder.run("get").out
