@@ -80,7 +80,8 @@ class YamlRows:
         written = list(self._layout.written(node)) if isinstance(node, MappingNode) else []
         for key, value in zip(written[::2], written[1::2], strict=True):
             colon = _COLON.match(self._text, key.limit)
-            if not isinstance(key.node, ScalarNode) or self._text[: key.start].rstrip(" \t").endswith("?"):
+            lead = self._text[self._lines.start(key.start) : key.start].rstrip(" \t")
+            if not isinstance(key.node, ScalarNode) or lead.endswith("?"):
                 raise CannotSplice("a key is written with `?`")
             if colon is None:
                 raise CannotSplice("a key is written without a colon")
