@@ -1,0 +1,135 @@
+"""Diagnostics in print: the style of rustc, safe for a terminal, and the same as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compiler.source import Source
+from planloop.rendering.diagnostics import render, report, to_json
+from schemas.diagnostic import Diagnostic, Related, Span
+
+
+def span_of(text: str, part: str, file: str = "webchat.plan.yaml") -> Span:
+    start = text.index(part)
+    return Source(file, text).span(start, start + len(part))
+
+
+def shown(text: str, part: str, summary: str = "it is wrong", **fields: object) -> str:
+    span = span_of(text, part)
+    return render([Diagnostic("P0203", summary, span=span, **fields)], {span.file: text})  # type: ignore[arg-type]
+
+
+def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None:
+    text = "\n" * 11 + "  worker: {}\n" + "\n" * 8 + "    agent: worekr\n"
+    note = Related("declared here", span_of(text, "worker"))
+    fault = Diagnostic(
+        "P0203", "unknown agent `worekr`", "did you mean `worker`?", span=span_of(text, "worekr"), related=(note,)
+    )
+    assert render([fault], {"webchat.plan.yaml": text}) == (
+        "webchat.plan.yaml:21:12: error[P0203]: unknown agent `worekr`\n"
+        "   21 |     agent: worekr\n"
+        "      |            ^^^^^^\n"
+        "  help: did you mean `worker`?\n"
+        "  note: webchat.plan.yaml:12:3: declared here\n"
+    )
+
+
+def test_faults_come_in_file_order_and_once() -> None:
+    text = "a: 1\nb: 2\n"
+    first, second = (Diagnostic("P0201", name, span=span_of(text, name)) for name in "ab")
+    printed = render([second, first, second, Diagnostic("P0101", "no place")], {})
+    assert [line.rpartition(" ")[2] for line in printed.splitlines()] == ["place", "a", "b"]
+
+
+def test_no_faults_are_no_text() -> None:
+    assert render([], {}) == ""
+
+
+def test_more_than_twenty_are_counted() -> None:
+    faults = [Diagnostic("P0201", f"fault {number:02}") for number in range(33)]
+    printed = render(faults, {}).splitlines()
+    assert len(printed) == 21
+    assert printed[-1] == "… and 13 more"
+    assert len(render(faults, {}, most=50).splitlines()) == 33
+
+
+def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
+    text = "a: 1\n"
+    assert render([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}) == "webchat.plan.yaml:1:4: error[P0201]: x\n"
+    warning = Diagnostic("P0401", "x", pointer=("tasks", "a/b"), severity="warning")
+    assert render([warning], {}) == "/tasks/a~1b: warning[P0401]: x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "line", "carets"),
+    [
+        ("a:\tb: c\n", "c", "a:    b: c", "         ^"),
+        ("日本: 語 x\n", "x", "日本: 語 x", "         ^"),
+        ("e\u0301: x\n", "x", "e\u0301: x", "   ^"),
+        ("a: [\n  1]\n", "[\n  1]", "a: [", "   ^"),
+        ("a: b\r\n", "b", "a: b", "   ^"),
+        ("a: \x1b[31mb\n", "b", "a: \ufffd[31mb", "        ^"),
+    ],
+)  # fmt: skip
+def test_carets_stand_under_the_fault_whatever_the_line_holds(text: str, part: str, line: str, carets: str) -> None:
+    assert shown(text, part).splitlines()[1:] == [f"    1 | {line}", f"      | {carets}"]
+
+
+def test_a_fault_at_the_end_of_the_text_has_a_caret() -> None:
+    text = "a: ["
+    span = Source("p", text).span(4, 4)
+    assert render([Diagnostic("P0107", "x", span=span)], {"p": text}).splitlines()[1:] == [
+        "    1 | a: [",
+        "      |     ^",
+    ]
+
+
+def test_a_line_without_end_is_cut_around_its_fault() -> None:
+    text = "x" * 5000 + "HERE" + "y" * 5000
+    lines = shown(text, "HERE").splitlines()
+    assert max(map(len, lines)) < 120
+    assert lines[1].index("HERE") == lines[2].index("^")
+    assert lines[2].endswith(" ^^^^")
+
+
+def test_nothing_in_a_plan_can_steer_the_terminal() -> None:
+    printed = shown("a: b\n", "b", summary="unknown `\x1b]0;owned\x07`", hint="two\nlines")
+    assert "\x1b" not in printed
+    assert "\x07" not in printed
+    assert "  help: two\n        lines\n" in printed
+
+
+def test_colour_is_only_added() -> None:
+    text = "a: b\n"
+    fault = Diagnostic("P0203", "x", "y", span=span_of(text, "b"))
+    plain, colored = (render([fault], {"webchat.plan.yaml": text}, color=color) for color in (False, True))
+    assert "\033[1;31merror[P0203]\033[0m" in colored
+    for code in ("\033[1;31m", "\033[2m", "\033[1m", "\033[0m"):
+        colored = colored.replace(code, "")
+    assert colored == plain
+
+
+def test_json_says_all_of_it_and_counts() -> None:
+    text = "a: b\n"
+    fault = Diagnostic(
+        "P0203", "x", "y", ("tasks", "a"), span_of(text, "b"), related=(Related("see", pointer=("agents",)),)
+    )
+    warning = Diagnostic("P0401", "w", severity="warning")
+    assert to_json(fault) == {
+        "code": "P0203",
+        "severity": "error",
+        "summary": "x",
+        "hint": "y",
+        "pointer": "/tasks/a",
+        "span": {
+            "file": "webchat.plan.yaml",
+            "start": {"line": 1, "column": 4, "offset": 3},
+            "end": {"line": 1, "column": 5, "offset": 4},
+        },
+        "related": [{"message": "see", "pointer": "/agents", "span": None}],
+    }
+    told = report([fault, *([warning] * 3)])
+    assert (told["error_count"], told["warning_count"], len(told["diagnostics"])) == (1, 1, 2)
+    json.dumps(told)
