@@ -125,6 +125,8 @@ def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
         return wiring.why_without_owner(place, query.get("at", ""))
     connection = sqlite_log.open_for_reading(place.folder)
     try:
+        if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'objects'").fetchone()[0]:
+            raise Halt(Exit.NOT_FOUND, f"{place.name} is only just being created", "give the command again")
         if path == "log":
             after, limit = page_of(query)
             found = [sqlite_log.to_record(row[5], row[0]) for row in sqlite_log.rows(connection, after, limit)]

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import Final, NoReturn
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from planloop import sockets, wiring
 from planloop.compiling import PlanFile
@@ -98,7 +98,7 @@ class Owning:
         host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
         desk = PlanDesk(core, host, self._stop)
         async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
-            self._start_all(group, machine)
+            await self._start_all(group, machine)
             await self._over.wait()
             if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
                 await core.store.flush(core.store.view.rev)
@@ -145,11 +145,12 @@ class Owning:
             op = Op("remove", ("pause",)) if plan.spec.get("pause") else Op("add", ("pause",), True)
             await self._core.gate.submit(Patch(HUMAN_CLI, (op,), self._core.store.view.rev, "pressed p"))
 
-    def _start_all(self, group: TaskGroup, machine: Machine) -> None:
+    async def _start_all(self, group: TaskGroup, machine: Machine) -> None:
+        # First of all: a Ctrl-C that comes while the rest starts is a wish to leave like any other.
+        await group.start(self._heed_signals)
         group.start_soon(machine.engine.run)
         group.start_soon(self._show)
         self._group = group
-        group.start_soon(self._heed_signals)
         if not self._wish.stay:
             group.start_soon(self._until_finished, machine)
         if self._wish.follow_file:
@@ -204,8 +205,9 @@ class Owning:
     async def _stop(self, is_left: bool) -> None:
         self.leave(Leaving.LEFT if is_left else Leaving.DOWN)
 
-    async def _heed_signals(self) -> None:
+    async def _heed_signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
+            task_status.started()
             async for _ in received:
                 if self._leaving is not None:
                     os._exit(130)  # The second time: whoever asks twice does not want to wait for a disk.
