@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import compiler
+from compiler.codes import STOPS_APPLY
 from compiler.graph import Compiled, Graph
 from compiler.reading import SizeLimits
 from planloop.exits import Exit, Halt
@@ -72,13 +73,25 @@ def compiled(path: Path, content: bytes, *, size_max: int = PLAN_FILE_BYTES_MAX)
     return PlanFile(path, content, result, frozenset(sources.read_files))
 
 
-def required(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX) -> PlanFile:
-    """`read`, but with the faults printed on stderr, and Halt INVALID when any of them is an error."""
+def required(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, is_run: bool = False) -> PlanFile:
+    """`read`, but with the faults printed on stderr, and Halt INVALID when any of them is an error.
+
+    `is_run` says that the whole file is to be run, so that what this version does not run is an error.
+    """
     file = read(path, size_max=size_max)
+    file = to_run(file) if is_run else file
     report(file)
     if file.errors:
         raise Halt(Exit.INVALID, "")
     return file
+
+
+def to_run(file: PlanFile) -> PlanFile:
+    """The same file with every part that this version cannot run as an error, not a warning."""
+    found = tuple(
+        replace(one, severity="error") if one.code in STOPS_APPLY else one for one in file.compiled.diagnostics
+    )
+    return replace(file, compiled=replace(file.compiled, diagnostics=found))
 
 
 def with_model(file: PlanFile, model: str) -> PlanFile:

@@ -36,6 +36,7 @@ def environment() -> Mapping[str, str]:
 def language(place: Place) -> Language:
     """The compiler as the engine sees it, reading what the plan of `place` refers to."""
     from compiler import Checked, change_class, check_document, merging
+    from compiler.codes import STOPS_APPLY
     from planloop.sources import FolderSources
     from reconciler.language import Language
 
@@ -44,7 +45,7 @@ def language(place: Place) -> Language:
     def check(document: JsonObject) -> Checked:
         return check_document(document, sources=sources)
 
-    return Language(check, merging.merge, change_class)
+    return Language(check, merging.merge, change_class, STOPS_APPLY)
 
 
 def preview_without_owner(place: Place, save: FileSave) -> Json:

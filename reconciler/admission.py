@@ -65,6 +65,11 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     return so_far if checked.graph is None else _judged(patch, present, _Result(view, language, checked.graph, so_far))
 
 
+def stops(answer: Admission, language: Language) -> tuple[Fault, ...]:
+    """What a preview only warns of and an accepted patch may not have: parts of the plan that would never run."""
+    return tuple(_of_diagnostic(one) for one in answer.warnings if one.code in language.stops)
+
+
 @dataclass(frozen=True, slots=True)
 class _Result:
     """The outcome of a patch that compiles, on its way through the last rules."""

@@ -45,7 +45,7 @@ class Gate:
     def preview(self, patch: Patch) -> Preview:
         """What `submit` would say and do now."""
         now = self.present
-        return previewing.of_admission(patch, now, self._admit(patch, now))
+        return self._preview(patch, now, self._admit(patch, now))
 
     def preview_file(self, save: FileSave) -> Preview:
         """What `submit_file` would say and do now."""
@@ -53,7 +53,7 @@ class Gate:
         if filing.is_held_back(save, now):
             return previewing.of_nothing(now, filing.HELD_BACK)
         patch, answer = self._admit_file(save, now)
-        return previewing.of_admission(patch, now, answer)
+        return self._preview(patch, now, answer)
 
     async def submit(self, patch: Patch) -> Verdict:
         """Admits `patch`, or refuses or holds it; in each case returns when that is durable."""
@@ -138,6 +138,9 @@ class Gate:
         draft = recording.file_invalid(now, path, faults, self._clock.now())
         return now.rev if draft is None else await self._store.append(draft)
 
+    def _preview(self, patch: Patch, now: Present, answer: Admission) -> Preview:
+        return replace(previewing.of_admission(patch, now, answer), stops=admission.stops(answer, self._language))
+
     def _admit_file(self, save: FileSave, now: Present) -> tuple[Patch, Admission]:
         wanted = filing.merged(save, now, self._language.merge)
         kept = keeping.keep_protected(now.document, wanted.document)
@@ -157,6 +160,7 @@ class Gate:
     async def _commit(
         self, patch: Patch, now: Present, answer: Admission, settled: tuple[Resource, Answer] | None = None
     ) -> Verdict:
+        answer = replace(answer, faults=(*answer.faults, *admission.stops(answer, self._language)))
         if answer.faults:
             draft = recording.refused(patch, now, answer, self._clock.now())
             return Refused(await self._append(_settling(draft, settled), now), answer.faults)

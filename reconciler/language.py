@@ -70,8 +70,12 @@ ChangeClassOf: TypeAlias = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The three functions of the compiler that the gate calls. All pure."""
+    """The three functions of the compiler that the gate calls. All pure.
+
+    `stops` are the codes of warnings that a preview may have and an accepted document may not: what would never run.
+    """
 
     check: Check
     merge: Merge
     change_class: ChangeClassOf
+    stops: frozenset[str] = frozenset()

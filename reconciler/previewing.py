@@ -30,7 +30,8 @@ class Preview:
     """What submitting would do, as of `rev`; nothing was written.
 
     `document_rev` is the revision of the document it was made from, which a saved preview is held to. `hold` says why
-    the patch would wait for approval, empty when it would not. `patch` holds the keyed operations.
+    the patch would wait for approval, empty when it would not. `patch` holds the keyed operations. `stops` are worth
+    a warning in a preview and refuse the patch when it is submitted.
     """
 
     plan: str
@@ -44,6 +45,7 @@ class Preview:
     hold: str = ""
     notes: tuple[str, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    stops: tuple[Fault, ...] = ()
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -13,11 +13,12 @@ from schemas.patching import Op
 def select(old: JsonObject, new: JsonObject, targets: Sequence[str], excludes: Sequence[str]) -> JsonObject:
     """`old` with the parts of `new` that lie within a target and outside every exclude. No targets: everything.
 
-    A target below tasks that `old` lacks brings these along, without their other children. Raises `BadAddress`.
+    A target below tasks that `old` lacks brings these along, without their other children, and the plan's own fields
+    where `old` is empty. Raises `BadAddress`.
     """
     out = new
     if targets:
-        out = old
+        out = old or {name: value for name, value in new.items() if name != "tasks"}
         for target in targets:
             out = _transplanted(out, new, _path(target))
     for exclude in excludes:

@@ -59,9 +59,11 @@ def apply(path: Path, asked: Asked) -> None:
     """Applies the file and follows the run. Raises Halt with the code of how it ended."""
     if path == compiling.STDIN:
         raise Halt(Exit.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply")
-    shown = look(path, asked)
-    if shown.answer["faults"]:
-        raise refusal(shown.answer)
+    # With a target only part of the file is run: the gate says whether that part can be.
+    shown = look(path, asked, is_run=not (asked.targets or asked.excludes))
+    faults = [*shown.answer["faults"], *shown.answer["stops"]]
+    if faults:
+        raise refusal({"faults": faults})
     save = replace(shown.save, is_approved=asked.yes or confirmed(shown))
     place = shown.access.place
     if asked.detach:
@@ -82,9 +84,9 @@ def apply(path: Path, asked: Asked) -> None:
     raise Halt(Exit.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
 
 
-def look(path: Path, asked: Asked) -> Shown:
-    """The preview of the file with the options that change what is applied."""
-    file = compiling.required(path, size_max=asked.size_max)
+def look(path: Path, asked: Asked, *, is_run: bool = False) -> Shown:
+    """The preview of the file with the options that change what is applied. Raises Halt, see `compiling.required`."""
+    file = compiling.required(path, size_max=asked.size_max, is_run=is_run)
     if asked.model is not None:
         file = compiling.with_model(file, asked.model)
     return previewing.preview_of(file, targets=asked.targets, excludes=asked.excludes)
@@ -156,7 +158,8 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
     click.echo(f"\nleft {place.name} at rev {view.rev}")
     if calls:
         owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
-        click.echo(f"{amounts.plural(len(calls), 'command')} go on running: {owners}; nothing new starts")
+        verb = "goes" if len(calls) == 1 else "go"
+        click.echo(f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts")
         click.echo("next: plan apply goes on · plan down stops them")
     else:
         click.echo("nothing goes on running; plan apply goes on from here")

@@ -56,6 +56,7 @@ def preview_to_json(preview: Preview) -> JsonObject:
     out["differences"] = _differences(preview.differences)
     out["ops"] = [op.to_json() for op in preview.ops]
     out["faults"] = [fault_to_json(fault) for fault in preview.faults]
+    out["stops"] = [fault_to_json(fault) for fault in preview.stops]
     return out | {"hold": preview.hold, "notes": list(preview.notes)}
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from planloop import wiring
+
 PLAN = (sys.executable, "-m", "planloop")
 
 
@@ -68,7 +70,8 @@ class Folder:
         file.write_text(text)
         return file
 
-    def run(self, *words: str, timeout_s: float = 60.0) -> Said:
+    def run(self, *words: str, timeout_s: float = 60.0, path: str | None = None) -> Said:
+        """Runs `plan` with `words` to its end; `path` replaces the folders where programs are looked for."""
         done = subprocess.run(
             [*PLAN, *words],
             cwd=self.path,
@@ -77,6 +80,7 @@ class Folder:
             text=True,
             timeout=timeout_s,
             stdin=subprocess.DEVNULL,
+            env={**wiring.environment(), **({} if path is None else {"PATH": path})},
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)

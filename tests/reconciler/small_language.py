@@ -22,6 +22,7 @@ FIELDS: Final = frozenset(
     "plan goal notes tasks needs run agent acceptance rights budget protect pause cancel cwd open approve moved "
     "prompts priority".split()
 )
+NEVER_RUNS: Final = "P0405"
 CLASSES: Final = {"goal": "tail", "notes": "tail", "work": "restart", "cwd": "restart", "mind": "restart"}
 
 
@@ -43,6 +44,7 @@ class _Lowering:
     plan: str
     objects: dict[str, Wanted] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
 
     def task(self, path: tuple[str, ...], raw: JsonObject, rights: Rights, cwd: str = ".") -> None:
         address = Address("task", path)
@@ -78,6 +80,9 @@ class _Lowering:
             self.task((*path, name), child, rights, spec.cwd)
 
     def agent(self, path: tuple[str, ...], raw: JsonObject, rights: Rights) -> None:
+        if "model" in raw:
+            where = (*of_task(path), "agent")
+            self.warnings.append(Diagnostic(NEVER_RUNS, "no models here", pointer=where, severity="warning"))
         address, task = str(Address("agent", path)), str(Address("task", path))
         spec = AgentSpec(task, Script(tuple(raw.get("script", ()))), _meet(rights, raw))
         self.objects[address] = Wanted(address, spec.to_json(), (task,), task, ("agent",))
@@ -89,7 +94,9 @@ def check(document: JsonObject) -> SmallChecked:
     lowering = _Lowering(plan)
     lowering.task((), document, Rights())
     faults = tuple(lowering.faults)
-    return SmallChecked(None, faults) if faults else SmallChecked(SmallGraph(plan, lowering.objects), (), document)
+    if faults:
+        return SmallChecked(None, faults)
+    return SmallChecked(SmallGraph(plan, lowering.objects), tuple(lowering.warnings), document)
 
 
 def change_class(kind: str, field: str) -> str:
@@ -99,7 +106,7 @@ def change_class(kind: str, field: str) -> str:
 
 def language() -> Language:
     """The small language, with the real merge."""
-    return Language(check=check, merge=merging.merge, change_class=change_class)
+    return Language(check, merging.merge, change_class, stops=frozenset((NEVER_RUNS,)))
 
 
 def _unknown(path: tuple[str, ...], raw: JsonObject) -> Iterator[Diagnostic]:

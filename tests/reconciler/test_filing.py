@@ -129,6 +129,10 @@ def test_a_target_brings_what_it_hangs_from_but_not_its_siblings() -> None:
     assert chosen == {**OLD, "tasks": {**OLD["tasks"], "c": {"goal": "2", "tasks": {"x": {"goal": "2"}}}}}
 
 
+def test_a_target_of_a_plan_that_is_not_there_yet_brings_the_plan_itself() -> None:
+    assert selecting.select({}, NEW, ("task/a",), ()) == {"goal": "2", "tasks": {"a": {"goal": "2"}}}
+
+
 def test_a_target_that_was_removed_is_removed() -> None:
     assert selecting.select(OLD, NEW, ("task/b",), ()) == {"goal": "1", "tasks": {"a": {"goal": "1"}}}
 

@@ -10,7 +10,7 @@ import pytest
 from schemas.approval import patch_from_json, patch_to_json
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Refused
 from schemas.record import Record
-from tests.reconciler.plans import Plan, agent, op, opened
+from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio
 
@@ -79,6 +79,17 @@ async def test_law_2_a_file_passes_the_same_rules(plan: Plan) -> None:
     found = plan.store.view.get("plan/p")
     assert found is not None
     assert found.status["conditions"]["FileInvalid"]["status"] == "False"
+
+
+async def test_what_would_never_run_can_be_previewed_and_is_refused_whoever_submits_it(plan: Plan) -> None:
+    asking = {"goal": "x", "agent": {"model": "m"}}
+    shown = plan.gate.preview_file(save_of({**TWO, "tasks": {"c": asking}}))
+    assert (shown.faults, [one.path for one in shown.stops]) == ((), [("tasks", "c", "agent")])
+    assert isinstance(await plan.save({**TWO, "tasks": {"c": asking}}), Refused)
+    await plan.save(TWO)
+    verdict = await plan.patch(op("add", "/tasks/a/tasks", {"c": asking}), by=agent("a"))
+    assert isinstance(verdict, Refused)
+    assert plan.document == TWO
 
 
 async def test_a_file_that_cannot_be_read_is_said_once_and_changes_nothing_else(plan: Plan) -> None:

@@ -1,0 +1,105 @@
+"""Every data snippet of the source documents, as written there, through the real commands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from planloop import wiring
+from tests.e2e.folder import Folder
+
+ROOT = Path(__file__).parents[2]
+SEEDS = sorted(path for path in (ROOT / "tests/golden/seeds").iterdir() if path.suffix in (".edn", ".yaml"))
+WEBCHAT = ROOT / "plans/examples/webchat"
+
+# What a snippet lacks to run in this version: a model, containers, hooks. The others have nothing that cannot run.
+STOPPED = {
+    "format-plan.yaml": ("P0402", "P0403", "P0405"),
+    "format-tree.edn": ("P0405",),
+    "plan-map.edn": ("P0405",),
+    "task-tree.edn": ("P0405",),
+}
+
+WRITER = ':agent {:tools [:write] :script [{:call {:write {:path "README.md" :content "read"}}} {:done "written"}]}'
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+def seeded(folder: Folder, seed: Path) -> str:
+    shutil.copy(seed, folder.path)
+    return seed.name
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.name)
+def test_a_seed_previews_with_what_it_would_start_and_changes_nothing(folder: Folder, seed: Path) -> None:
+    said = folder.run("diff", seeded(folder, seed))
+
+    assert said.code == 1, said.text
+    assert "(new; nothing is running)" in said.out
+    assert " to add, 0 to change, 0 to remove" in said.out
+    assert "error" not in said.err
+    assert not (folder.path / ".plan").exists()
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.name)
+def test_a_seed_runs_to_its_end_or_says_at_its_place_what_this_version_does_not_run(folder: Folder, seed: Path) -> None:
+    name = seeded(folder, seed)
+    codes = STOPPED.get(name, ())
+
+    said = folder.run("apply", "--yes", name)
+
+    for code in codes:
+        assert f"error[{code}]" in said.err
+        assert folder.run("explain", code).code == 0
+    if codes:
+        assert said.code == 3, said.text
+        assert "Nothing was changed" in said.err
+        assert not (folder.path / ".plan").exists()
+    else:
+        assert said.code == 0, said.text
+        assert set(folder.states().values()) == {"done"}
+        assert folder.run("diff", name).code == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.name)
+def test_a_seed_compiled_twice_gives_the_same_bytes(folder: Folder, seed: Path) -> None:
+    name = seeded(folder, seed)
+
+    first, second = (folder.run("compile", name, "-o", output) for output in ("json", "json"))
+
+    assert (first.code, second.code) == (0, 0), first.err
+    assert first.out == second.out
+    assert json.loads(first.out)
+
+
+@pytest.mark.parametrize("name", ["plan-map.edn", "format-tree.edn"])
+def test_the_work_of_a_seed_really_runs_once_somebody_does_it(folder: Folder, name: str) -> None:
+    """A scripted agent stands in for the model, and two programs for npm and clj, which write down what they check."""
+    seeded(folder, ROOT / "tests/golden/seeds" / name)
+    folder.write(name, (folder.path / name).read_text().replace(":cwd", f"{WRITER} :cwd"))
+    tools = folder.path / "tools"
+    tools.mkdir()
+    for program in ("npm", "clj"):
+        (tools / program).write_text(f'#!/bin/sh\necho "{program} $*" >> "{folder.path}/checked"\n')
+        (tools / program).chmod(0o755)
+
+    said = folder.run("apply", "--yes", name, path=f"{tools}:{wiring.environment()['PATH']}")
+
+    assert said.code == 0, said.text
+    assert set(folder.states().values()) == {"done"}
+    checked = set((folder.path / "checked").read_text().splitlines())
+    assert {"npm test", "clj -M:test"} < checked
+    assert (folder.path / "frontend").is_dir()
+
+
+def test_the_web_chat_is_the_same_graph_in_both_spellings(folder: Folder) -> None:
+    shutil.copytree(WEBCHAT, folder.path, dirs_exist_ok=True)
+
+    graphs = [folder.run("compile", f"webchat.plan.{end}", "-o", "json") for end in ("yaml", "edn")]
+
+    assert [one.code for one in graphs] == [0, 0], graphs[1].err
+    assert json.loads(graphs[0].out) == json.loads(graphs[1].out)
+    assert graphs[0].out == graphs[1].out
