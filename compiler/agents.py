@@ -41,8 +41,8 @@ class AgentMaking:
     faults: Faults
     default: Choice = Choice(NOBODY)
     hooks: tuple[str, ...] = ()
-    _made: dict[tuple[int, Rights], tuple[AgentSpec, Rights]] = field(default_factory=dict)
-    _kept: list[Resolved] = field(default_factory=list)
+    _made: dict[tuple[int, int], tuple[AgentSpec, Rights]] = field(default_factory=dict)
+    _kept: list[tuple[Resolved, Rights]] = field(default_factory=list)
 
     def of_task(
         self, task: JsonObject, path: TaskPath, above: Rights, choice: Choice
@@ -51,26 +51,26 @@ class AgentMaking:
 
         The spec lacks its task and parent, which differ where all else is shared.
         """
-        to = pointer.of_task(path)
-        rights = above if not path else self.rights.child(above, len(path), task.get("rights"), (*to, "rights"))
+        rights = above if not path else self.rights.child(above, len(path), task.get("rights"), path)
         chosen = self._chosen(task, path, choice)
         if chosen is None:
             return None, rights, choice
-        spec, rights = self._spec(chosen, rights, (*to, "agent") if "agent" in task else to)
-        self._check_fan_out(task, rights, to)
+        spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
+        if task.get("tasks") and (rights.spawn is not None or rights.depth == 0):
+            self._check_fan_out(len(task["tasks"]), rights, (*pointer.of_task(path), "tasks"))
         return spec, rights, chosen
 
-    def _check_fan_out(self, task: JsonObject, rights: Rights, to: Pointer) -> None:
-        count = len(task.get("tasks", ()))
-        place = (*to, "tasks")
+    def _check_fan_out(self, count: int, rights: Rights, place: Pointer) -> None:
         if rights.spawn is not None and count > rights.spawn:
             summary = f"{count} child tasks, and its rights allow {rights.spawn}"
             self.faults.on_key("P0305", summary, "raise `spawn`, or take some away", to=place)
-        elif rights.depth == 0 and count:
+        elif rights.depth == 0:
             self.faults.on_key("P0305", "child tasks, and its rights allow no level below", "raise `depth`", to=place)
 
     def _chosen(self, task: JsonObject, path: TaskPath, choice: Choice) -> Choice | None:
         written = task.get("agent")
+        if written is None and ("run" in task or task.get("tasks") or (not path and "goal" not in task)):
+            return None
         to = (*pointer.of_task(path), "agent")
         if isinstance(written, str):
             found = self.agents.named(written, to)
@@ -78,8 +78,6 @@ class AgentMaking:
         if written is not None:
             words = f"agent of {'/'.join(path) or 'the plan'}"
             return Choice(self.agents.made(written, words, to), True, to)
-        if "run" in task or task.get("tasks") or (not path and "goal" not in task):
-            return None
         if choice.resolved is NOBODY or choice.resolved.mind in ("script", "python", "run"):
             # Steps written for the parent's task are no answer to the child's.
             found = self.agents.named(_CHILD if path else _TOP, to)
@@ -96,12 +94,13 @@ class AgentMaking:
             written = narrower_budget(written, tiers[min(len(path), len(tiers) - 1)])
         return budget_of(written)
 
-    def _spec(self, choice: Choice, above: Rights, to: Pointer) -> tuple[AgentSpec, Rights]:
-        key = (id(choice.resolved), above)
+    def _spec(self, choice: Choice, above: Rights, path: TaskPath, *, is_written: bool) -> tuple[AgentSpec, Rights]:
+        key = (id(choice.resolved), id(above))
         known = self._made.get(key) if not choice.is_own or choice.resolved.name else None
         if known is None:
-            self._kept.append(choice.resolved)  # Keeps its id from being given to another.
-            known = self._made[key] = self._new_spec(choice, above, to)
+            self._kept.append((choice.resolved, above))  # Keeps their ids from being given to others.
+            to = pointer.of_task(path)
+            known = self._made[key] = self._new_spec(choice, above, (*to, "agent") if is_written else to)
         return known
 
     def _new_spec(self, choice: Choice, above: Rights, to: Pointer) -> tuple[AgentSpec, Rights]:

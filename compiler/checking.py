@@ -7,8 +7,8 @@ agents, containers and hooks must be is in `checking_parts.py`; rights and budge
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
@@ -32,8 +32,16 @@ _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 
 
-def walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
-    """Every task with its path, in document order, the root first."""
+Tree: TypeAlias = Sequence[tuple[TaskPath, JsonObject]]
+"""Every task of a plan with its path, in document order, the root first."""
+
+
+def tree_of(document: JsonObject) -> Tree:
+    """The tasks of a document, walked once for everybody who looks at all of them."""
+    return tuple(_walk(document))
+
+
+def _walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
     stack: list[tuple[TaskPath, JsonObject]] = [((), document)]
     while stack:
         path, task = stack.pop()
@@ -43,12 +51,11 @@ def walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
             stack.extend(((*path, name), child) for name, child in reversed(children.items()))
 
 
-def resolved_needs(document: JsonObject, faults: Faults) -> Mapping[TaskPath, tuple[TaskPath, ...]]:
+def resolved_needs(tree: Tree, faults: Faults) -> Mapping[TaskPath, tuple[TaskPath, ...]]:
     """For each task that needs others, their paths. Rings are told, with the way around."""
-    tasks = dict(walk(document))
-    needs = Needs(tasks, faults)
-    found = {path: needs.resolved(path, task["needs"]) for path, task in tasks.items() if task.get("needs")}
-    for ring in rings(found, list(tasks)):
+    needs = Needs(dict(tree), faults)
+    found = {path: needs.resolved(path, task["needs"]) for path, task in tree if task.get("needs")}
+    for ring in rings(found, [path for path, _ in tree]):
         _tell_ring(ring, found, faults)
     return found
 
@@ -63,10 +70,10 @@ def _tell_ring(ring: list[TaskPath], needs: Mapping[TaskPath, tuple[TaskPath, ..
     faults.related("P0222", f"tasks wait for each other: {way}", "take one of the needs away", to, others)
 
 
-def check_tasks(document: JsonObject, faults: Faults) -> None:
+def check_tasks(document: JsonObject, tree: Tree, faults: Faults) -> None:
     """Tells of whatever in the tree of tasks contradicts itself or passes a bound."""
     containers = document.get("containers", {})
-    for path, task in walk(document):
+    for path, task in tree:
         # Most tasks have none of what could go wrong: look closer only where there is something to see.
         if "agent" not in task or not _OF_RUN.isdisjoint(task):
             _check_work(task, path, faults)
@@ -82,7 +89,7 @@ def check_tasks(document: JsonObject, faults: Faults) -> None:
             check_rights_line(task["rights"], (*pointer.of_task(path), "rights"), faults)
         if "tasks" in task:
             _check_bounds(task["tasks"], path, faults)
-    _check_moved(document, faults)
+    _check_moved(document.get("moved", {}), tree, faults)
 
 
 def check_rights_line(line: JsonObject, to: Pointer, faults: Faults) -> None:
@@ -99,6 +106,8 @@ def check_rights_line(line: JsonObject, to: Pointer, faults: Faults) -> None:
 
 
 def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:
+    if "run" in task and "agent" not in task and "tasks" not in task:
+        return  # The common case, told apart before any pointer is made.
     to = pointer.of_task(path)
     if "run" in task and "agent" in task:
         hint = "keep one: a task is done by a command or by an agent"
@@ -127,6 +136,8 @@ def _tell_empty(task: JsonObject, path: TaskPath, faults: Faults) -> None:
 def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: JsonObject, faults: Faults) -> None:
     ids: set[str] = set()
     for index, check in enumerate(checks):
+        if len(check) == 1 and "sh" in check:
+            continue  # The common case, told apart before any pointer is made.
         to = (*pointer.of_task(path), "acceptance", str(index))
         if check.get("id") in ids:
             faults.add("P0208", f"the id `{check['id']}` is given twice", "each check has its own", to=(*to, "id"))
@@ -219,11 +230,10 @@ def _check_bounds(children: JsonObject, path: TaskPath, faults: Faults) -> None:
         faults.on_key("P0224", summary, "delegation that deep is a loop, not a plan", to=to)
 
 
-def _check_moved(document: JsonObject, faults: Faults) -> None:
-    moved: Mapping[str, Json] = document.get("moved", {})
+def _check_moved(moved: Mapping[str, Json], tree: Tree, faults: Faults) -> None:
     if not moved:
         return
-    paths = {"/".join(path) for path, _ in walk(document)}
+    paths = {"/".join(path) for path, _ in tree}
     taken: dict[str, str] = {}
     for old, new in moved.items():
         to = ("moved", old)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compiler.checking import check_health, check_rights_line, walk
+from compiler.checking import Tree, check_health, check_rights_line
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from schemas import pointer
@@ -16,11 +16,11 @@ _MINDS: Final = ("script", "python", "run", "model")
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
 
 
-def check_parts(document: JsonObject, faults: Faults) -> None:
+def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     """Tells of whatever in the parts beside the tree contradicts itself."""
     for name, agent in document.get("agents", {}).items():
         check_agent(agent, ("agents", name), faults)
-    for path, task in walk(document):
+    for path, task in tree:
         agent = task.get("agent")
         if isinstance(agent, dict):
             check_agent(agent, (*pointer.of_task(path), "agent"), faults)

@@ -7,7 +7,7 @@ from typing import Final
 
 from compiler.agents import AgentMaking
 from compiler.budgets import check_budgets
-from compiler.checking import check_tasks, resolved_needs
+from compiler.checking import check_tasks, resolved_needs, tree_of
 from compiler.checking_parts import check_parts
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
@@ -82,15 +82,16 @@ def _graph(
     rights.take_tiers(document)
     hooks = tuple(f"hook/{name}" for name in document.get("hooks", {}))
     making = AgentMaking(Agents(shelves, toolsets, faults), rights, faults, hooks=hooks)
-    needs = resolved_needs(document, faults)
-    check_tasks(document, faults)
-    check_parts(document, faults)
+    tree = tree_of(document)
+    needs = resolved_needs(tree, faults)
+    check_tasks(document, tree, faults)
+    check_parts(document, tree, faults)
     check_budgets(document, faults)
     making.agents.check_declared(document)
     graph = Lowering(document, making, needs).graph()
     is_sound = is_read and not faults.has_errors and not shelves.diagnostics
     if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
-        tell_not_run(document, graph, faults)
+        tell_not_run(document, tree, graph, faults)
     return graph, shelves.diagnostics
 
 

@@ -28,14 +28,15 @@ class Faults:
     """Collects faults. Nothing is raised for what is wrong with a plan (style.md)."""
 
     found: list[Fault] = field(default_factory=list)
+    _touched: set[Pointer] = field(default_factory=set)
 
     def add(self, code: str, summary: str, hint: str = "", *, to: Pointer, at: Path | None = None) -> None:
         """An error at a value."""
-        self.found.append(Fault(Diagnostic(code, summary, hint, to), at))
+        self._error(Diagnostic(code, summary, hint, to), at)
 
     def on_key(self, code: str, summary: str, hint: str = "", *, to: Pointer, at: Path | None = None) -> None:
         """An error at a key."""
-        self.found.append(Fault(Diagnostic(code, summary, hint, to, on_key=True), at))
+        self._error(Diagnostic(code, summary, hint, to, on_key=True), at)
 
     def warn(self, code: str, summary: str, hint: str = "", *, to: Pointer, at: Path | None = None) -> None:
         """A warning at a value."""
@@ -48,12 +49,16 @@ class Faults:
     def related(self, code: str, summary: str, hint: str, to: Pointer, others: Sequence[tuple[str, Pointer]]) -> None:
         """An error that has to do with other places, each with a few words."""
         notes = tuple(Related(words, pointer=pointer) for words, pointer in others)
-        self.found.append(Fault(Diagnostic(code, summary, hint, to, related=notes)))
+        self._error(Diagnostic(code, summary, hint, to, related=notes), None)
+
+    def _error(self, diagnostic: Diagnostic, at: Path | None) -> None:
+        self.found.append(Fault(diagnostic, at))
+        to = diagnostic.pointer or ()
+        self._touched.update((to, to[:-1]))
 
     def is_at(self, to: Pointer) -> bool:
         """Whether something was wrong at `to` or with one of its fields: what is missing there may be just that."""
-        pointers = (fault.diagnostic.pointer for fault in self.found if fault.diagnostic.severity == "error")
-        return any(one is not None and one[: len(to)] == to and len(one) <= len(to) + 1 for one in pointers)
+        return to in self._touched
 
     @property
     def has_errors(self) -> bool:

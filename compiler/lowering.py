@@ -153,10 +153,13 @@ def _within(place: Place, task: JsonObject) -> Place:
     if _INHERITED.isdisjoint(task):
         return place
     env = task.get("env")
-    return replace(
-        place,
+    return Place(
+        path=place.path,
+        rights=place.rights,
+        choice=place.choice,
         cwd=task.get("cwd", place.cwd),
         env={**place.env, **env} if env else place.env,
+        agent_above=place.agent_above,
         pause=place.pause or task.get("pause", False),
         cancel=place.cancel or task.get("cancel", False),
         priority=task.get("priority", place.priority),

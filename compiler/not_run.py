@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from compiler.checking import walk
+from compiler.checking import Tree
 from compiler.faults import Faults, Pointer
 from compiler.graph import Graph
 from compiler.lowering import Provenance
@@ -23,7 +23,7 @@ _CHECKS_NOT_RUN: Final = ("web", "ws", "judge")
 _TIER_MAX: Final = 1
 
 
-def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
+def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
     for name in document.get("containers", {}):
         faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
@@ -40,15 +40,16 @@ def tell_not_run(document: JsonObject, graph: Graph, faults: Faults) -> None:
         faults.warn(
             "P0404", f"server `{name}` is not started by this version", "its tools are missing", to=("mcp", name)
         )
-    for to, tiers_or_line in _rights_lines(document):
+    for to, tiers_or_line in _rights_lines(document, tree):
         if "network" in tiers_or_line:
             hint = "commands may use the network whatever it says; run the plan where there is none"
             faults.warn("P0411", "`network` is not enforced by this version", hint, to=(*to, "network"))
-    for path, task in walk(document):
+    for path, task in tree:
         if "containers" in task and path:
             _tell(faults, "P0402", "containers are not run by this version", (*pointer.of_task(path), "containers"))
         for index, check in enumerate(task.get("acceptance", ())):
-            _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
+            if "sh" not in check:
+                _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
     _tell_agents(graph, faults)
 
 
@@ -56,8 +57,8 @@ def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") 
     faults.warn_on_key(code, summary, hint or "the plan can be previewed, not applied", to=to)
 
 
-def _rights_lines(document: JsonObject) -> Iterator[tuple[Pointer, JsonObject]]:
-    for path, task in walk(document):
+def _rights_lines(document: JsonObject, tree: Tree) -> Iterator[tuple[Pointer, JsonObject]]:
+    for path, task in tree:
         if "rights" in task:
             yield (*pointer.of_task(path), "rights"), task["rights"]
         agent = task.get("agent")

@@ -14,6 +14,7 @@ from compiler import patterns
 from compiler.faults import Faults, Pointer
 from compiler.patterns import Patterns, listed
 from compiler.toolsets import ALL, Toolsets
+from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.rights import Rights
 
@@ -71,7 +72,7 @@ class RightsTree:
     faults: Faults
     tiers: tuple[Line, ...] = ()
     budgets: tuple[JsonObject, ...] = ()
-    _steps: dict[tuple[Rights, int], Rights] = field(default_factory=dict)
+    _steps: dict[tuple[int, int], tuple[Rights, Rights]] = field(default_factory=dict)
 
     def take_tiers(self, document: JsonObject) -> None:
         """Reads the plan's tiers: by their `depth` where they state one, else by their order."""
@@ -107,10 +108,10 @@ class RightsTree:
         start = replace(ROOT_RIGHTS, network=written.get("network") == "all")
         return narrowed(self._step(start, 0), self.line(written, ("rights",)))
 
-    def child(self, parent: Rights, depth: int, written: JsonObject | None, to: Pointer) -> Rights:
-        """The rights of a task at `depth` below somebody with `parent`; `written` is its own line, at `to`."""
+    def child(self, parent: Rights, depth: int, written: JsonObject | None, path: Sequence[str]) -> Rights:
+        """The rights of the task at `path` below somebody with `parent`; `written` is its own line."""
         rights = self._step(parent, depth)
-        return rights if written is None else self.with_line(rights, written, to)
+        return rights if written is None else self.with_line(rights, written, (*pointer.of_task(path), "rights"))
 
     def with_line(self, rights: Rights, written: JsonObject, to: Pointer) -> Rights:
         """`rights` under one more written line, with a fault for whatever it asks beyond them."""
@@ -119,12 +120,13 @@ class RightsTree:
         return narrowed(rights, line)
 
     def _step(self, parent: Rights, depth: int) -> Rights:
-        known = self._steps.get((parent, depth))
+        # By identity: hashing rights costs more than the step. The parent is kept, so its id stays its own.
+        known = self._steps.get((id(parent), depth))
         if known is None:
             start = parent if depth == 0 else handed_down(parent)
-            known = narrowed(start, self.tiers[min(depth, len(self.tiers) - 1)]) if self.tiers else start
-            self._steps[parent, depth] = known
-        return known
+            step = narrowed(start, self.tiers[min(depth, len(self.tiers) - 1)]) if self.tiers else start
+            known = self._steps[id(parent), depth] = (parent, step)
+        return known[1]
 
     def line(self, written: Mapping[str, object], to: Pointer) -> Line:
         """A written line with its toolsets opened."""

@@ -21,8 +21,13 @@ class Budget:
 
     def to_json(self) -> JsonObject:
         """Only the members that are set; money as text, because JSON numbers are binary."""
+        if self == _NONE:  # Most tasks state no budget, and every task is printed.
+            return {}
         pairs = ((member.name, getattr(self, member.name)) for member in fields(self))
         return {name: str(value) if isinstance(value, Decimal) else value for name, value in pairs if value is not None}
+
+
+_NONE = Budget()
 
 
 def budget_from_json(raw: JsonObject) -> Budget:
