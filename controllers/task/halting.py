@@ -28,6 +28,12 @@ def superseded(observed: Observed) -> str:
     return ""
 
 
+def is_called_off(observed: Observed) -> bool:
+    """Whether the plan itself wants the current run stopped: it is removed, cancelled, or begun anew."""
+    is_cancelled = observed.halt is not None and observed.halt.how == "cancel"
+    return observed.me.deleting or is_cancelled or bool(superseded(observed))
+
+
 def restart(observed: Observed, why: str) -> Step:
     """Brings the old incarnation down, then begins a new one."""
     if flight.is_in_motion(observed):

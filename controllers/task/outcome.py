@@ -25,7 +25,7 @@ class Outcome:
 def of_exit(exit_: Exit, work: Run, blob: str | None) -> Outcome:
     """The outcome of a command that came to an end or was lost."""
     if exit_.ending is Ending.LOST:
-        return _lost(work)
+        return lost(work)
     reason, why = _trouble(exit_, work)
     shown = clamped(exit_.output, STATUS_TEXT_BYTES)
     text = shown if not reason else why
@@ -46,7 +46,8 @@ def cancelled() -> Outcome:
     return Outcome(CallResult(CallState.CANCELLED, "stopped before its end", "Cancelled"), None)
 
 
-def _lost(work: Run) -> Outcome:
+def lost(work: Run) -> Outcome:
+    """Nobody saw how far the command got: its effect class decides whether it may run again."""
     if work.effect in (EffectClass.READ, EffectClass.IDEMPOTENT):
         return Outcome(CallResult(CallState.CANCELLED, "lost, and may run again", "Lost"), None)
     return Outcome(CallResult(CallState.UNKNOWN, "nobody saw how it ended", "Lost"), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from controllers.task import budgets, flight, outcome, settling, writing
+from controllers.task import budgets, flight, halting, outcome, settling, writing
 from controllers.task.clearing import Clearing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed, Observer
@@ -87,10 +87,19 @@ async def _see_out(desk: Desk, observed: Observed, call: str, process: Awaitable
     try:
         exit_ = await process
     except anyio.get_cancelled_exc_class():
-        _settle(desk, uid, address, call, outcome.cancelled())
+        # Unless the plan called it off, the owner itself stops: a command that is still wanted was cut off in the
+        # middle, and how far it got nobody knows.
+        is_called_off = _is_called_off(desk, uid, address, call)
+        _settle(desk, uid, address, call, outcome.cancelled() if is_called_off else outcome.lost(work))
         raise
     blob = desk.store.put_blob(exit_.output) if exit_.output else None
     _settle(desk, uid, address, call, outcome.of_exit(exit_, work, blob))
+
+
+def _is_called_off(desk: Desk, uid: Uid, address: str, call_address: str) -> bool:
+    call = desk.store.view.get(call_address)
+    me = desk.store.view.get((call.owner if call is not None else None) or address)
+    return me is None or me.uid != uid or halting.is_called_off(desk.observer.observe_as(me, desk.clock.now()))
 
 
 def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcome) -> None:

@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from schemas.record import Draft, Put
-from tests.controllers.task.yard import Yard, yard
+from schemas.task import Run
+from tests.controllers.task.yard import Yard, spec, yard
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[3]
@@ -122,3 +123,24 @@ def kill_group(folder: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
+
+
+async def stop_an_owner(folder: Path, effect: str) -> None:
+    """An owner that ends in good order while its command runs."""
+    async with yard(folder) as here:
+        here.apply(root=spec(), a=spec(Run(shell="echo begin >> out; exec sleep 600", effect=effect)))
+        await when(here, lambda: here.lines("out") == ["begin"])
+
+
+async def test_a_command_cut_off_when_its_owner_stopped_is_in_doubt(tmp_path: Path) -> None:
+    await stop_an_owner(tmp_path, "once")
+    assert labelled(tmp_path) == []
+    async with yard(tmp_path, epoch=2) as here:
+        await here.settled()
+        assert (here.state("task/a"), here.reason("task/a")) == ("blocked", "InDoubt")
+
+
+async def test_an_idempotent_command_cut_off_when_its_owner_stopped_is_run_again(tmp_path: Path) -> None:
+    await stop_an_owner(tmp_path, "idempotent")
+    async with yard(tmp_path, epoch=2) as here:
+        await when(here, lambda: here.lines("out") == ["begin", "begin"])
