@@ -14,18 +14,26 @@ EXAMPLE = """
 Examples:
   plan init                  named after the current folder
   plan init webchat
+  plan init --example quickstart
 """
 LIBRARY = "library"
+EXAMPLES = "examples"
 
 
 @click.command(epilog=EXAMPLE)
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a plan file that is there.")
-def command(name: str | None, force: bool) -> None:
+@click.option("--example", metavar="EXAMPLE", help="Copy an example instead: quickstart, failure, redirect, webchat.")
+def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""
     from planloop.cli.schema import write_schema
 
     root = Path.cwd()
+    if example is not None:
+        if name is not None:
+            raise Halt(Exit.USAGE, "an example brings its own name", f"plan init --example {example}")
+        copy_example(example, root, force=force)
+        return
     name = name_from(name or root.name)
     file = root / f"{name}.plan.yaml"
     if file.exists() and not force:
@@ -49,6 +57,41 @@ def name_from(text: str) -> str:
     if not name:
         raise Halt(Exit.USAGE, f"`{text}` holds no letter or digit to name a plan with", "plan init NAME")
     return name if name[0].isalpha() else f"plan-{name}"
+
+
+def copy_example(example: str, root: Path, *, force: bool) -> None:
+    """Copies the files of `example` into `root`, with the editor schema. Raises Halt, copying nothing, where it fails.
+
+    Without `force` no file that is there is overwritten.
+    """
+    from importlib.resources import as_file, files
+
+    from planloop.cli.schema import write_schema
+
+    with as_file(files("plans").joinpath(EXAMPLES)) as shelf:
+        known = sorted(
+            entry.name for entry in shelf.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_"))
+        )
+        if example not in known:
+            raise Halt(Exit.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")
+        found = {path.relative_to(shelf / example): path.read_bytes() for path in _sources(shelf / example)}
+    there = [str(file) for file in found if (root / file).exists()]
+    if there and not force:
+        raise Halt(Exit.CONFLICT, f"{', '.join(there)} would be overwritten", "go to an empty folder, or add --force")
+    for file, content in found.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+        click.echo(f"created {file}")
+    write_schema(root)
+    _ignore_state(root)
+    (first,) = (file for file in found if file.match(f"{example}.plan.yaml"))
+    click.echo(f"next: plan diff {first} · plan apply {first}")
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The files of an example as shipped, without what Python or a run in place left there."""
+    made = {"__pycache__", ".plan"}
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not made & set(path.parts))
 
 
 def template(name: str) -> str:
