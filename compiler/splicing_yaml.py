@@ -60,6 +60,7 @@ class YamlEditor:
         parent = self._editable(path[:-1])
         self._editable(path)
         row = self._row(parent, path[-1])
+        self._want_unused_anchors(row)
         node = row.value.node
         if isinstance(parent.node, CollectionNode) and parent.node.flow_style:
             is_json = self._flow.is_json(self._rows.of(parent.node))

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from hypothesis import strategies as st
 
 from compiler import edn_writing, yaml_writing
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json, JsonObject, canonical
 from tests.compiler.documents import TRICKY
 
 Where = tuple[str | int, ...]
@@ -85,6 +85,7 @@ class YamlWriter:
     def __init__(self, dice: Dice) -> None:
         self._dice = dice
         self._count = 0
+        self._anchors: dict[bytes, str] = {}
         self.out = Written()
 
     def write(self, document: JsonObject) -> Written:
@@ -143,7 +144,7 @@ class YamlWriter:
             self._block_text(start, value, column, where)
         else:
             gap = self._dice.choice([" ", " ", "   "])
-            self._line(start + gap + self._inline(value, in_flow=False) + self._tail(), where)
+            self._line(start + gap + self._shared(value) + self._tail(), where)
 
     def _block_text(self, start: str, value: str, column: int, where: Where) -> None:
         head, *rest = yaml_writing.literal(value, column + 1 + self._dice.randrange(4)) or [self._inline(value)]
@@ -159,7 +160,18 @@ class YamlWriter:
             if isinstance(each, dict) and each and not self._chance(4):
                 self._map(each, column + 2, here, " " * column + "- ")
             else:
-                self._line(" " * column + "- " + self._inline(each, in_flow=False) + self._tail(), here)
+                self._line(" " * column + "- " + self._shared(each) + self._tail(), here)
+
+    def _shared(self, value: Json) -> str:
+        """The value on one line, sometimes with an anchor, or as an alias of an equal one further up."""
+        known = self._anchors.get(canonical(value))
+        if known and self._chance(2):
+            return f"*{known}"
+        written = self._inline(value, in_flow=False)
+        if known or not self._chance(12):
+            return written
+        name = self._anchors[canonical(value)] = f"a{len(self._anchors)}"
+        return f"&{name} {written}"
 
     def _inline(self, value: Json, *, in_flow: bool = True) -> str:
         if isinstance(value, dict):
