@@ -45,6 +45,7 @@ HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
 DIFFERENCES_RECORDED_MAX: Final = 200  # In one record, for announcing; the objects' changes are all there anyway.
 VALUE_SHOWN_CHARS: Final = 80  # Of a value quoted in a sentence; the rest is one `plan get` away.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
+IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
 

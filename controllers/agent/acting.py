@@ -23,7 +23,7 @@ from reconciler.contract import Again, Done, Outcome
 from schemas.address import Address
 from schemas.agent import AgentState
 from schemas.call import CallResult, CallState, call_from_json
-from schemas.record import Draft
+from schemas.record import Change, Draft
 from schemas.resource import Resource
 
 STEPS_MAX: Final = 64  # In one pass: a turn has about five; then the queue gets its turn.
@@ -97,7 +97,7 @@ class AgentReconciler:
             case deciding.Begin(incarnation=incarnation):
                 return turn.begun(seen, incarnation)
             case deciding.Start(news=news):
-                return turn.started(seen, news, self._world.ids.mint())
+                return turn.started(seen, news, self._world.ids.mint(), self._world.store.view)
             case deciding.End():
                 return turn.ended(seen, self._world.store.view)
             case _:
@@ -210,9 +210,12 @@ class AgentReconciler:
         if opened is not None and rest.condition == "AwaitingApproval" and opened.waiting_since is None:
             merge["open"] = {"waiting_since": seen.now}
         if merge:
-            kind = _record_type(rest)
-            draft = Draft(kind, turn.ACTOR, seen.resource.address, (turn.change(seen, merge),), {"why": rest.why})
-            self._propose(seen, draft)
+            changes: tuple[Change, ...] = (turn.change(seen, merge),)
+            if rest.state is AgentState.PARKED and seen.status.state != AgentState.PARKED:
+                changes += turn.told_above(seen, self._world.store.view, "spent")
+            self._propose(
+                seen, Draft(_record_type(rest), turn.ACTOR, seen.resource.address, changes, {"why": rest.why})
+            )
         return Done() if rest.after_s is None else Again(rest.after_s)
 
 

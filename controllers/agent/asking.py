@@ -10,11 +10,11 @@ from typing import assert_never
 
 from controllers.agent import calls
 from controllers.agent.calls import Tools
-from controllers.agent.minds.port import CallOutcome, ChildView, Mind, MindFailed, ProposedCall, Reply, TurnInput
+from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from controllers.agent.minds.python_function import python_mind
 from controllers.agent.minds.script import ScriptMind
-from controllers.agent.observing import Child, Observed
+from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.status import PastCall
 from controllers.agent.telling import rejected_verdict
@@ -86,7 +86,7 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         reasons=turn.reasons,
         messages=turn.messages,
         results=tuple(_outcome(call) for call in seen.status.past),
-        children=tuple(_child(child) for child in seen.children),
+        children=tuple(child.view for child in seen.children),
         tools=calls.granted(spec, tools),
         budget_left=seen.left,
         rejected=rejected_verdict(seen),
@@ -96,7 +96,3 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
 
 def _outcome(call: PastCall) -> CallOutcome:
     return CallOutcome(call.address, call.tool, calls.as_map(call.arguments), call.result)
-
-
-def _child(child: Child) -> ChildView:
-    return ChildView(child.address, child.state, child.goal, child.result, child.message, child.is_deleting)

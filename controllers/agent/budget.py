@@ -74,4 +74,4 @@ def spent_out(left: Mapping[str, float]) -> tuple[str, ...]:
 def is_low(left: Mapping[str, float], budget: Budget) -> bool:
     """Whether a fifth or less of a unit of the agent's own or its task's budget is left."""
     bounds = bounds_of(budget.to_json())
-    return any(left.get(unit, bound) <= bound * (1 - TELL_AT) for unit, bound in bounds.items())
+    return any(bound - left.get(unit, bound) >= bound * TELL_AT for unit, bound in bounds.items())

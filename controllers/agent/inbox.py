@@ -14,7 +14,7 @@ from reconciler.store import View
 from schemas import address as addresses
 from schemas import limits
 from schemas.address import Address, BadAddress
-from schemas.encoding import encode
+from schemas.encoding import JsonObject, encode
 from schemas.message import Message
 from schemas.record import Change, SetStatus
 from schemas.resource import Resource
@@ -114,6 +114,15 @@ def _is_related(mine: Address, other: Address, how: str) -> bool:
 def _is_sibling(mine: Address, other: Address) -> bool:
     # The root's path is as long as no child's: it is nobody's sibling.
     return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
+
+
+def telling_above(view: View, agent: Resource, body: JsonObject, message_id: str, now: float) -> tuple[Change, ...]:
+    """The changes that tell the agent above of a fact about `agent`; none when nobody is there or its inbox is full."""
+    above = nearest_above(view, addresses.parse(agent.address))
+    if above is None:
+        return ()
+    delivered = delivery(view, Message(message_id, "state", agent.address, above, body, now))
+    return () if isinstance(delivered, Refusal) else delivered
 
 
 def nearest_above(view: View, mine: Address) -> str | None:

@@ -11,16 +11,19 @@ from typing import Final, Generic, TypeVar
 
 from controllers.agent import budget
 from controllers.agent import status as statuses
+from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
 from reconciler.store import View
 from reconciler.working import WorkPlane
 from schemas.agent import AgentSpec, Script, agent_from_json
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.resource import Resource
 from schemas.task import TaskSpec, task_from_json
 
 SPECS_KEPT_MAX: Final = 4_096  # Parsed specs: about 2 KiB each.
+
+ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 T = TypeVar("T")
 
@@ -44,38 +47,55 @@ class Parsed(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Specs:
-    """The parsed specs of agents and tasks."""
+class Child:
+    """A child task of this agent's task. `is_live` says that it may still come to an end by itself.
 
-    agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
-    tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
+    `token` names its ending: another run of the child that ends the same way is news again.
+    """
+
+    view: ChildView
+    is_ended: bool
+    is_live: bool
+    token: str
+
+    @property
+    def address(self) -> str:
+        return self.view.task
+
+    @property
+    def state(self) -> str:
+        return self.view.state
+
+
+class Children:
+    """Child tasks as their parents see them, each read once for each change of it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Resource, Child]] = {}
+
+    def of(self, view: View, addresses: Sequence[str]) -> tuple[Child, ...]:
+        """Those of `addresses` that are there, in the same order."""
+        if len(self._kept) > SPECS_KEPT_MAX + len(addresses):
+            self._kept.clear()
+        found = (view.get(address) for address in addresses)
+        return tuple(self._of(resource) for resource in found if resource is not None)
+
+    def _of(self, resource: Resource) -> Child:
+        kept = self._kept.get(resource.address)
+        if kept is not None and kept[0] is resource:
+            return kept[1]
+        child = child_of(resource)
+        self._kept[resource.address] = (resource, child)
+        return child
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
-    """A child task of this agent's task."""
+class Specs:
+    """The parsed specs of agents and tasks, and the children of tasks."""
 
-    address: str
-    uid: str
-    state: str
-    incarnation: int
-    goal: str
-    is_deleting: bool
-    result: Json
-    message: str
-
-    @property
-    def is_ended(self) -> bool:
-        return self.state in ("done", "failed", "cancelled")
-
-    @property
-    def is_live(self) -> bool:
-        return not self.is_ended and not self.is_deleting
-
-    @property
-    def token(self) -> str:
-        """Names this ending: another run of the child that ends the same way is news again."""
-        return f"{self.uid}:{self.incarnation}:{self.state}"
+    agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
+    tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
+    children: Children = field(default_factory=Children)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +160,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         status=status,
         task=task,
         task_spec=task_spec,
-        children=tuple(children_of(view, task_spec)),
+        children=() if task_spec is None else specs.children.of(view, task_spec.children),
         calls={each.address: each for each in owned if each.kind == "call"},
         approvals={each.address: each for each in owned if each.kind == "approval"},
         live=frozenset(work.live_for(resource.address)),
@@ -150,23 +170,20 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
     )
 
 
-def children_of(view: View, task_spec: TaskSpec | None) -> Sequence[Child]:
-    """The child tasks that are there, in the plan's order."""
-    if task_spec is None:
-        return ()
-    found = (view.get(address) for address in task_spec.children)
-    return [_child(resource) for resource in found if resource is not None]
-
-
-def _child(resource: Resource) -> Child:
-    status = resource.status
+def child_of(resource: Resource) -> Child:
+    """A child task as its parent sees it."""
+    status, state = resource.status, resource.state
+    is_ended = state in ENDED
     return Child(
-        address=resource.address,
-        uid=resource.uid,
-        state=resource.state,
-        incarnation=int(status.get("incarnation", 0)),
-        goal=str(resource.spec.get("goal", "")),
-        is_deleting=resource.deleting,
-        result=status.get("result"),
-        message=str(status.get("why", "")),
+        view=ChildView(
+            task=resource.address,
+            state=state,
+            goal=str(resource.spec.get("goal", "")),
+            result=status.get("result"),
+            message=str((status.get("conditions", {}).get("Ready") or {}).get("message", "")),
+            is_removing=resource.deleting,
+        ),
+        is_ended=is_ended,
+        is_live=not is_ended and not resource.deleting,
+        token=f"{resource.uid}:{status.get('incarnation', 0)}:{state}",
     )

@@ -121,6 +121,7 @@ class AgentStatus:
     used: Used = Used()
     files: dict[str, str] = field(default_factory=dict)
     same: tuple[str, int] = ("", 0)
+    idle_turns: int = 0
     conditions: dict[str, JsonObject] = field(default_factory=dict)
 
 
@@ -143,6 +144,7 @@ def read(raw: JsonObject) -> AgentStatus:
         used=Used(**raw.get("used", {})),
         files=raw.get("files", {}),
         same=(raw.get("same", ["", 0])[0], raw.get("same", ["", 0])[1]),
+        idle_turns=raw.get("idle_turns", 0),
         conditions=raw.get("conditions", {}),
     )
 

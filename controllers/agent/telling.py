@@ -132,7 +132,8 @@ def _children(found: _Gathering) -> None:
     for child in found.seen.children:
         if not child.is_ended or told.get(child.address) == child.token:
             continue
-        facts = {"task": child.address, "state": child.state, "result": child.result, "message": child.message}
+        view = child.view
+        facts = {"task": view.task, "state": view.state, "result": view.result, "message": view.message}
         found.tell(f"child {child.state}", facts, sender=child.address.replace("task/", "agent/", 1))
     changed: JsonObject = {address: token for address, token in tokens.items() if told.get(address) != token}
     # A child that is gone or at work again is forgotten, so that its next ending is told.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controllers.agent import budget, calls
+from controllers.agent import budget, calls, inbox
 from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
@@ -17,6 +17,7 @@ from controllers.agent.status import PastCall, TurnCall, boxed
 from controllers.agent.telling import News
 from reconciler import journal
 from reconciler.store import View
+from schemas import limits
 from schemas.agent import AgentState
 from schemas.call import CallResult, CallSpec, CallState
 from schemas.encoding import JsonObject
@@ -44,7 +45,7 @@ def begun(seen: Observed, incarnation: int) -> Draft:
     return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge),), {"incarnation": incarnation})
 
 
-def started(seen: Observed, news: News, op: str) -> Draft:
+def started(seen: Observed, news: News, op: str, view: View) -> Draft:
     """A turn begins; the messages it contains leave the inbox in the same record."""
     turn = seen.status.turn + 1
     merge: JsonObject = {
@@ -66,9 +67,18 @@ def started(seen: Observed, news: News, op: str) -> Draft:
     }
     if news.withdraws:
         merge["claim"] = None
-    drops = tuple(Drop(each.address, each.uid) for each in news.drops)
+    drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
+    if news.told.get("budget"):
+        drops += told_above(seen, view, "low")
     data: JsonObject = {"turn": turn, "reasons": list(news.reasons), "read": list(news.read)}
     return Draft("turn.started", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)
+
+
+def told_above(seen: Observed, view: View, how: str) -> tuple[Change, ...]:
+    """The agent above is told that the budget of this one is `low` or `spent`, the newest word only."""
+    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(seen.left)}
+    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{seen.status.turn}.{how}"
+    return inbox.telling_above(view, seen.resource, facts, message_id, seen.now)
 
 
 def requested(seen: Observed, op: str) -> Draft:
@@ -171,17 +181,23 @@ def ended(seen: Observed, view: View) -> Draft:
     active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
     used = seen.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
-    is_again = turn.claim is None and (bool(past) or turn.then == "again")
+    idle_turns = seen.status.idle_turns + 1 if turn.then == "again" and not past else 0
+    is_idle = idle_turns >= limits.IDLE_TURNS_MAX
+    is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")
     merge: JsonObject = {
         "open": None,
         "past": [call.to_json() for call in past],
         "used": total.to_json(),
         "ended_at": seen.now,
         "again": is_again,
+        "idle_turns": idle_turns,
         "wake_at": None if turn.sleep_s is None or is_again else seen.now + turn.sleep_s,
     }
     if turn.claim is not None:
         merge |= _claimed(seen, turn.claim)
+    if is_idle:
+        words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
+        merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
     data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *spent), data)

@@ -18,8 +18,10 @@ from controllers.agent.minds.matching import Facts, expectation_fault, matched
 from controllers.agent.minds.port import ProposedCall, Reply, TurnInput
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from schemas.message import Message
 
 HEARD_MAX: Final = 256  # Messages kept for a later `when`, as many as an inbox holds.
+LEVELS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
 LIVE: Final = frozenset({"", "waiting", "blocked", "running", "checking", "paused", "stopping"})
 
 
@@ -57,7 +59,7 @@ class ScriptMind:
 
     async def respond(self, turn: TurnInput) -> Reply:
         place = _Place(**_place_of(turn.memory))
-        heard = [message.to_json() for message in turn.messages]
+        heard = [message.to_json() for message in turn.messages if not _is_level(message)]
         walk = _Walk(turn, replace(place, heard=(*place.heard, *heard)[-HEARD_MAX:]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
         if place.until is not None and turn.now < place.until and not is_woken:
@@ -105,6 +107,11 @@ class ScriptMind:
             walk.place = replace(walk.place, until=turn.now + walk.draft.sleep_s)
             return False
         return True
+
+
+def _is_level(message: Message) -> bool:
+    # How a child stands and what a verdict says are matched as they are now, so their news need not be kept.
+    return message.kind == "state" and isinstance(message.body, dict) and not LEVELS.isdisjoint(message.body)
 
 
 def _place_of(memory: object) -> JsonObject:

@@ -23,7 +23,7 @@ from controllers.agent.deciding import (
     Step,
     decide,
 )
-from controllers.agent.observing import Child, Observed
+from controllers.agent.observing import Child, Observed, child_of
 from controllers.agent.status import TurnCall
 from controllers.agent.telling import digest
 from schemas.agent import AgentSpec, AgentState, Model, Script
@@ -79,7 +79,8 @@ def objects(**states: str) -> dict[str, Resource]:
 
 
 def child(state: str, name: str = "a", **more: Any) -> Child:
-    return Child(f"task/{name}", "c", state, 1, "", False, None, "", **more)
+    about = Resource(f"task/{name}", Uid("c"), 1, {"goal": ""}, {"state": state, "incarnation": 1, **more})
+    return child_of(about)
 
 
 # Reasons to be awake.
@@ -115,7 +116,7 @@ def test_a_child_that_ended_is_a_reason_until_it_is_told(state: str) -> None:
 
 def test_a_child_that_ends_again_is_news_again() -> None:
     told = {**WORKED, "told": {**WORKED["told"], "children": {"task/a": "c:1:failed"}}}
-    again = replace(child("failed"), incarnation=2)
+    again = child("failed", incarnation=2)
     assert reasons(seen(told, children=(again,))) == ("child failed",)
 
 

@@ -334,3 +334,48 @@ async def test_what_children_use_counts_against_the_budget_above_them(tmp_path: 
         await here.settled()
         assert here.get("task/.").status["spent"]["calls"] == 3
         assert here.state("task/.") == "done"
+
+
+async def test_a_parent_is_told_when_the_budget_of_a_child_runs_low_and_out(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [edit_plan]
+              script:
+                - when: {message: spent}
+                  call: {edit_plan: {path: tasks/child/budget/turns, value: 50}}
+                - {when: {children: done}, done: helped}
+            tasks:
+              child:
+                budget: {turns: 5}
+                open: [budget]
+                agent:
+                  tools: [list]
+                  script:
+                    - {call: {list: {}}}
+                    - {call: {list: {path: .}}}
+                    - {call: {list: {}}}
+                    - {call: {list: {path: .}}}
+                    - {call: {list: {}}}
+                    - {call: {list: {path: .}}}
+                    - {done: long}
+        """)
+        assert await ended(here) == "done", await here.results()
+        started = [
+            draft for draft in await here.log() if draft.type == "turn.started" and draft.subject == "agent/child"
+        ]
+        assert ["agent/." in str(draft.changes) for draft in started].count(True) == 1, "told once that it runs low"
+
+
+async def test_a_mind_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(
+        "def step(turn):\n    return {'done': 1} if turn['messages'] else {'again': True}\n"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply('agent: {python: "mind.py:step"}')
+        await here.until_state("agent/.", "asleep")
+        await here.settled()
+        assert "did nothing" in here.get("agent/.").status["conditions"]["Stuck"]["message"]
+        assert here.get("agent/.").status["used"]["turns"] == 16
+        await here.tell("agent/.", "end", "m")
+        assert await ended(here) == "done"
