@@ -53,10 +53,10 @@ class OwnerClient:
         """
         connection = self._reach(None)
         try:
-            answer = _sent(connection, "GET", _target(path, query), b"")
-            while line := _line(connection, answer, until):
-                if line.strip():  # Empty lines keep the connection known to be alive.
-                    yield decode(line)
+            with _sent(connection, "GET", _target(path, query), b"") as answer:
+                while line := _line(connection, answer, until):
+                    if line.strip():  # Empty lines keep the connection known to be alive.
+                        yield decode(line)
         except TimeoutError:
             raise
         except OSError:
@@ -67,7 +67,8 @@ class OwnerClient:
     def _ask(self, method: str, target: str, body: bytes) -> Json:
         connection = self._reach(ANSWER_TIMEOUT_S)
         try:
-            content = _sent(connection, method, target, body).read()
+            with _sent(connection, method, target, body) as answer:
+                content = answer.read()
         except TimeoutError:
             hint = "plan doctor looks at it; plan down --force ends it"
             raise Halt(Exit.TIMEOUT, f"the owner did not answer within {ANSWER_TIMEOUT_S:.0f} s", hint) from None
@@ -88,13 +89,17 @@ def _sent(connection: socket.socket, method: str, target: str, body: bytes) -> B
     head = f"{method} {target} HTTP/1.0\r\nHost: plan\r\nContent-Type: application/json\r\n"
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     answer: BinaryIO = connection.makefile("rb")
-    words = answer.readline().split(None, 2)
-    if len(words) < 2 or not words[1].isdigit():
-        raise ConnectionError("the connection ended before the answer began")
-    while answer.readline().strip():
-        pass  # Nothing that the headers say is needed.
-    if words[1] != b"200":
-        raise _halt(answer.read())
+    try:
+        words = answer.readline().split(None, 2)
+        if len(words) < 2 or not words[1].isdigit():
+            raise ConnectionError("the connection ended before the answer began")
+        while answer.readline().strip():
+            pass  # Nothing that the headers say is needed.
+        if words[1] != b"200":
+            raise _halt(answer.read())
+    except BaseException:
+        answer.close()  # It keeps the socket open, whoever closes that.
+        raise
     return answer
 
 

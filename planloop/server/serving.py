@@ -119,7 +119,7 @@ async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
             await send.send(encode(record_to_json(record)) + b"\n")
         send.close()
 
-    async with anyio.create_task_group() as group:
+    async with send, receive, anyio.create_task_group() as group:
         group.start_soon(records)
         with suppress(ConnectionError, anyio.EndOfStream):
             while True:

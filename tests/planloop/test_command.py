@@ -1,0 +1,105 @@
+"""The command as a whole: its verbs, what it imports, how it ends."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from planloop.cli.main import cli, run
+from planloop.cli.verbs import VERBS
+from planloop.exits import Exit, Halt
+
+HEAVY = ("pydantic", "asyncio", "yaml", "rich", "anyio", "aiohttp", "watchfiles", "http.client")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_line_in_the_list_of_verbs_is_the_verbs_own(verb: str) -> None:
+    command: click.Command = importlib.import_module(f"planloop.cli.{verb}").command
+
+    assert (command.help or "").splitlines()[0] == VERBS[verb]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_an_example_in_its_help(verb: str) -> None:
+    said = CliRunner().invoke(cli, [verb, "--help"], prog_name="plan")
+
+    assert said.exit_code == 0
+    assert "Example" in said.output
+    assert f"plan {verb}" in said.output.partition("Example")[2]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["get"], ["version"], ["tree"], ["history"]], ids=" ".join)
+def test_the_fast_paths_import_nothing_heavy(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    code = f"import sys; from planloop.cli.main import run; run({words}); print(*sys.modules, file=sys.stderr)"
+    here = tmp_path_factory.mktemp("nothing")
+    root = str(importlib.import_module("planloop").__path__[0]).rpartition("/")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r}); {code}"],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["gett"]) == Exit.USAGE
+    assert "did you mean `plan get`?" in capsys.readouterr().err
+
+
+def test_exit_codes_are_the_promised_numbers() -> None:
+    assert {one.name: one.value for one in Exit} == {
+        "DONE": 0,
+        "FAILED": 1,
+        "USAGE": 2,
+        "INVALID": 3,
+        "CONFLICT": 4,
+        "REFUSED": 5,
+        "NOT_FOUND": 6,
+        "CANCELLED": 8,
+        "TIMEOUT": 9,
+        "FINISHED_WITH_FAILURES": 10,
+        "BUG": 70,
+    }
+
+
+def test_an_ending_prints_a_line_for_each_fault_and_each_cure() -> None:
+    end = Halt(Exit.REFUSED, "one\ntwo", "this\nor that", label="refused")
+
+    assert end.text() == "refused: one\nrefused: two\nhelp: this\nhelp: or that"
+
+
+def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    @cli.command("broken-for-test")
+    def broken() -> None:
+        raise ZeroDivisionError("by us")
+
+    VERBS["broken-for-test"] = "x"
+    sys.modules["planloop.cli.broken-for-test"] = type(sys)("x")
+    sys.modules["planloop.cli.broken-for-test"].command = broken  # type: ignore[attr-defined]
+    try:
+        assert run(["broken-for-test"]) == Exit.BUG
+    finally:
+        del VERBS["broken-for-test"], sys.modules["planloop.cli.broken-for-test"]
+
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    report = err.partition("report: ")[2].splitlines()[0]
+    with open(report) as file:  # noqa: PTH123 - the path is text out of a message
+        assert "ZeroDivisionError: by us" in file.read()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command(shell: str) -> None:
+    said = CliRunner().invoke(cli, ["completion", shell], prog_name="plan")
+
+    assert said.exit_code == 0
+    assert "_PLAN_COMPLETE" in said.output

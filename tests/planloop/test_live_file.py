@@ -1,0 +1,106 @@
+"""What counts as a save, as editors really make them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from planloop.live_file import LiveFile, Save, Saved, Unusable
+from planloop.stale_saves import Base, Bases, meant
+
+pytestmark = pytest.mark.anyio
+Saves = MemoryObjectReceiveStream[Save]
+
+
+@asynccontextmanager
+async def watched(path: Path, *used: Path) -> AsyncIterator[Saves]:
+    live = LiveFile(path, size_max=1 << 20, used=lambda: frozenset(used))
+    live.start_from(path.read_bytes())
+    send, receive = anyio.create_memory_object_stream[Save](10)
+    async with anyio.create_task_group() as group, send, receive:
+        group.start_soon(live.run, send.send)
+        yield receive
+        group.cancel_scope.cancel()
+
+
+async def next_of(saves: Saves) -> Save:
+    with anyio.fail_after(10):
+        return await saves.receive()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "p.yaml"
+    path.write_text("one")
+    return path
+
+
+async def test_a_write_in_place_is_a_save(file: Path) -> None:
+    async with watched(file) as saves:
+        file.write_text("two")
+        assert await next_of(saves) == Saved(b"two")
+
+
+async def test_a_rename_over_the_file_is_a_save(file: Path) -> None:
+    async with watched(file) as saves:
+        for text in ("two", "three"):  # Twice: the second inode is another one than the watch began with.
+            beside = file.with_suffix(".swp")
+            beside.write_text(text)
+            beside.rename(file)
+            assert await next_of(saves) == Saved(text.encode())
+
+
+async def test_an_emptied_file_is_unusable_and_the_next_save_counts(file: Path) -> None:
+    async with watched(file) as saves:
+        file.write_text("")
+        assert await next_of(saves) == Unusable("p.yaml is empty")
+        file.write_text("two")
+        assert await next_of(saves) == Saved(b"two")
+
+
+async def test_a_missing_file_is_unusable_after_a_while_and_not_at_once(file: Path) -> None:
+    async with watched(file) as saves:
+        file.unlink()
+        assert await next_of(saves) == Unusable("p.yaml is not there")
+
+
+async def test_a_save_through_a_symlink_counts(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    link = tmp_path_factory.mktemp("elsewhere") / "link.yaml"
+    link.symlink_to(file)
+    async with watched(link) as saves:
+        file.write_text("two")
+        assert await next_of(saves) == Saved(b"two")
+
+
+async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    prompt = folder / "worker.md"
+    prompt.write_text("be brief")
+    async with watched(file, prompt) as saves:
+        prompt.write_text("be thorough")
+        assert await next_of(saves) == Saved(b"one")
+
+
+def test_an_editor_that_had_not_seen_our_write_is_taken_as_editing_what_it_saw() -> None:
+    old = Base(b"goal: x\n", {"goal": "x"})
+    written = Base(b"goal: x\nnotes: by an agent\n", {"goal": "x", "notes": "by an agent"})
+    bases = Bases()
+    bases.add(old)
+    bases.add(written)
+
+    stale = b"goal: y\n"
+
+    assert bases.nearest(stale) == old
+    assert meant(bases.nearest(stale), {"goal": "y"}, written.document) == {"goal": "y", "notes": "by an agent"}
+
+
+def test_an_editor_that_had_seen_it_removes_what_it_removes() -> None:
+    written = Base(b"a\nb\nc\n", {"goal": "x", "notes": "n"})
+
+    assert meant(written, {"goal": "x"}, written.document) == {"goal": "x"}

@@ -1,0 +1,126 @@
+"""Finding a plan's state, and reaching its owner over the socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from planloop import places, sockets
+from planloop.client import OwnerClient, OwnerGone
+from planloop.exits import Exit, Halt
+from planloop.server.serving import serving
+from reconciler import layout
+from schemas.encoding import Json, JsonObject
+from schemas.record import Draft, Record
+
+
+class EchoDesk:
+    """Answers with what it was asked."""
+
+    async def get(self, path: str, query: Mapping[str, str]) -> Json:
+        if path == "nothing":
+            raise Halt(Exit.NOT_FOUND, "no such thing", "look elsewhere")
+        return {"path": path, "query": dict(query)}
+
+    async def post(self, path: str, body: JsonObject) -> Json:
+        if path == "broken":
+            raise ZeroDivisionError("by us")
+        return {"path": path, "body": body}
+
+    async def watch(self, after: int) -> AsyncIterator[Record]:
+        for rev in range(after + 1, after + 4):
+            yield Record(rev, 1.0, 1, Draft("plan.patched", "human:cli", "plan/p"))
+
+
+@pytest.mark.anyio
+async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
+    client = OwnerClient(tmp_path)
+    async with serving(EchoDesk(), tmp_path):
+        got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", kind="a,b&c"))
+        posted = await anyio.to_thread.run_sync(lambda: client.post("patch", {"ops": ["ü"]}))
+
+    assert got == {"path": "objects/task/ü b", "query": {"kind": "a,b&c"}}
+    assert posted == {"path": "patch", "body": {"ops": ["ü"]}}
+
+
+@pytest.mark.anyio
+async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> None:
+    client = OwnerClient(tmp_path)
+    async with serving(EchoDesk(), tmp_path):
+        with pytest.raises(Halt) as missing:
+            await anyio.to_thread.run_sync(lambda: client.get("nothing"))
+        with pytest.raises(Halt) as broken:
+            await anyio.to_thread.run_sync(lambda: client.post("broken", {}))
+
+    assert (missing.value.exit, missing.value.hint) == (Exit.NOT_FOUND, "look elsewhere")
+    assert broken.value.exit is Exit.BUG
+
+
+@pytest.mark.anyio
+async def test_the_stream_gives_every_record_once_and_ends(tmp_path: Path) -> None:
+    client = OwnerClient(tmp_path)
+    async with serving(EchoDesk(), tmp_path):
+        found = await anyio.to_thread.run_sync(lambda: [raw["rev"] for raw in client.stream("watch", after=7)])
+
+    assert found == [8, 9, 10]
+
+
+@pytest.mark.anyio
+async def test_only_the_user_may_connect_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    async with serving(EchoDesk(), tmp_path):
+        assert layout.socket_file(tmp_path).stat().st_mode & 0o777 == 0o600
+
+    assert not layout.socket_file(tmp_path).exists()
+    with pytest.raises(OwnerGone):
+        OwnerClient(tmp_path).get("status")
+
+
+def test_a_path_too_long_for_a_socket_works_all_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 20) / ("longer" * 20)
+    folder.mkdir(parents=True)
+
+    listener = sockets.listen(folder)
+    try:
+        sockets.connect(folder).close()
+    finally:
+        listener.close()
+        sockets.remove(folder)
+
+
+def with_state(root: Path, *names: str) -> None:
+    for name in names:
+        folder = root / layout.STATE / name
+        folder.mkdir(parents=True)
+        layout.log_file(folder).touch()
+
+
+def test_the_only_plan_here_is_meant(tmp_path: Path) -> None:
+    with_state(tmp_path, "one")
+    (tmp_path / layout.STATE / "schema.json").touch()
+
+    assert places.find(None, tmp_path).name == "one"
+
+
+def test_several_plans_are_asked_about_and_none_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(Halt) as none:
+        places.find(None, tmp_path)
+    with_state(tmp_path, "one", "two")
+    with pytest.raises(Halt) as several:
+        places.find(None, tmp_path)
+
+    assert none.value.exit is Exit.NOT_FOUND
+    assert several.value.exit is Exit.USAGE
+    assert several.value.hint == "say which with --plan: one, two"
+
+
+def test_a_plan_is_found_by_the_file_that_was_applied(tmp_path: Path) -> None:
+    with_state(tmp_path, "one", "two")
+    file = tmp_path / "second.plan.yaml"
+    file.touch()
+    places.of_file(file, "two").note_file(file)
+
+    assert places.find("second.plan.yaml", tmp_path).name == "two"

@@ -1,0 +1,89 @@
+"""Numbers, tables and trees as people read them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planloop.rendering import amounts, pictures, tables, trees
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (38.4, "38 s"),
+        (59.6, "1m00s"),
+        (100, "1m40s"),
+        (7500, "2h05m"),
+        (273_600, "3d04h"),
+    ],
+)
+def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
+    assert amounts.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"), [("0", "$0.00"), ("12.3", "$12.30"), ("0.0042", "$0.0042"), ("0.00004", "$0.000040")]
+)
+def test_money_has_two_digits_until_it_is_small(usd: str, text: str) -> None:
+    assert amounts.money(Decimal(usd)) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(950, "950"), (212_400, "212k"), (2_000_000, "2M")])
+def test_counts_keep_three_digits(number: int, text: str) -> None:
+    assert amounts.count(number) == text
+
+
+@given(st.text(), st.integers(1, 60))
+def test_cut_text_never_takes_more_cells_than_it_may(text: str, width: int) -> None:
+    assert tables.cells_wide(tables.cut(text, width)) <= width
+
+
+def test_columns_are_padded_by_cells_and_not_by_characters() -> None:
+    lines = tables.table(("a", "b"), [("日本", "x"), ("ab", "y")]).splitlines()
+
+    assert lines == ["A      B", "日本   x", "ab     y"]
+
+
+def task(address: str, spec: JsonObject, status: JsonObject) -> Resource:
+    return Resource(address, Uid("u"), 1, {"children": [], "acceptance": [], "goal": "g", **spec}, status)
+
+
+def test_the_tree_is_drawn_in_the_plans_order_with_words_beside_signs() -> None:
+    tasks = [
+        task("task/.", {"children": ["task/b", "task/a"]}, {"state": "running"}),
+        task("task/b", {"children": ["task/b/c"], "parent": "task/."}, {"state": "running"}),
+        task("task/b/c", {"parent": "task/b"}, {"state": "done", "result": {"text": "made it"}}),
+        task("task/a", {"parent": "task/.", "needs": ["task/b"]}, {}),
+    ]
+
+    rows = trees.rows({one.address: one for one in tasks}, now=0)
+
+    assert [line.split() for line in trees.lines(rows)] == [
+        ["├─", "●", "b", "running", "g"],
+        ["│", "└─", "✔", "c", "done", "made", "it"],
+        ["└─", "○", "a", "waiting", "after", "b"],
+    ]
+    assert all(line.isascii() for line in trees.lines(rows, plain=True))
+
+
+GRAPH: dict[str, JsonObject] = {
+    "task/.": {"children": ["task/a", "task/b"], "needs": []},
+    "task/a": {"children": [], "needs": [], "goal": 'say "hi"'},
+    "task/b": {"children": [], "needs": ["task/a"], "goal": "<b>"},
+}
+
+
+def test_pictures_have_every_task_and_every_need_and_quote_what_they_must() -> None:
+    assert "t_a --> t_b" in pictures.mermaid("p", GRAPH)
+    assert '"task/a" -> "task/b";' in pictures.dot("p", GRAPH)
+    assert 'say \\"hi\\"' in pictures.dot("p", GRAPH)
+    assert "b: &lt;b&gt;" in pictures.svg("p", GRAPH)
+    assert pictures.steps_of(GRAPH) == {"task/a": 0, "task/b": 1}
