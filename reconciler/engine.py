@@ -143,10 +143,13 @@ class Engine:
                 await self._settle(address, await attempt(lambda: self._step(address)))  # noqa: B023 - awaited here
             finally:
                 self._queue.done(address)
-            if self._quiet and self.quiescent():
-                for event in self._quiet:
-                    event.set()
-                self._quiet.clear()
+            self._tell_if_quiet()
+
+    def _tell_if_quiet(self) -> None:
+        if self._quiet and self.quiescent():
+            for event in self._quiet:
+                event.set()
+            self._quiet.clear()
 
     async def _step(self, address: str) -> Outcome:
         parsed = addresses.parse(address)
@@ -199,6 +202,7 @@ class Engine:
                 await self._settle(owner, fault)
             case _:
                 assert_never(fault)
+        self._tell_if_quiet()
 
     async def _clear(self, address: str) -> None:
         """Takes back what the engine itself said about an object that is well again, and says when it fights."""

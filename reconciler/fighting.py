@@ -8,7 +8,7 @@ content are arguments; the engine applies the delay and opens the condition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 WINDOW_S: Final = 10.0
@@ -17,6 +17,7 @@ REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a s
 WRITES_MAX: Final = 2_000  # In a window, whatever the content: a counter or a clock in a status hides repeats.
 DELAY_BASE_S: Final = 1.0
 DELAY_CAP_S: Final = 60.0
+RECORDS_KEPT: Final = 1_000  # Addresses remembered before those of past windows are dropped.
 TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
 
 
@@ -24,7 +25,7 @@ TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
 class _Record:
     since: float
     writes: int = 0
-    contents: dict[str, int] = field(default_factory=dict)
+    contents: dict[str, int] | None = None
     trips: int = 0  # Windows in a row that ended in a fight.
     is_tripped: bool = False
 
@@ -34,24 +35,34 @@ class FightDetector:
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
+        self._prune_at = RECORDS_KEPT
 
     def wrote(self, address: str, now: float, content: Callable[[], str]) -> None:
         """Notes one write; `content` is asked for a digest of the object only when there were many."""
         record = self._records.get(address)
         if record is None:
+            self._prune(now)
             record = self._records[address] = _Record(now)
         elif now - record.since > WINDOW_S:
             record.trips = record.trips if record.is_tripped else 0
-            record.since, record.writes, record.is_tripped = now, 0, False
-            record.contents.clear()
+            record.since, record.writes, record.is_tripped, record.contents = now, 0, False, None
         record.writes += 1
         if record.is_tripped or record.writes <= FREE_WRITES:
             return
+        contents = record.contents = record.contents or {}
         digest = content()
-        record.contents[digest] = record.contents.get(digest, 0) + 1
-        if record.contents[digest] > REPEATS_MAX or record.writes > WRITES_MAX:
+        contents[digest] = contents.get(digest, 0) + 1
+        if contents[digest] > REPEATS_MAX or record.writes > WRITES_MAX:
             record.is_tripped = True
             record.trips += 1
+
+    def _prune(self, now: float) -> None:
+        if len(self._records) < self._prune_at:
+            return
+        calm = [address for address, one in self._records.items() if now - one.since > WINDOW_S and not one.is_tripped]
+        for address in calm:
+            del self._records[address]
+        self._prune_at = max(RECORDS_KEPT, 2 * len(self._records))
 
     def delay_s(self, address: str, now: Callable[[], float]) -> float:
         """How long controllers' wake-ups of `address` are to be held back; 0 when it is calm."""

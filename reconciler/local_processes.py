@@ -264,7 +264,15 @@ class LocalProcesses:
             _signal_group(leader, signal.SIGKILL)
             with anyio.move_on_after(KILL_WAIT_S):
                 await table.exited(leader)
+                self._note_killed(op)
         await self._extinguish(self._members(op))
+
+    def _note_killed(self, op: str) -> None:
+        """Writes down for the next owner what the shim could not: that it was killed by us and not lost."""
+        state = self._state(op)
+        if state is not None and state.pid is not None and not state.has_ended:
+            with Path(self._path(op, ".state")).open("a") as file:
+                file.write(f"{128 + signal.SIGKILL}\n")
 
     def _members(self, op: str) -> Callable[[], list[int]]:
         return lambda: [one.pid for one in self._labelled() if one.op == op]

@@ -79,12 +79,21 @@ class SimulatedMachine:
     def running(self) -> list[str]:
         return [op for op in self.processes if self.is_running(op)]
 
-    def kill(self, op: str, after_s: float = 0.0) -> None:
-        """Ends `op` by a signal now or a little later, as a power cut or an impatient kernel would."""
+    def kill(self, op: str) -> None:
+        """Ends `op` now and leaves nobody to write down how, as a power cut or an impatient kernel would."""
+        self._end(op, -9, is_noted=False)
+
+    def stop(self, op: str) -> None:
+        """Ends `op` now as its owner does, which is noted."""
+        process = self.processes[op]
+        self._end(op, -9 if process.run.ignores_term else -15, is_noted=True)
+
+    def _end(self, op: str, code: int, *, is_noted: bool) -> None:
         process = self.looked_at(op)
         if process is not None and self.is_running(op):
-            process.killed_at = min(process.killed_at, self.clock.now() + after_s)
-            process.has_state = False
+            process.killed_at = self.clock.now()
+            process.run.code = code
+            process.has_state = is_noted
             self.changed.set()
             self.changed = anyio.Event()
 
@@ -162,7 +171,7 @@ class SimulatedProcesses:
         if not process.has_state and not is_child:
             return Exit(Ending.LOST, None, bytes(process.run.output))
         # A parent sees the signal that ended its child, even when nobody wrote it down.
-        return Exit(ending, process.run.code if process.has_state else -9, bytes(process.run.output[:bound]))
+        return Exit(ending, process.run.code, bytes(process.run.output[:bound]))
 
     async def _watch(self, process: _Process, bound: int) -> Ending:
         clock = self._machine.clock
@@ -189,4 +198,4 @@ class SimulatedProcesses:
             with anyio.move_on_after(min(grace_s, process.ends_at() - self._machine.clock.now())):
                 await anyio.sleep_forever()
             if not self._is_dead():
-                self._machine.kill(op)
+                self._machine.stop(op)

@@ -114,6 +114,16 @@ class ProcessesContract:
         assert await owner.sweep(NOTHING) == []
         assert not (folder / "late").exists()
 
+    @pytest.mark.parametrize(("shell", "code"), [("sleep 60", -15), ('trap "" TERM; sleep 60', -9)])
+    async def test_what_an_owner_stopped_is_no_mystery_to_the_next(
+        self, machine: Machine, folder: Path, shell: str, code: int
+    ) -> None:
+        await machine.begin_and_crash("a", self.command(folder, shell))
+        await machine.owner().stop("a")
+
+        assert await machine.owner().trace("a") is Trace.ENDED
+        assert (await machine.owner().adopt("a")).code == code
+
     async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:
         command = self.command(folder, "echo x >> effects")
         await machine.owner().run("a", command)

@@ -348,3 +348,18 @@ async def test_a_job_that_keeps_failing_is_tried_with_growing_delays(tmp_path: P
 
         gaps = [later - sooner for sooner, later in pairwise(tries)]
         assert gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0] > 0
+
+
+async def test_a_bug_in_a_job_is_reported_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def broken() -> None:
+        raise ZeroDivisionError("ours")
+
+    async with stage(tmp_path, task=nothing) as on:
+        on.put("task/a")
+        await on.quiet()
+        on.work.start("job", "task/a", broken, pool="free")
+        await on.quiet()
+
+        assert [type(report.error) for report in on.bugs] == [ZeroDivisionError]
+        condition = on.condition("task/a", "Stalled")
+        assert condition is not None and condition["reason"] == "InternalError"

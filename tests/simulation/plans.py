@@ -102,4 +102,53 @@ REDIRECTED = Play(
     ),
 )
 
-PLAYS = {"commands": COMMANDS, "agents": AGENTS, "redirected": REDIRECTED}
+LOCKED = Play(
+    """
+goal: two who need the same files, and one who waits for neither
+tasks:
+  one: {run: "sleep 3; echo one >> effects", locks: ["shared/**"]}
+  two: {run: "sleep 3; echo two >> effects", locks: ["shared/**"]}
+  free: {run: "sleep 1; echo free >> effects"}
+""",
+    ("free", "one", "two"),
+    {"task/.": "done"},
+)
+
+STEERED = Play(
+    """
+goal: commands that are changed, called off and held while they run
+tasks:
+  changed: {run: "sleep 30; echo old >> effects"}
+  called-off: {run: "sleep 30; echo no >> effects"}
+  held: {run: "sleep 4; echo held >> effects", needs: [short]}
+  short: {run: "sleep 6; echo short >> effects"}
+""",
+    ("held", "new", "short"),
+    {"task/changed": "done", "task/called-off": "cancelled", "task/held": "done"},
+    (
+        Edit(
+            5.0,
+            """
+goal: commands that are changed, called off and held while they run
+tasks:
+  changed: {run: "sleep 2; echo new >> effects"}
+  called-off: {run: "sleep 30; echo no >> effects", cancel: true}
+  held: {run: "sleep 4; echo held >> effects", needs: [short], pause: true}
+  short: {run: "sleep 6; echo short >> effects"}
+""",
+        ),
+        Edit(
+            60.0,
+            """
+goal: commands that are changed, called off and held while they run
+tasks:
+  changed: {run: "sleep 2; echo new >> effects"}
+  called-off: {run: "sleep 30; echo no >> effects", cancel: true}
+  held: {run: "sleep 4; echo held >> effects", needs: [short]}
+  short: {run: "sleep 6; echo short >> effects"}
+""",
+        ),
+    ),
+)
+
+PLAYS = {"commands": COMMANDS, "agents": AGENTS, "redirected": REDIRECTED, "locked": LOCKED, "steered": STEERED}

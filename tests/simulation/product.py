@@ -9,6 +9,7 @@ from pathlib import Path
 
 import compiler
 from controllers.agent import AgentReconciler, World
+from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
@@ -37,7 +38,7 @@ class Parts:
 
 
 def product(parts: Parts) -> Sequence[Reconciler]:
-    """Task, agent and plan."""
+    """Task, agent, lock and plan."""
     sources = FolderSources(parts.folder)
     name = parts.plan.partition("/")[2]
     world = World(
@@ -56,6 +57,7 @@ def product(parts: Parts) -> Sequence[Reconciler]:
     return [
         TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
         AgentReconciler(world),
+        LockReconciler(parts.store, parts.clock),
         PlanReconciler(
             parts.store,
             lambda document: compiler.check_document(document, sources=sources),

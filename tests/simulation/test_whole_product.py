@@ -46,13 +46,13 @@ def test_one_seed_gives_one_story(play: Play) -> None:
 def test_any_order_of_events_ends_in_one_state(play: Play) -> None:
     clean = played(play)
 
-    for seed in range(1, 11):
+    for seed in range(1, 6):
         assert_ended_as(clean, played(play, seed=seed), f"seed {seed}")
 
 
 @plays
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
-@pytest.mark.parametrize("how", ["killed", "power cut"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("power cut", marks=pytest.mark.slow)])
 def test_law_5_a_crash_at_any_write_changes_nothing_of_the_end(play: Play, point: Point, how: str) -> None:
     clean = played(play)
 
@@ -65,7 +65,7 @@ def test_law_5_a_crash_at_any_write_changes_nothing_of_the_end(play: Play, point
 
 
 @plays
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_in_one_life_change_nothing_of_the_end(play: Play, seed: int) -> None:
     chance = random.Random(seed)
     commits = sorted(chance.sample(range(1, 40), 6))
