@@ -168,7 +168,7 @@ class YamlEditor:
             line for n, block in enumerate(blocks) for line in [" " * column * bool(n) + block[0], *block[1:]]
         ] or ["{}" if isinstance(entry.node, MappingNode) else "[]"]
         if not self._lines.begins(rows[0].start):
-            self._edits.replace(rows[0].start, rows[-1].end, newline.join([first, *rest]))
+            self._edits.replace(rows[0].start, self._tail(rows[-1]), newline.join([first, *rest]))
             return
         gone = [self._lines_of(row, with_comments=bool(path)) for row in rows]
         for stretch in gone:
@@ -189,7 +189,7 @@ class YamlEditor:
         style = self._rows.style([])
         if not self._lines.begins(row.value.start):
             lines = self._item_lines(value, self._lines.column(row.value.start), style)
-            self._edits.replace(row.value.start, row.end, self._lines.newline.join(lines))
+            self._edits.replace(row.value.start, self._tail(row), self._lines.newline.join(lines))
             return
         self._edits.delete(self._lines.end(row.colon), self._tail(row))
         self._write_after(row, value, depth, style)

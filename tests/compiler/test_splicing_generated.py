@@ -37,12 +37,16 @@ def splice_plain(content: bytes, file: str, old: JsonObject, new: JsonObject) ->
     return splice(Writing(read_source(content, file=file), origin, old, new, recompile))
 
 
+def changes(old: list[Json], new: list[Json]) -> int:
+    return sum(canonical(one) != canonical(other) for one, other in zip(old, new, strict=True))
+
+
 def touched(old: Json, new: Json, at: Where = ()) -> Iterable[Where]:
     """The paths whose lines an edit may change: what is gone, or replaced."""
     if isinstance(old, dict) and isinstance(new, dict) and new:
         for key, value in old.items():
             yield from touched(value, new[key], (*at, key)) if key in new else [(*at, key)]
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and changes(old, new) == 1:
         for index, value in enumerate(old):
             yield from touched(value, new[index], (*at, index))
     elif canonical(old) != canonical(new):
