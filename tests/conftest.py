@@ -8,12 +8,19 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One flag for every golden folder: expected results are written anew, for a person to look through."""
     parser.addoption("--update-golden", action="store_true", help="rewrite expected results in tests/golden")
+    parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
 
 
 @pytest.fixture
 def is_updating(request: pytest.FixtureRequest) -> bool:
     """Whether golden results are to be written rather than compared."""
     return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture
+def is_updating_docs(request: pytest.FixtureRequest) -> bool:
+    """Whether the pages of the verbs are to be written rather than compared."""
+    return bool(request.config.getoption("--update-docs"))
 
 
 @pytest.fixture

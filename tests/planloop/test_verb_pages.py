@@ -1,0 +1,32 @@
+"""Every verb has a page, and what the page shows is what the verb prints: `--update-docs` writes them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planloop.cli.verbs import VERBS
+from tests.planloop import verb_pages
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updating_docs: bool) -> None:
+    page = verb_pages.page(verb, tmp_path)
+    if is_updating_docs:
+        page.path.parent.mkdir(parents=True, exist_ok=True)
+        page.path.write_text(page.text)
+
+    assert page.path.read_text() == page.text, "run the tests with --update-docs and look at the difference"
+
+
+def test_the_list_of_verbs_is_the_commands_own(is_updating_docs: bool) -> None:
+    path = verb_pages.PAGES / "README.md"
+    if is_updating_docs:
+        path.write_text(verb_pages.index())
+
+    assert path.read_text() == verb_pages.index()
+
+
+def test_there_is_a_page_for_each_verb_and_for_nothing_else() -> None:
+    assert {path.stem for path in verb_pages.PAGES.glob("*.md")} - {"README"} == set(VERBS)

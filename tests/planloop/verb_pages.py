@@ -1,0 +1,154 @@
+"""The pages in docs/verbs, made by running each verb for real in a fresh folder.
+
+A page is the verb's own help, then a session: commands with what they printed. What differs from run to run (times,
+uids, process ids, temporary paths) is replaced by a fixed example of the same shape.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planloop.cli.verbs import VERBS
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "verbs"
+
+PLAN = """\
+plan: demo
+goal: a greeting in a file
+tasks:
+  write:
+    goal: write the greeting
+    agent:
+      tools: [write]
+      script:
+        - call: {write: {path: hello.txt, content: "hello"}}
+        - done: it is written
+    acceptance: [{require-file: hello.txt}]
+  count:
+    goal: count its characters
+    needs: [write]
+    run: wc -c < hello.txt
+"""
+BROKEN = PLAN.replace("needs: [write]", "needs: [wirte]")
+LONGER = PLAN.replace("a greeting in a file", "a greeting for everybody")
+
+SESSIONS: dict[str, tuple[str, ...]] = {
+    "init": ("plan init webchat",),
+    "validate": ("plan validate demo.plan.yaml", "plan validate broken.plan.yaml"),
+    "compile": ("plan compile demo.plan.yaml",),
+    "graph": ("plan graph demo.plan.yaml", "plan graph demo.plan.yaml -o dot"),
+    "explain": ("plan explain retries", "plan explain P0204", "plan explain --why ./goal"),
+    "schema": ("plan schema --write",),
+    "diff": ("plan diff demo.plan.yaml", "plan diff longer.plan.yaml", "plan diff longer.plan.yaml --checks"),
+    "apply": ("plan apply demo.plan.yaml", "plan apply broken.plan.yaml"),
+    "wait": ("plan wait", "plan wait write --for failed"),
+    "down": ("plan down",),
+    "get": ("plan get", "plan get task/write -o name", "plan get agents", "plan get task/nobody"),
+    "describe": ("plan describe write",),
+    "tree": ("plan tree",),
+    "events": ("plan events -n 5", "plan events --type plan.patched"),
+    "logs": ("plan logs count",),
+    "history": ("plan history",),
+    "patch": ("plan patch write retries=2", "plan patch write retrys=2", "plan patch . goal=x --dry-run"),
+    "edit": ("EDITOR=true plan edit",),
+    "pull": ("plan patch write notes='in one line'", "plan pull demo.plan.yaml", "plan pull demo.plan.yaml"),
+    "approve": ("plan get approvals", "plan approve approval/000000000000"),
+    "reject": ("plan reject approval/000000000000",),
+    "pause": ("plan pause count", "plan pause nobody"),
+    "resume": ("plan pause count", "plan resume count"),
+    "cancel": ("plan cancel count --dry-run",),
+    "delete": ("plan delete count",),
+    "send": ("plan send write 'use fewer words'", "plan send nobody hello"),
+    "rollback": ("plan patch . goal='a mistake'", "plan history", "plan rollback 2"),
+    "replay": ("plan replay",),
+    "doctor": (),
+    "completion": ("plan completion bash | head -3",),
+    "version": ("plan version",),
+}
+BEFORE_APPLY = frozenset({"init", "validate", "compile", "graph", "schema", "apply", "version", "completion"})
+"""Verbs whose session begins in a folder in which nothing was applied yet."""
+
+DIFFERS: Sequence[tuple[str, str]] = (
+    (r"\b\d\d:\d\d:\d\d\b", "14:03:22"),
+    (r"\b[0-9a-f]{64}\b", "5f2c…"),
+    (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
+    (r"(process|epoch) \d+", r"\1 4711"),
+    (r"\b\d+\.\d s\b", "0.1 s"),
+    (r"active_s [\d.e-]+", "active_s 0.001"),
+    (r"took_s [\d.e-]+", "took_s 0.001"),
+    (r"/\S*/(?=demo\.plan\.yaml|\.plan)", ""),
+    (r"\b(planloop) \d+\.\d+\.\d+\S*", r"\1 0.1.0"),
+)
+# A task that is on its way when a command looks may be one record further the next time.
+REVISION = ((r"\brev \d+\b", "rev 31"), (r"(?m)^(14:03:22 +)\d+ ", r"\g<1>31 "), (r"(?m)^\d+( +14:03:22)", r"31\1"))
+
+
+@dataclass(frozen=True)
+class Page:
+    verb: str
+    text: str
+
+    @property
+    def path(self) -> Path:
+        return PAGES / f"{self.verb}.md"
+
+
+def page(verb: str, folder: Path) -> Page:
+    """The page of `verb`, from running its session in `folder`."""
+    (folder / "demo.plan.yaml").write_text(PLAN)
+    (folder / "broken.plan.yaml").write_text(BROKEN)
+    (folder / "longer.plan.yaml").write_text(LONGER)
+    if verb not in BEFORE_APPLY:
+        shell("plan apply demo.plan.yaml", folder)
+    lines = [f"# plan {verb}", "", VERBS[verb], "", "```", shell(f"plan {verb} --help", folder)[0], "```", ""]
+    if SESSIONS[verb]:
+        lines += ["```console", *(line for command in SESSIONS[verb] for line in _shown(command, folder)), "```", ""]
+    return Page(verb, steady("\n".join(lines)))
+
+
+def index() -> str:
+    """docs/verbs/README.md: every verb with its line, and the exit codes."""
+    rows = "\n".join(f"| [`{verb}`]({verb}.md) | {line} |" for verb, line in VERBS.items())
+    return (
+        "# The `plan` command\n\nEvery page is the verb's own help and a real session; a test runs them again and "
+        f"compares.\n\n| verb | does |\n| --- | --- |\n{rows}\n\n"
+        "Exit codes, a promise: 0 done; 1 failed (for `diff`: there are differences); 2 usage; 3 the plan is invalid; "
+        "4 conflict or stale; 5 refused by rights, protection or budget; 6 not found; 8 cancelled; 9 timeout; "
+        "10 finished with failed tasks; 70 a bug of ours.\n"
+    )
+
+
+def _shown(command: str, folder: Path) -> list[str]:
+    said, code = shell(command, folder)
+    return [f"$ {command}", *([said] if said else []), *([f"(exit {code})"] if code else []), ""]
+
+
+def shell(command: str, folder: Path) -> tuple[str, int]:
+    """What the command line printed, both streams as a terminal mixes them, and its exit code."""
+    plan = f'plan() {{ "{sys.executable}" -m planloop "$@"; }}\n'
+    done = subprocess.run(
+        ["bash", "-c", f"{plan}{command.replace('EDITOR=true plan', 'export EDITOR=true; plan')}"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=15,
+        env={"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "NO_COLOR": "1"},
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()), done.returncode
+
+
+def steady(text: str) -> str:
+    """`text` with everything that differs from run to run replaced."""
+    for pattern, example in (*DIFFERS, *REVISION):
+        text = re.sub(pattern, example, text)
+    return text
