@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
-from compiler import edn_writing
+from compiler import edn_atoms, edn_writing
 from compiler.edits import CannotSplice, Change, Edits, Lines, NodeKind
 from compiler.edn_nesting import EdnNode
 from compiler.reading_edn import EdnTree, key_text
-from compiler.syntax import Path
+from compiler.syntax import Keyword, Path, SourceValue, Symbol
+from compiler.yaml_scalars import OutOfRange
 from schemas.encoding import Json
 
 _REST_OF_LINE: Final = re.compile(r"[ \t,]*(?:;[^\n\r]*)?(?=\r|\n|\Z)")
 _COMMENT_FOLLOWS: Final = re.compile(r"[ \t,]*;")
 _NEXT_LINE: Final = re.compile(r"[ \t,]*(?:;[^\n\r]*)?(?:\r\n|\r|\n)[ \t]*")
 _NAME: Final = re.compile(r"[A-Za-z*!_?$%&=<>.+-][\w.*+!?$%&=<>:#-]*(?:/[\w.*+!?$%&=<>:#-]+)?", re.ASCII)
-_SIGNED: Final = re.compile(r"[+-]?[0-9]")
 _TASK_HEADS: Final = ("task", "plan")
 
 _Write: TypeAlias = Callable[[int], list[str]]
@@ -98,7 +98,7 @@ class EdnEditor:
         else:
             for row in rows:
                 if row.token in change.removed:
-                    self._remove(row, rows)
+                    self._remove(row, rows, kept)
         if not kept:
             self._fill(node, change, len(path))
             return
@@ -234,11 +234,13 @@ class EdnEditor:
         starts.append(node.end - 1)
         return any(self._text[end:start].strip(" \t\r\n,") for end, start in zip(ends, starts, strict=True))
 
-    def _remove(self, row: Row, rows: list[Row]) -> None:
+    def _remove(self, row: Row, rows: list[Row], kept: list[Row]) -> None:
         index = rows.index(row)
         before = rows[index - 1].end if index else None
         after = rows[index + 1].start if index + 1 < len(rows) else None
         rest = _REST_OF_LINE.match(self._text, row.end)
+        above = [each.end for each in kept if each.start < row.start][-1:]
+        is_below_comment = bool(above) and _COMMENT_FOLLOWS.match(self._text, above[0]) is not None
         has_line_mate = before is not None and before >= self._lines.start(row.start)
         if self._lines.begins(row.start):
             start = self._lines.block_start(row.start)
@@ -246,9 +248,10 @@ class EdnEditor:
                 self._edits.delete(*self._lines.taken_out(start, rest.end()))
             elif after is not None:
                 self._edits.delete(row.start, after)
-            elif before is not None and not self._text[before:start].strip(" \t\r\n,"):
+            elif before is not None and not self._text[before:start].strip(" \t\r\n,") and not is_below_comment:
                 self._edits.delete(before, row.end)
             else:
+                # The closing bracket stays on its own line, or a comment above would swallow it.
                 self._edits.delete(start + self._lines.column(row.start), row.end)
         elif after is not None and (next_line := _NEXT_LINE.match(self._text, row.end)) and not has_line_mate:
             self._edits.delete(row.start, next_line.end())  # The next entry moves up behind the bracket.
@@ -290,11 +293,11 @@ class EdnEditor:
     def _text_like(self, node: EdnNode, value: str) -> str:
         """`value` spelled as the node is, keyword, symbol or string, where it can be."""
         token = self._text[node.start : node.end]
-        if node.kind == "atom" and _NAME.fullmatch(value) and value not in ("nil", "true", "false"):
-            if token[0] == ":":
-                return f":{value}"
-            if not token[0].isdigit() and token not in ("nil", "true", "false") and not _SIGNED.match(value):
-                return value
+        if node.kind == "atom" and _NAME.fullmatch(value):
+            bare = f":{value}" if token[0] == ":" else value
+            meant = _atom(bare)
+            if isinstance(meant, (Keyword, Symbol)) and type(meant) is type(_atom(token)):
+                return bare
         if node.kind == "string" and "\n" in token and "\r" not in value:
             return '"' + "\n".join(edn_writing.string(line)[1:-1] for line in value.split("\n")) + '"'
         return edn_writing.string(value)
@@ -306,6 +309,14 @@ class EdnEditor:
         (key, argument), *_ = value.items()
         head = self._text[node.items[0].start : node.items[0].end]
         return f"({head} {edn_writing.inline(argument)})" if head == key and isinstance(argument, str) else None
+
+
+def _atom(token: str) -> SourceValue:
+    """What a bare token would mean; text when it is none."""
+    try:
+        return edn_atoms.atom_value(token)
+    except (edn_atoms.BadAtom, OutOfRange):
+        return token
 
 
 def _head_row(node: EdnNode) -> Row:

@@ -334,6 +334,30 @@ def test_edn_maps_keep_their_namespaces_comments_and_discards() -> None:
     assert compiled(text, "p.edn", live) == expected
 
 
+@pytest.mark.parametrize(
+    ("written", "value", "expected"),
+    [
+        (":all", "none", ":none"),
+        (":all", "two words", '"two words"'),
+        ("worker", "other", "other"),
+        ("worker", "true", '"true"'),
+        ("worker", "a:", '"a:"'),
+        ("true", "false", '"false"'),
+        ("-1", "x", '"x"'),
+        ('"a\nb"', "c\nd", '"c\nd"'),
+        ('"one"', "c\nd", '"c\\nd"'),
+        ("[1, 2]", [1, 3], "[1, 3]"),
+        ("#{1 2}", [2], "#{2}"),
+        ("nil", 1.5, "1.5"),
+    ],
+)  # fmt: skip
+def test_an_edn_value_changes_in_the_spelling_it_had(written: str, value: object, expected: str) -> None:
+    content = f"{{:z 1 ; one\n :a {written} ; two\n }}".encode()
+    old = read_source(content, file="p.edn").value
+    result = splice_plain(content, "p.edn", old, {**old, "a": value})
+    assert result == Spliced(content.replace(f":a {written}".encode(), f":a {expected}".encode()))
+
+
 def test_edn_entries_are_taken_out_of_lines_and_of_their_own_lines() -> None:
     def live(document: JsonObject) -> JsonObject:
         front = {"run": "x"}
