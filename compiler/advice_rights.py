@@ -121,4 +121,12 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\nrights: {network: none}",
         "plan: demo\nrun: make",
     ),
+    "P0412": Advice(
+        "The agent says how long a file it wrote stays locked. In this version writing a file takes no lock; "
+        "that no agent "
+        "overwrites what it has not read holds all the same.",
+        "Name the paths under `locks` of the task: those are held from its start to its end.",
+        "plan: demo\nagent: {run: ./work, lock: task}",
+        "plan: demo\nlocks: ['src/**']\nagent: {run: ./work}",
+    ),
 }

@@ -103,6 +103,9 @@ def _tell_agent(resolved: Resolved, who: str, to: Pointer, faults: Faults) -> No
     tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
     if tier > _TIER_MAX:
         _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
+    if "lock" in fields:
+        summary = "writing a file takes no lock in this version"
+        faults.warn_on_key("P0412", summary, "`locks` of a task are held", to=(*to, "lock"))
     for mixin in resolved.mixins:
         if mixin["name"] not in _MIXINS_READ and mixin["settings"]:
             summary = f"mixin `{mixin['name']}` has no effect in this version"

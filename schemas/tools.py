@@ -41,12 +41,8 @@ PLAN_TOOLS: Final = (
     ToolName("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
     ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
-LOCK_TOOLS: Final = (
-    ToolName("lock", "takes locks on paths, all or none", _IDEMPOTENT),
-    ToolName("release", "gives locks back", _IDEMPOTENT),
-)
 
 CORE_TOOLS: Final = ("plan_view", "send", "request", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
-TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *LOCK_TOOLS)}
+TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
