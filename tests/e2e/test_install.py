@@ -1,0 +1,81 @@
+"""The built wheel in an empty venv, with the repository out of reach: each example from `init` to its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planloop import wiring
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(path.name for path in (ROOT / "plans/examples").iterdir())
+SETUP_S = 300  # Downloads where nothing is cached.
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_S)]
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs `command` as in a fresh shell: no venv of ours, nothing of ours on Python's path."""
+    ours = ("PYTHON", "VIRTUAL_ENV", "PLANLOOP")
+    env = {name: value for name, value in wiring.environment().items() if not name.startswith(ours)}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, text=True, timeout=SETUP_S)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `plan` command of an installation of its own."""
+    home = tmp_path_factory.mktemp("installed")
+    made = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", home, ROOT, cwd=home)
+    assert made.returncode == 0, made.stderr
+    (wheel,) = home.glob("*.whl")
+    assert run(sys.executable, "-m", "venv", home / "venv", cwd=home).returncode == 0
+    installed = run(home / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
+    assert installed.returncode == 0, installed.stderr
+    return home / "venv/bin/plan"
+
+
+def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
+    found = run(plan.parent / "python", "-c", "import planloop, schemas; print(planloop.__file__)", cwd=tmp_path)
+
+    assert found.stdout.startswith(str(plan.parent.parent))
+    assert run(plan, "version", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_goes_from_init_to_done(plan: Path, tmp_path: Path, example: str) -> None:
+    created = run(plan, "init", "--example", example, cwd=tmp_path)
+    assert created.returncode == 0, created.stderr
+    file = tmp_path / f"{example}.plan.yaml"
+    file.write_text(file.read_text().replace("sleep: 5s", "sleep: 0.1").replace("sleep 20", "sleep 0.1"))
+
+    assert run(plan, "diff", file.name, cwd=tmp_path).returncode == 1
+    ended = run(plan, "apply", "--yes", file.name, cwd=tmp_path)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{example}  done:" in ended.stdout
+    assert run(plan, "diff", file.name, cwd=tmp_path).returncode == 0
+
+
+def test_a_first_plan_of_ones_own_validates_and_runs(plan: Path, tmp_path: Path) -> None:
+    assert run(plan, "init", "first", cwd=tmp_path).returncode == 0
+
+    assert run(plan, "validate", "first.plan.yaml", cwd=tmp_path).returncode == 0
+    ended = run(plan, "apply", "--yes", "first.plan.yaml", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_init_overwrites_nothing(plan: Path, tmp_path: Path) -> None:
+    (tmp_path / "workers.py").write_text("mine")
+
+    said = run(plan, "init", "--example", "webchat", cwd=tmp_path)
+
+    assert said.returncode == 4
+    assert "workers.py would be overwritten" in said.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["workers.py"]
+    assert (tmp_path / "workers.py").read_text() == "mine"
+    assert run(plan, "init", "--example", "nonsense", cwd=tmp_path).returncode == 6
