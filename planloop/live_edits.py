@@ -37,7 +37,7 @@ class LiveEdits:
         self._size_max = size_max
         self._last = file
         self._bases = Bases()
-        self._bases.add(Base(file.content, file.document))
+        self._bases.saved(Base(file.content, file.document))
         self._live_file = LiveFile(file.path, size_max=size_max, used=lambda: self._last.read_files)
         self._live_file.start_from(file.content)
         self._sync_due = anyio.Event()
@@ -82,12 +82,19 @@ class LiveEdits:
         filed = self._core.gate.present.filed
         base = self._bases.nearest(file.content)
         document = stale_saves.meant(base, file.document, filed)
-        self._bases.add(Base(file.content, file.document))
+        self._note(Base(file.content, file.document))
         if document == file.document:
             await self.submit(FileSave(self.path.name, file.content, document, checked=file.compiled))
         else:
             self._say(LATE.format(name=self.path.name))
             await self.submit(FileSave(self.path.name, file.content, document))
+
+    def _note(self, base: Base) -> None:
+        plan = self._core.plan
+        if plan is not None and not patching.difference(plan.spec, base.document):
+            self._bases.written(base)  # It says just what is live, as `plan pull` makes it.
+        else:
+            self._bases.saved(base)
 
     async def submit(self, save: FileSave) -> JsonObject:
         """Sends a save through the gate and says what it did; returns the verdict."""
@@ -109,7 +116,7 @@ class LiveEdits:
         match pulling.pull(file, plan.spec, before_swap=self._live_file.expect):
             case pulling.Written(content, ops):
                 self._last = compiling.compiled(file.path, content, size_max=self._size_max)
-                self._bases.add(Base(content, self._last.document))
+                self._bases.written(Base(content, self._last.document))
                 self._say(f"{file.path.name} written: {patch_words(ops)}")
                 await self.submit(FileSave(file.path.name, content, self._last.document, checked=self._last.compiled))
             case pulling.Beside(path, why):

@@ -1,7 +1,8 @@
 """Tells which earlier content of the plan file a save was made from, when the editor had not seen our own writes.
 
 After `plan pull` or `--sync` wrote the file, an editor that still shows the old text overwrites it with the next save.
-Taken literally that would undo what was written; taken as edits of the text it was made from, nothing is lost.
+Taken literally that would undo what was written; taken as edits of the text it was made from, nothing is lost. What a
+person saved before their own last save is no such text: going back to it is an undo, and is meant.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ class Base:
 
 
 class Bases:
-    """The contents that the file has had while this owner lives, the newest last."""
+    """The contents that an editor may show: the person's last save and what was written since, the newest last."""
 
     def __init__(self) -> None:
         self._bases: list[Base] = []
 
-    def add(self, base: Base) -> None:
-        """Remembers a content that was applied or written."""
+    def saved(self, base: Base) -> None:
+        """A person saved this content, so that is what their editor shows."""
+        self._bases = [base]
+
+    def written(self, base: Base) -> None:
+        """This content was written for the person, whose editor may not show it yet."""
         others = [one for one in self._bases if one.content != base.content]
         self._bases = [*others[1 - KEPT_MAX :], base]
 

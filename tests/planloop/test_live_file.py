@@ -91,13 +91,22 @@ def test_an_editor_that_had_not_seen_our_write_is_taken_as_editing_what_it_saw()
     old = Base(b"goal: x\n", {"goal": "x"})
     written = Base(b"goal: x\nnotes: by an agent\n", {"goal": "x", "notes": "by an agent"})
     bases = Bases()
-    bases.add(old)
-    bases.add(written)
+    bases.saved(old)
+    bases.written(written)
 
     stale = b"goal: y\n"
 
     assert bases.nearest(stale) == old
     assert meant(bases.nearest(stale), {"goal": "y"}, written.document) == {"goal": "y", "notes": "by an agent"}
+
+
+def test_going_back_to_what_was_saved_before_is_an_undo_and_is_meant() -> None:
+    first, second = Base(b"goal: x\n", {"goal": "x"}), Base(b"goal: y\n", {"goal": "y"})
+    bases = Bases()
+    bases.saved(first)
+    bases.saved(second)
+
+    assert meant(bases.nearest(first.content), first.document, second.document) == first.document
 
 
 def test_an_editor_that_had_seen_it_removes_what_it_removes() -> None:
