@@ -24,14 +24,6 @@ _CHARACTERS: Final = {
     "formfeed": "\f",
     "backspace": "\b",
 }
-_READER_SIGNS: Final = {
-    "'": "a quote",
-    "`": "a syntax quote",
-    "~": "an unquote",
-    "@": "a deref",
-    "^": "metadata",
-    "#": "a reader macro",
-}
 
 
 class BadAtom(ValueError):
@@ -53,11 +45,8 @@ def atom_value(token: str) -> SourceValue:
         return keyword(token)
     if _NUMBER_LIKE.match(token):
         return _number(token)
-    if token[0] in _READER_SIGNS:
-        raise BadAtom(
-            f"`{token[0]}` is {_READER_SIGNS[token[0]]}, which is code, not data",
-            "a plan is data: write the value itself",
-        )
+    if token[0] == "#":
+        raise BadAtom("`#` is a reader macro, which is code, not data", "a plan is data: write the value itself")
     _want_name(token, token)
     return Symbol(token)
 
