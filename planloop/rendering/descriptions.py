@@ -92,7 +92,11 @@ def _checks(item: Resource) -> list[str]:
 
 
 def _check_words(kind: str, arguments: dict[str, Json]) -> str:
-    values = [str(value) for value in arguments.values() if isinstance(value, str | int) and value != ""]
+    values = [
+        str(value)
+        for value in arguments.values()
+        if isinstance(value, str | int) and not isinstance(value, bool) and value != ""
+    ]
     return tables.cut(f"{kind} {' '.join(values)}", 60)
 
 
