@@ -22,6 +22,7 @@ from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
 from schemas.fields_all import TABLES, fields_of
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
+_MAP_HINT: Final = "write `name: value` lines below it"
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ def _keyed_reader(type_: Keyed) -> Read:
             pairs = ((key, read_item(item, (*at, key), (*to, key), work)) for key, item in value.items())
             return {key: found for key, found in pairs if found is not NOTHING}
         if not isinstance(value, list | Placed) or not type_.is_id:
-            work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", to=to, at=at)
+            work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", _MAP_HINT, to=to, at=at)
             return NOTHING
         rows = value if isinstance(value, Placed) else forms.placed_items(value, at)
         return _read_rows(read_item, rows, to, work)
@@ -246,7 +247,7 @@ def _table_reader(table: str, short: str = "") -> Read:
             return _read_entries(table, [Entry(short, value, at)], to, work)
         if value is None:
             return _valueless(to, at, work)
-        work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", to=to, at=at)
+        work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", _MAP_HINT, to=to, at=at)
         return NOTHING
 
     return read
@@ -320,7 +321,7 @@ def _either_reader(type_: Either) -> Read:
         chosen = read_items if isinstance(value, list) else read_map if isinstance(value, dict | Form) else read_plain
         if chosen is None:
             summary = f"`{name_of(to)}` is {' or '.join(allowed)}, not {shown(value)}"
-            work.faults.add("P0202", summary, to=to, at=at)
+            work.faults.add("P0202", summary, f"write {' or '.join(allowed)} here", to=to, at=at)
             return NOTHING
         return chosen(value, at, to, work)
 

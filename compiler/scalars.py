@@ -102,7 +102,7 @@ def _text(value: SourceValue) -> str:
         raise Misfit("text", f'put it in quotes: "{shown(value)}"')
     if value is None:
         raise Misfit("text", "write a text after it, or delete the line")
-    raise Misfit("text")
+    raise Misfit("text", "write one text here, in quotes if it has signs in it")
 
 
 def _trap_hint(value: str) -> str:
@@ -146,7 +146,7 @@ def _flag(value: SourceValue) -> bool:
     if isinstance(value, str) and value.lower() in ("yes", "on", "y", "no", "off", "n"):
         meant = "true" if value.lower() in ("yes", "on", "y") else "false"
         raise Misfit("true or false", f"write {meant}: in YAML 1.2 `{value}` is text", "P0206")
-    raise Misfit("true or false")
+    raise Misfit("true or false", "write true or false")
 
 
 def _integer(value: SourceValue) -> int:
@@ -156,7 +156,7 @@ def _integer(value: SourceValue) -> int:
         return int(value)
     if isinstance(value, Trap):
         raise Misfit("a whole number", _number_trap_hint(value), "P0206")
-    raise Misfit("a whole number")
+    raise Misfit("a whole number", "write digits, as in 10")
 
 
 def _number_trap_hint(value: str) -> str:
@@ -175,7 +175,7 @@ def _number(value: SourceValue) -> int | float:
         return _trimmed(value)
     if isinstance(value, Trap):
         raise Misfit("a number", _number_trap_hint(value), "P0206")
-    raise Misfit("a number")
+    raise Misfit("a number", "write it as 10 or 0.5")
 
 
 def _trimmed(value: float) -> int | float:
@@ -197,7 +197,7 @@ def _count(value: SourceValue) -> int:
 
 def _whole(number: Decimal) -> int:
     if number != int(number):
-        raise Misfit("a whole number")
+        raise Misfit("a whole number", "write digits, as in 10")
     return int(number)
 
 
@@ -261,7 +261,7 @@ def _any(value: SourceValue) -> Any:
         case Form():
             return {value.head: _any(list(value.items[1:]) if len(value.items) != 2 else value.items[1])}
         case _:
-            raise Misfit("a plain value")
+            raise Misfit("a plain value", "write one value, not a list or a map")
 
 
 def is_elision(value: SourceValue) -> bool:
