@@ -97,6 +97,7 @@ class Lowering:
             containers=self._containers(task, path),
             budget=self.making.budget(task, path, choice if made is not None else None),
             retries=task.get("retries", limits.RETRIES_DEFAULT),
+            again=task.get("again", 0),
             on_change=task.get("on-change", "message"),
             pause=place.pause,
             cancel=place.cancel,

@@ -152,6 +152,15 @@ CHECK_FIELDS: Final = (
         lowered=("retries",),
     ),
     Field(
+        "again",
+        COUNT,
+        "Raise it to have the task run once more, whatever became of it; `plan resume` does so for what failed.",
+        1,
+        ChangeClass.RESTART,
+        default=0,
+        lowered=("again",),
+    ),
+    Field(
         "on-change",
         Scalar("word", ("message", "restart")),
         "What a new goal or new notes do to a running agent: tell it, or start it over.",

@@ -100,6 +100,7 @@ class TaskSpec:
     containers: tuple[str, ...] = ()
     budget: Budget = Budget()
     retries: int = 0
+    again: int = 0
     on_change: Literal["message", "restart"] = "message"
     pause: bool = False
     cancel: bool = False
@@ -124,6 +125,7 @@ class TaskSpec:
             "containers": list(self.containers),
             "budget": self.budget.to_json(),
             "retries": self.retries,
+            "again": self.again,
             "on_change": self.on_change,
             "pause": self.pause,
             "cancel": self.cancel,
@@ -151,6 +153,7 @@ def task_from_json(raw: JsonObject) -> TaskSpec:
         containers=tuple(raw["containers"]),
         budget=budget_from_json(raw["budget"]),
         retries=raw["retries"],
+        again=raw.get("again", 0),
         on_change=raw["on_change"],
         pause=raw["pause"],
         cancel=raw["cancel"],

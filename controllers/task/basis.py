@@ -49,13 +49,13 @@ def _own(spec: TaskSpec) -> Basis:
         case Group():
             return {"work": ""}  # A group does nothing itself: nothing of it can be out of date.
         case Run():
-            what: JsonObject = {"run": _command(spec.work), "cwd": spec.cwd, "env": spec.env}
+            what: JsonObject = {"run": _command(spec.work), "cwd": spec.cwd, "env": spec.env, "again": spec.again}
             if spec.on_change == "restart":
                 what |= {"goal": spec.goal, "notes": spec.notes}
             return {"work": digest_of(what)[:DIGITS]}
         case ByAgent():
             # Not the agent's address: a task that moves keeps its agent and goes on.
-            what = {"cwd": spec.cwd, "env": spec.env}
+            what = {"cwd": spec.cwd, "env": spec.env, "again": spec.again}
             if spec.on_change == "restart":
                 what |= {"goal": spec.goal, "notes": spec.notes}
             told = {"goal": digest_of(spec.goal)[:DIGITS], "notes": digest_of(spec.notes)[:DIGITS]}

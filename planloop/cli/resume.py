@@ -11,7 +11,7 @@ EXAMPLE = """
 \b
 Examples:
   plan resume task/frontend
-  plan resume .
+  plan resume .             all of the plan; what failed runs once more
 """
 
 
@@ -21,8 +21,8 @@ Examples:
 @click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would do.")
 def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
-    """Let a paused subtree go on.
+    """Let a paused subtree go on, and what failed in it try once more.
 
     Also takes back a `plan cancel`: the task runs again.
     """
-    steering.clear(what, plan, ("pause", "cancel"), reason=reason, dry_run=dry_run)
+    steering.resume(what, plan, reason=reason, dry_run=dry_run)

@@ -8,8 +8,10 @@ from planloop.cli import patching, selecting
 from planloop.cli.options import access_to
 from planloop.cli.patch import document_of
 from planloop.exits import Exit, Halt
+from schemas import address as addresses
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
+from schemas.task import TaskState
 
 
 def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *, reason: str, dry_run: bool) -> None:
@@ -20,12 +22,21 @@ def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *,
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
 
 
-def clear(what: Sequence[str], plan: str | None, fields: Sequence[str], *, reason: str, dry_run: bool) -> None:
-    """Takes `fields` away from each task that has them. Raises Halt for a task that there is not."""
+def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
+    """Takes `pause` and `cancel` away from each task, and has what failed in it run again. Raises Halt."""
     access = access_to(plan)
     document = document_of(access)
-    fields_at = [(*path, field) for path in paths_of(document, what) for field in fields]
-    ops = [{"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)]
+    fields_at = [(*path, field) for path in paths_of(document, what) for field in ("pause", "cancel")]
+    ops: list[JsonObject] = [
+        {"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)
+    ]
+    roots = [addresses.parse(selecting.address_of(word)) for word in what]
+    for task in selecting.selected(access, ("tasks",)):
+        address = addresses.parse(task.address)
+        does_work = task.spec["work"]["kind"] != "group"
+        if task.state == TaskState.FAILED and does_work and any(address.is_within(root) for root in roots):
+            at = pointer.render((*pointer.of_task(address.path), "again"))
+            ops.append({"op": "add", "path": at, "value": task.spec.get("again", 0) + 1})
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
 
 

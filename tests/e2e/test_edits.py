@@ -229,3 +229,15 @@ def test_an_edit_that_would_cancel_much_is_held_until_it_is_approved(folder: Fol
         while len(folder.states()) > 2 and time.monotonic() < deadline:
             owner.until(r"gone +task/t")
         assert folder.states().keys() == {"task/.", "task/last"}
+
+
+def test_what_failed_runs_again_when_it_is_resumed(folder: Folder) -> None:
+    folder.write("p.yaml", "plan: p\ntasks:\n  a: {run: test -e mended}\n  b: {run: touch b, needs: [a]}\n")
+    assert folder.run("apply", "p.yaml").code == 10
+    folder.write("mended", "")
+
+    assert folder.run("apply", "p.yaml").code == 10
+    assert folder.run("resume", ".").code == 0
+    assert folder.run("apply", "p.yaml").code == 0
+
+    assert folder.states() == {"task/.": "done", "task/a": "done", "task/b": "done"}
