@@ -7,6 +7,7 @@ from typing import Final
 
 from compiler.checking import Tree, check_health, check_rights_line
 from compiler.faults import Faults, Pointer
+from compiler.needs import TaskPath, rings
 from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
@@ -96,22 +97,11 @@ def _check_containers(containers: JsonObject, faults: Faults) -> None:
 
 
 def _check_container_rings(containers: JsonObject, faults: Faults) -> None:
-    done: set[str] = set()
-    for start in containers:
-        way: list[str] = []
-        _follow(start, containers, way, done, faults)
-
-
-def _follow(name: str, containers: JsonObject, way: list[str], done: set[str], faults: Faults) -> None:
-    if name in way:
-        ring = [*way[way.index(name) :], name]
-        to = ("containers", ring[0], "needs")
-        faults.add("P0222", f"containers wait for each other: {' → '.join(ring)}", "take one need away", to=to)
-        done.update(ring)
-    if name in done or name not in containers:
-        return
-    way.append(name)
-    for need in containers[name].get("needs", ()):
-        _follow(need, containers, way, done, faults)
-    way.pop()
-    done.add(name)
+    needs: dict[TaskPath, list[TaskPath]] = {
+        (name,): [(need,) for need in one["needs"]] for name, one in containers.items() if one.get("needs")
+    }
+    for ring in rings(needs, []):
+        names = [name for (name,) in ring]
+        way = " → ".join([*names, names[0]])
+        to = ("containers", names[0], "needs")
+        faults.add("P0222", f"containers wait for each other: {way}", "take one need away", to=to)

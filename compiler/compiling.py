@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from compiler.agents import AgentMaking
@@ -22,8 +22,9 @@ from compiler.shelves import Shelves
 from compiler.source import SizeLimits
 from compiler.syntax import SourceTree
 from compiler.toolsets import Toolsets
+from schemas import limits
 from schemas.diagnostic import Diagnostic, in_order
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 
 _OF_ABSENCE: Final = ("P0210", "P0221")
 DEFAULT_LIMITS: Final = SizeLimits()
@@ -53,6 +54,9 @@ def check_document(document: JsonObject, *, sources: Sources) -> Checked:
 
     What the patch wrote in shorthand is in canonical form in the result's `document`.
     """
+    too_large = _excess(document)
+    if too_large is not None:
+        return Checked(None, (too_large,))
     work = Work(Faults(), {})
     canonical = normalise(document, "plan", work)
     canonical = canonical if "plan" in canonical else {"plan": "plan", **canonical}
@@ -61,6 +65,24 @@ def check_document(document: JsonObject, *, sources: Sources) -> Checked:
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         return Checked(None, diagnostics)
     return Checked(graph, diagnostics, canonical)
+
+
+def _excess(document: JsonObject) -> Diagnostic | None:
+    """The fault of a document that is nested too deeply or holds too much, as a text that does would have."""
+    level: list[Json] = [document]
+    count = 0
+    for _ in range(limits.PLAN_DEPTH_MAX + 1):
+        count += len(level)
+        if count > limits.PLAN_NODES_MAX:
+            return Diagnostic("P0112", f"the plan would hold more than {limits.PLAN_NODES_MAX:,} values", pointer=())
+        level = [item for value in level if isinstance(value, dict | list) for item in _items(value)]
+        if not level:
+            return None
+    return Diagnostic("P0111", f"the plan would be nested deeper than {limits.PLAN_DEPTH_MAX} levels", pointer=())
+
+
+def _items(value: Json) -> Iterable[Json]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _not_following(own: list[Diagnostic], read: Sequence[Diagnostic]) -> list[Diagnostic]:

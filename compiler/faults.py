@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler.syntax import Path, SourceTree
+from schemas import limits
 from schemas.diagnostic import Diagnostic, Related, Span
 
 Pointer = tuple[str, ...]
@@ -59,6 +60,11 @@ class Faults:
     def is_at(self, to: Pointer) -> bool:
         """Whether something was wrong at `to` or with one of its fields: what is missing there may be just that."""
         return to in self._touched
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are more than anybody will be shown: then no more names are searched for what was meant."""
+        return len(self.found) > limits.SUGGESTIONS_MAX
 
     @property
     def has_errors(self) -> bool:

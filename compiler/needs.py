@@ -58,11 +58,10 @@ class Needs:
         return self._by_name
 
     def _hint(self, reference: str) -> str:
-        names = {path[-1]: path for path in self.paths if path}
-        near = nearest(reference.rpartition("/")[2], names)
+        near = None if self.faults.are_many else nearest(reference.rpartition("/")[2], self.by_name)
         if near is not None:
             only = self.by_name[near]
-            return f"did you mean `{near if len(only) == 1 else '/'.join(names[near])}`?"
+            return f"did you mean `{near if len(only) == 1 else '/'.join(only[0])}`?"
         return "needs name other tasks of this plan, by id or by path"
 
 

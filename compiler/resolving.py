@@ -15,6 +15,7 @@ from compiler.faults import Faults, Pointer
 from compiler.patterns import Patterns, listed
 from compiler.shelves import Declared, Shelves
 from compiler.toolsets import Toolsets
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 
 _MINDS: Final = ("script", "python", "run", "model")
@@ -85,6 +86,10 @@ class Agents:
         if declared.words in self._open:
             ring = " → ".join([*self._open[self._open.index(declared.words) :], declared.words])
             self.faults.add("P0215", f"prototypes extend each other: {ring}", "one of them must not", to=to)
+            return None
+        if len(self._open) >= limits.PROTOTYPE_DEPTH_MAX:
+            summary = f"prototypes extend each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+            self.faults.add("P0224", summary, "merge some of them", to=to)
             return None
         self._open.append(declared.words)
         found = self.made(declared.value, declared.words, declared.pointer or to, name=reference)

@@ -105,8 +105,11 @@ class Shelves:
     def _unknown(self, shelf: Shelf, reference: str, to: Pointer) -> None:
         what = _ONE[shelf]
         own = self.own.get(shelf, {})
-        near = nearest(reference, own)
         code = "P0203" if shelf == "agents" else "P0213"
+        if self.faults.are_many:
+            self.faults.add(code, f"unknown {what} `{reference}`", to=to)
+            return
+        near = nearest(reference, own)
         declared = own[near].pointer if near is not None else None
         if near is not None and declared is not None:
             others = [(f"`{near}` is declared here", declared)]

@@ -10,8 +10,10 @@ def nearest(wrong: str, known: Iterable[str]) -> str | None:
     allowed = max(1, min(3, len(wrong) // 3))
     best: str | None = None
     folded = wrong.lower()
+    letters = set(folded)
     for name in known:
-        if abs(len(name) - len(wrong)) > allowed:
+        # Each edit changes at most two letters of the set: most names are told apart without a distance.
+        if abs(len(name) - len(wrong)) > allowed or len(letters.symmetric_difference(name.lower())) > 2 * allowed:
             continue
         distance = edit_distance(folded, name.lower())
         if distance <= allowed and distance < len(name):

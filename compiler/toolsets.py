@@ -10,11 +10,12 @@ from compiler.faults import Faults, Pointer
 from compiler.patterns import Patterns
 from compiler.shelves import Shelves
 from compiler.suggesting import nearest
+from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.tools import TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
-_DEPTH_MAX: Final = 16  # Toolsets that extend and name each other deeper than this are a ring.
+_DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Toolsets:
     faults: Faults
     served: frozenset[str] = frozenset()
     _known: dict[str, Patterns] = field(default_factory=dict)
+    _open_now: set[str] = field(default_factory=set)
 
     def opened(self, written: Iterable[str], to: Pointer) -> Opened:
         """What the list at `to` stands for. Names that nobody knows are told and left out."""
@@ -72,11 +74,12 @@ class Toolsets:
             if not is_reference:
                 self._unknown(name, to)
             return ()
-        if depth > _DEPTH_MAX:
+        if name in self._open_now or depth > _DEPTH_MAX:
             self.faults.add("P0215", f"toolsets name each other in a ring, at `{name}`", "one must not", to=to)
             return ()
-        found = self._of(declared.value, declared.pointer or to, depth)
-        self._known[name] = found
+        self._open_now.add(name)
+        found = self._known[name] = self._of(declared.value, declared.pointer or to, depth)
+        self._open_now.discard(name)
         return found
 
     def _of(self, value: JsonObject, to: Pointer, depth: int) -> Patterns:
@@ -97,7 +100,7 @@ class Toolsets:
 
     def _unknown(self, name: str, to: Pointer) -> None:
         known = [*TOOLS, *sorted(self.served), *self.shelves.names("toolsets")]
-        near = nearest(name.partition("(")[0], known)
+        near = None if self.faults.are_many else nearest(name.partition("(")[0], known)
         if near is not None or name.startswith("lib:"):
             hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
             self.faults.add("P0213", f"unknown tool or toolset `{name}`", hint, to=to)

@@ -10,6 +10,8 @@ YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabyte
 PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
 PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.
 DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
+SUGGESTIONS_MAX: Final = 2 * DIAGNOSTICS_SHOWN_MAX  # "did you mean" looks at every name: not for thousands of faults.
+PROTOTYPE_DEPTH_MAX: Final = 32  # `extends` of `extends`; people stop at three.
 
 # What may run.
 TASK_DEPTH_MAX: Final = 16  # Delegation deeper than this is a loop, not a plan.

@@ -1,0 +1,47 @@
+"""Plans that are made to hurt: thousands of faults, endless chains, rings of everything. Each ends soon, with a fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler import check_document
+from schemas.encoding import Json, JsonObject
+from tests.compiler.compiling import SOURCES, codes
+
+
+def _lines(count: int, line: str) -> str:
+    return "".join(line.format(n=n, next=n + 1) + "\n" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("tasks:\n" + _lines(5000, "  t{n}: {{run: x, gaol{n}: z}}"), "P0201"),
+        ("tasks:\n" + _lines(3000, "  t{n}: {{run: x, needs: [zz{n}]}}"), "P0204"),
+        ("tasks:\n" + _lines(2000, "  t{n}: {{goal: x, agent: b{n}}}") + "agents:\n" + _lines(2000, "  a{n}: {{run: x}}"), "P0203"),
+        ("run: x\nagents:\n" + _lines(3000, "  a{n}: {{extends: a{next}}}") + "  a3000: {run: x}\n", "P0224"),
+        ("run: x\nagents:\n  a: {run: x, tools: [s0]}\ntoolsets:\n" + _lines(40, "  s{n}: [s{next}, s0, s{next}]") + "  s40: [read]\n", "P0215"),
+        ("run: x\ncontainers:\n" + _lines(3000, "  a{n}: {{image: x, needs: [a{next}]}}") + "  a3000: {image: x, needs: [a0]}\n", "P0222"),
+        ("tasks:\n" + _lines(4000, "  t{n}: {{run: x, needs: [t{next}]}}") + "  t4000: {run: x, needs: [t0]}\n", "P0222"),
+    ],
+    ids=["unknown fields", "unknown tasks", "unknown agents", "prototypes", "toolsets", "containers", "needs"],
+)  # fmt: skip
+def test_law_11_a_plan_of_faults_is_told_of_in_bounded_time(text: str, code: str) -> None:
+    assert code in codes(text)
+
+
+def test_law_11_a_chain_of_needs_may_be_as_long_as_a_plan() -> None:
+    assert codes("tasks:\n" + _lines(4000, "  t{n}: {{run: x, needs: [t{next}]}}") + "  t4000: {run: x}\n") == []
+
+
+def test_law_11_a_patched_document_is_as_bounded_as_a_text() -> None:
+    deep: Json = "x"
+    for _ in range(10_000):
+        deep = [deep]
+    wide: JsonObject = {"plan": "p", "run": "x", "agents": {"a": {"run": "x", "options": {"x": [1] * 100_001}}}}
+    assert _codes({"plan": "p", "goal": deep}) == ["P0111"]
+    assert _codes(wide) == ["P0112"]
+
+
+def _codes(document: JsonObject) -> list[str]:
+    return [one.code for one in check_document(document, sources=SOURCES).diagnostics]
