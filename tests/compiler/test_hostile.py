@@ -1,4 +1,4 @@
-"""Plans that are made to hurt: thousands of faults, endless chains, rings of everything. Each ends soon, with a fault."""
+"""Plans that are made to hurt: thousands of faults, endless chains, rings of everything. Each ends in a fault."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ def _lines(count: int, line: str) -> str:
     return "".join(line.format(n=n, next=n + 1) + "\n" for n in range(count))
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("tasks:\n" + _lines(5000, "  t{n}: {{run: x, gaol{n}: z}}"), "P0201"),
-        ("tasks:\n" + _lines(3000, "  t{n}: {{run: x, needs: [zz{n}]}}"), "P0204"),
-        ("tasks:\n" + _lines(2000, "  t{n}: {{goal: x, agent: b{n}}}") + "agents:\n" + _lines(2000, "  a{n}: {{run: x}}"), "P0203"),
-        ("run: x\nagents:\n" + _lines(3000, "  a{n}: {{extends: a{next}}}") + "  a3000: {run: x}\n", "P0224"),
-        ("run: x\nagents:\n  a: {run: x, tools: [s0]}\ntoolsets:\n" + _lines(40, "  s{n}: [s{next}, s0, s{next}]") + "  s40: [read]\n", "P0215"),
-        ("run: x\ncontainers:\n" + _lines(3000, "  a{n}: {{image: x, needs: [a{next}]}}") + "  a3000: {image: x, needs: [a0]}\n", "P0222"),
-        ("tasks:\n" + _lines(4000, "  t{n}: {{run: x, needs: [t{next}]}}") + "  t4000: {run: x, needs: [t0]}\n", "P0222"),
-    ],
-    ids=["unknown fields", "unknown tasks", "unknown agents", "prototypes", "toolsets", "containers", "needs"],
-)  # fmt: skip
-def test_law_11_a_plan_of_faults_is_told_of_in_bounded_time(text: str, code: str) -> None:
+MANY_AGENTS = "agents:\n" + _lines(2000, "  a{n}: {{run: x}}")
+RING_OF_TOOLSETS = "toolsets:\n" + _lines(40, "  s{n}: [s{next}, s0, s{next}]") + "  s40: [read]\n"
+RING_OF_CONTAINERS = _lines(3000, "  a{n}: {{image: x, needs: [a{next}]}}") + "  a3000: {image: x, needs: [a0]}\n"
+RING_OF_TASKS = _lines(4000, "  t{n}: {{run: x, needs: [t{next}]}}") + "  t4000: {run: x, needs: [t0]}\n"
+HOSTILE = {
+    "unknown fields": ("tasks:\n" + _lines(5000, "  t{n}: {{run: x, gaol{n}: z}}"), "P0201"),
+    "unknown tasks": ("tasks:\n" + _lines(3000, "  t{n}: {{run: x, needs: [zz{n}]}}"), "P0204"),
+    "unknown agents": (MANY_AGENTS + "tasks:\n" + _lines(2000, "  t{n}: {{goal: x, agent: b{n}}}"), "P0203"),
+    "prototypes": ("run: x\nagents:\n" + _lines(3000, "  a{n}: {{extends: a{next}}}") + "  a3000: {run: x}\n", "P0224"),
+    "toolsets": ("agent: {run: x, tools: [s0]}\n" + RING_OF_TOOLSETS, "P0215"),
+    "containers": ("run: x\ncontainers:\n" + RING_OF_CONTAINERS, "P0222"),
+    "needs": ("tasks:\n" + RING_OF_TASKS, "P0222"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_law_11_a_plan_of_faults_is_told_of_in_bounded_time(name: str) -> None:
+    text, code = HOSTILE[name]
     assert code in codes(text)
 
 

@@ -1,0 +1,62 @@
+"""The library that ships: everything in it compiles by itself and together, and says what this version lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.shelves import FOLDERS
+from tests.compiler.compiling import SOURCES, codes, graph_of
+
+LIBRARY = Path(__file__).parents[2] / "plans" / "library"
+NAMES = {folder: SOURCES.names(folder) for folder in FOLDERS.values()}
+
+
+def test_the_library_holds_what_the_docs_speak_of() -> None:
+    assert set(NAMES["prototypes"]) == {"base", "top", "child", "micro"}
+    assert set(NAMES["toolsets"]) >= {"base", "code", "tiny", "work", "all"}
+    assert set(NAMES["mixins"]) == {"trace", "retry", "concurrency-limit", "denylist", "timeout", "cache"}
+    assert set(NAMES["prompts"]) >= {"worker", "orchestrator", "decompose", "reviewer"}
+    assert NAMES["bundles"] == ("coding",)
+
+
+@pytest.mark.parametrize("name", NAMES["prototypes"])
+def test_every_prototype_can_be_extended(name: str) -> None:
+    assert codes(f"agent: {{extends: 'lib:{name}', script: [{{done: ok}}]}}") == []
+
+
+@pytest.mark.parametrize("name", NAMES["toolsets"])
+def test_every_toolset_opens_to_tools_that_there_are(name: str) -> None:
+    for written in (name, f"lib:{name}"):
+        text = f"agent: {{script: [{{done: ok}}], tools: ['{written}']}}"
+        assert codes(text) == []
+        assert graph_of(text).objects["agent/."].spec["tools"]
+
+
+@pytest.mark.parametrize("name", NAMES["mixins"])
+def test_every_mixin_has_an_effect_or_says_that_it_has_none(name: str) -> None:
+    text = f"agent: {{script: [{{done: ok}}], mixins: ['lib:{name}']}}"
+    assert codes(text) == ([] if name == "denylist" else ["P0406"])
+
+
+@pytest.mark.parametrize("name", NAMES["prompts"])
+def test_every_prompt_reaches_the_agent(name: str) -> None:
+    text = f"agent: {{script: [{{done: ok}}], prompt: 'lib:{name}'}}"
+    assert graph_of(text).objects["agent/."].spec["prompt"] == (LIBRARY / "prompts" / f"{name}.md").read_text().strip()
+
+
+def test_a_bundle_brings_its_agents_and_the_plan_may_redefine_them() -> None:
+    text = "use: [lib:coding]\ntasks: {t: {goal: x, agent: {extends: reviewer, script: [{done: ok}]}}}"
+    spec = graph_of(text).objects["agent/t"].spec
+    assert "write" not in spec["tools"]
+    own = text + "\nagents: {reviewer: {run: x, tools: [write]}}"
+    assert "write" in graph_of(own).objects["agent/t"].spec["tools"]
+
+
+def test_toolsets_grow_from_tiny_to_all() -> None:
+    found = [
+        set(graph_of(f"agent: {{script: [{{done: ok}}], tools: [{name}]}}").objects["agent/."].spec["tools"])
+        for name in ("base", "tiny", "code", "work", "all")
+    ]
+    assert all(smaller <= larger for smaller, larger in zip(found, found[1:], strict=False))
