@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,4 +60,4 @@ def test_toolsets_grow_from_tiny_to_all() -> None:
         set(graph_of(f"agent: {{script: [{{done: ok}}], tools: [{name}]}}").objects["agent/."].spec["tools"])
         for name in ("base", "tiny", "code", "work", "all")
     ]
-    assert all(smaller <= larger for smaller, larger in zip(found, found[1:], strict=False))
+    assert all(smaller <= larger for smaller, larger in pairwise(found))
