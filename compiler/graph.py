@@ -18,8 +18,7 @@ class Sources(Protocol):
     def read(self, reference: str) -> bytes:
         """The bytes of a file. Raises OSError.
 
-        `lib:prototypes/child.yaml` is a path inside the library (a library folder beside the plan goes before the one
-        that is shipped); anything else is a path relative to the plan file.
+        `lib:prototypes/child.yaml` is a path inside the library; anything else is a path relative to the plan file.
         """
         ...
 
