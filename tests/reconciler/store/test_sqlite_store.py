@@ -241,7 +241,7 @@ async def test_a_known_secret_is_masked_wherever_a_writer_puts_it(tmp_path: Path
         assert task.spec[MASK] == [f"a {MASK} b"]
         assert task.spec["quoted"] == encoding.encode_text({"inner": MASK})
         await store.append(made("task/b", text="clean"))
-    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"12345" not in stored
     assert replaying.replay(tmp_path).different == ()
 
