@@ -100,6 +100,8 @@ class Owning:
         async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
             await self._start_all(group, machine)
             await self._over.wait()
+            if self._wish.sync:
+                await self._edits.sync_now()
             if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
                 await core.store.flush(core.store.view.rev)
                 sockets.remove(core.place.folder)

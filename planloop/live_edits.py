@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from planloop import compiling, pulling, stale_saves
+from planloop import compiling, stale_saves
 from planloop.compiling import PlanFile
 from planloop.core import Core
 from planloop.live_file import LiveFile, Save, Saved, Unusable
@@ -55,11 +55,17 @@ class LiveEdits:
         while True:
             await self._sync_due.wait()
             await anyio.sleep(SYNC_AFTER_S)
-            self._sync_due = anyio.Event()
-            try:
-                await self._write_back()
-            except OSError as error:
-                self._say(f"{self.path.name} cannot be written: {error.strerror}; plan pull tries again")
+            await self.sync_now()
+
+    async def sync_now(self) -> None:
+        """Writes what is still to be written; called before leaving, too, which does not wait."""
+        if not self._sync_due.is_set():
+            return
+        self._sync_due = anyio.Event()
+        try:
+            await self._write_back()
+        except OSError as error:
+            self._say(f"{self.path.name} cannot be written: {error.strerror}; plan pull tries again")
 
     def changed(self) -> None:
         """The live document is another now."""
@@ -113,6 +119,8 @@ class LiveEdits:
         plan, file = self._core.plan, self._last
         if plan is None or file.errors or not patching.difference(file.document, plan.spec):
             return
+        from planloop import pulling
+
         match pulling.pull(file, plan.spec, before_swap=self._live_file.expect):
             case pulling.Written(content, ops):
                 self._last = compiling.compiled(file.path, content, size_max=self._size_max)
