@@ -1,6 +1,7 @@
 """Tables of plain text: columns padded to their widest cell, the last one cut to the width that is left.
 
-Terminals narrower than the table lose the end of the last column, never a whole column; pipes lose nothing.
+Terminals narrower than the table lose the end of long names and of the last column, never a whole column; pipes lose
+nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +10,23 @@ import unicodedata
 from collections.abc import Sequence
 
 GAP = "   "
+NAME_MIN = 8
+NAME_SHARE = 2  # A name takes at most half of a terminal, so that what is said of it has room.
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
     """Lines under an upper-case head. `width` None: as wide as it gets."""
     cells = [[name.upper() for name in head], *rows]
     widths = [max(cells_wide(row[column]) for row in cells) for column in range(len(head))]
+    if len(head) > 1:
+        widths[0] = name_width(widths[0], width)
+        cells = [[cut(row[0], widths[0]), *row[1:]] for row in cells]
     return "\n".join(_line(row, widths, width) for row in cells)
+
+
+def name_width(wanted: int, width: int | None) -> int:
+    """The cells for a column of names that would take `wanted`, on a terminal of `width`."""
+    return wanted if width is None else min(wanted, max(width // NAME_SHARE, NAME_MIN))
 
 
 def _line(row: Sequence[str], widths: Sequence[int], width: int | None) -> str:

@@ -75,7 +75,8 @@ def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False
     heads = [f"{row.branch}{signs.get(row.state, '?')} {row.name}" for row in found]
     if plain:
         heads = [head.translate({ord("├"): "|", ord("└"): "`", ord("─"): "-", ord("│"): "|"}) for head in heads]
-    name_width = max((tables.cells_wide(head) for head in heads), default=0)
+    name_width = tables.name_width(max((tables.cells_wide(head) for head in heads), default=0), width)
+    heads = [tables.cut(head, name_width) for head in heads]
     state_width = max((len(row.state) for row in found), default=0)
     checks_width = max((len(row.checks) for row in found), default=0)
     age_width = max((len(row.age) for row in found), default=0)

@@ -28,6 +28,7 @@ class Terminal:
     pid: int
     descriptor: int
     shown: str = ""
+    raw: bytes = b""
 
     def until(self, phrase: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -41,6 +42,7 @@ class Terminal:
             content = os.read(self.descriptor, 65536)
         except OSError:  # Linux says so when the last process has closed its end.
             return False
+        self.raw += content
         self.shown += ESCAPES.sub("", content.decode(errors="replace"))
         return bool(content)
 
@@ -58,12 +60,30 @@ class Terminal:
 
 
 @contextmanager
-def terminal(folder: Folder, *words: str) -> Iterator[Terminal]:
+def terminal(
+    folder: Folder, *words: str, columns: int = 80, settings: tuple[str, ...] = ("NO_COLOR=",)
+) -> Iterator[Terminal]:
+    """`plan` on a terminal of its own; `settings` are environment variables as `env` takes them."""
     pid, descriptor = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
-        os.execv(sys.executable, [sys.executable, "-m", "planloop", *words])
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.execvp(
+            "env",
+            [
+                "env",
+                "-u",
+                "COLUMNS",
+                "-u",
+                "LINES",
+                "TERM=xterm-256color",
+                *settings,
+                sys.executable,
+                "-m",
+                "planloop",
+                *words,
+            ],
+        )
     try:
         yield Terminal(pid, descriptor)
     finally:
