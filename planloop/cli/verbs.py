@@ -37,7 +37,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "approve": "Let something go on that waits for a person.",
         "reject": "Turn down something that waits for a person.",
         "pause": "Stop a subtree at its next boundary and keep its work.",
-        "resume": "Let a paused subtree go on.",
+        "resume": "Let a paused subtree go on, and what failed in it try once more.",
         "cancel": "Stop a subtree for good and keep it as cancelled.",
         "delete": "Remove a subtree from the live plan.",
         "send": "Send a message to an agent.",

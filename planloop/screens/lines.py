@@ -5,11 +5,11 @@ Also says once a minute that nothing happened, so that a quiet run can be told f
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
 import anyio
-import click
 
 from planloop.rendering import objects as cells
 from planloop.rendering import records
@@ -19,6 +19,7 @@ from schemas.record import Record
 
 TOLD: Final = ("plan.", "message.sent", "call.reconciled", "hook.fired", "lock.fenced")
 QUIET_S: Final = 60.0
+GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
 
 class Lines:
@@ -28,6 +29,7 @@ class Lines:
         self._view: View | None = None
         self._states: dict[str, str] = {}
         self._told = 0
+        self._waiting = anyio.Event()
 
     def begin(self, view: View, plan: str) -> None:
         """Shows `view` from here on; what is in it already is not told again."""
@@ -38,26 +40,43 @@ class Lines:
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
         if record.draft.type.startswith(TOLD):
-            click.echo(records.line(record))
-            self._told += 1
+            self._print(records.line(record))
         for address in changed:
             if address.startswith("task/"):
                 self._task(address, record)
 
     def say(self, text: str) -> None:
         """Prints a remark as it is."""
-        click.echo(text)
-        self._told += 1
+        self._print(text)
+        sys.stdout.flush()
 
     async def run(self, press: Callable[[Key], None]) -> None:
-        """Nothing to paint; keeps a reader informed that it goes on."""
+        """Nothing to paint; sends out what was printed, and keeps a reader informed that it goes on."""
         del press
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._reassure)
+                while True:
+                    await self._waiting.wait()
+                    await anyio.sleep(GATHER_S)
+                    self._waiting = anyio.Event()
+                    sys.stdout.flush()
+        finally:
+            sys.stdout.flush()
+
+    async def _reassure(self) -> None:
         while True:
             before = self._told
             await anyio.sleep(QUIET_S)
             if before == self._told:
                 running = [address for address, state in self._states.items() if state == "running"]
                 self.say(f"{len(running)} running: {', '.join(running[:5])}" if running else "waiting")
+
+    def _print(self, line: str) -> None:
+        # Not `click.echo`, which asks for the terminal and flushes at every line.
+        sys.stdout.write(f"{line}\n")
+        self._told += 1
+        self._waiting.set()
 
     def _task(self, address: str, record: Record) -> None:
         task = self._view.get(address) if self._view is not None else None
@@ -68,5 +87,4 @@ class Lines:
         if address == "task/." or state == "waiting":
             return
         what = "" if task is None else cells.what_of(task)
-        click.echo(f"{records.clock_time(record.at)}  {record.rev:>5}  {state:<10} {address}  {what}".rstrip())
-        self._told += 1
+        self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {state:<10} {address}  {what}".rstrip())
