@@ -28,8 +28,9 @@ class OwnerGone(Exception):
 class OwnerClient:
     """Speaks to the owner of the plan in `folder`. Connects anew for each request: a socket costs 0.1 ms."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._folder = folder
+        self._timeout_s = timeout_s
 
     def get(self, path: str, **query: str | int) -> Json:
         """The answer to GET `path`. Raises Halt as the owner says, OwnerGone when there is none."""
@@ -65,13 +66,13 @@ class OwnerClient:
             connection.close()
 
     def _ask(self, method: str, target: str, body: bytes) -> Json:
-        connection = self._reach(ANSWER_TIMEOUT_S)
+        connection = self._reach(self._timeout_s)
         try:
             with _sent(connection, method, target, body) as answer:
                 content = answer.read()
         except TimeoutError:
             hint = "plan doctor looks at it; plan down --force ends it"
-            raise Halt(Exit.TIMEOUT, f"the owner did not answer within {ANSWER_TIMEOUT_S:.0f} s", hint) from None
+            raise Halt(Exit.TIMEOUT, f"the owner did not answer within {self._timeout_s:.0f} s", hint) from None
         finally:
             connection.close()
         return decode(content) if content else None

@@ -6,6 +6,7 @@ A missing, empty or half-saved file is reported and never means "delete everythi
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ class LiveFile:
         return " ".join(parts)
 
     def _files(self) -> set[Path]:
-        return {self._path, self._path.resolve(), *(file.absolute() for file in self._used())}
+        return {self._path, _target(self._path), *(file.absolute() for file in self._used())}
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:
@@ -145,4 +146,9 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
 
 def _folders(file: Path) -> set[Path]:
     """The folder of the file, and that of what it points to when it is a symlink."""
-    return {file.parent, file.resolve().parent}
+    return {file.parent, _target(file).parent}
+
+
+def _target(file: Path) -> Path:
+    """What `file` points to; unlike `resolve`, this takes links that lead in a ring as they are."""
+    return Path(os.path.realpath(file))

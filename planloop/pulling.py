@@ -71,7 +71,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
     A symlink stays and its target is replaced; the mode stays. Raises OSError, leaving the file as it was.
     """
-    target = path.resolve()
+    target = Path(os.path.realpath(path, strict=path.is_symlink()))
     beside = target.with_name(f".{target.name}.planloop-{os.getpid()}")
     mode = target.stat().st_mode & 0o7777 if target.exists() else None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from controllers.agent.observing import Observed
@@ -14,7 +15,7 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
     folder = world.folder.resolve()
-    root = (folder / cwd).resolve()
+    root = Path(os.path.realpath(folder / cwd))  # Unlike `resolve`, bears links that lead in a ring.
     if not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
     rights = seen.spec.rights

@@ -10,7 +10,7 @@ import click
 
 from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
-from planloop.client import OwnerClient, OwnerGone
+from planloop.client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.rendering import amounts
 from planloop.rendering.objects import call_text
@@ -22,6 +22,7 @@ Examples:
   plan down --leave          stop only the owner; commands go on by themselves
 """
 PATIENCE_S = 30.0
+FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is well answers in milliseconds.
 
 
 @click.command(epilog=EXAMPLE)
@@ -36,7 +37,8 @@ def command(plan: str | None, leave: bool, force: bool) -> None:
     """
     access = access_to(plan)
     try:
-        OwnerClient(access.place.folder).post("stop", {"leave": leave})
+        owner = OwnerClient(access.place.folder, timeout_s=FORCE_PATIENCE_S if force else ANSWER_TIMEOUT_S)
+        owner.post("stop", {"leave": leave})
     except OwnerGone:
         _without_api(access, force=force)
         return

@@ -13,6 +13,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
+from planloop import streams
 from planloop.cli.verbs import GROUPS, VERBS
 from planloop.exits import Exit, Halt
 
@@ -77,6 +78,7 @@ def cli(ctx: click.Context, version: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with one of `Exit`."""
+    streams.open_closed()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -94,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.CANCELLED
     except click.ClickException as error:
         return _usage(error)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Click makes a SystemExit of a pipe that broke.
         # The reader of our output has gone, as `| head` does: it has what it wanted. Python would complain at exit.
         sys.stderr.close()
         return Exit.DONE

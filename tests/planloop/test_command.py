@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -14,6 +15,7 @@ from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.exits import Exit, Halt
 
+MISSING = "missing.plan.yaml"
 HEAVY = ("pydantic", "asyncio", "yaml", "rich", "anyio", "aiohttp", "watchfiles", "http.client")
 
 
@@ -103,3 +105,14 @@ def test_completion_scripts_call_the_command(shell: str) -> None:
 
     assert said.exit_code == 0
     assert "_PLAN_COMPLETE" in said.output
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
+    line = f"{sys.executable} -m planloop validate {MISSING} {closed}"
+    assert subprocess.run(["sh", "-c", line], cwd=tmp_path, check=False).returncode == Exit.NOT_FOUND
+
+
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    line = f"{sys.executable} -m planloop schema | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", line], check=False).returncode == Exit.DONE

@@ -77,6 +77,16 @@ async def test_a_save_through_a_symlink_counts(file: Path, tmp_path_factory: pyt
         assert await next_of(saves) == Saved(b"two")
 
 
+async def test_a_symlink_to_itself_is_a_missing_file(file: Path) -> None:
+    async with watched(file) as saves:
+        file.unlink()
+        file.symlink_to(file)
+        assert await next_of(saves) == Unusable("p.yaml is not there")
+        file.unlink()
+        file.write_text("two")
+        assert await next_of(saves) == Saved(b"two")
+
+
 async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "prompts"
     folder.mkdir()
