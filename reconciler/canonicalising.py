@@ -36,7 +36,7 @@ def canonicalise(document: JsonObject, ops: Sequence[Op], *, is_current: bool) -
     tested = [op.path for op in ops if op.op == "test"]
     for op in ops:
         try:
-            path = _keyed(after, op.path, tested, is_current)
+            path = _keyed(after, op.path, tested, is_current, adds=op.op in ("add", "move", "copy"))
             keyed = Op(op.op, path, op.value, _keyed(after, op.source, tested, is_current))
             after = patching.apply(after, (keyed,))
         except _Positional as error:
@@ -55,11 +55,15 @@ class _Positional(Exception):
         self.at = at
 
 
-def _keyed(document: Json, path: tuple[str, ...], tested: list[tuple[str, ...]], is_current: bool) -> tuple[str, ...]:
+def _keyed(
+    document: Json, path: tuple[str, ...], tested: list[tuple[str, ...]], is_current: bool, *, adds: bool = False
+) -> tuple[str, ...]:
     value: Json = document
     out: list[str] = []
     for depth, token in enumerate(path):
-        known, is_positional = _token(value, token)
+        # What is added to a map is a new key, and never takes the place of the item at that position.
+        is_new = adds and depth == len(path) - 1 and isinstance(value, dict) and token not in ALIASES
+        known, is_positional = (token, False) if is_new else _token(value, token)
         is_vouched = is_current or any(test[: depth + 1] == path[: depth + 1] for test in tested)
         if is_positional and not is_vouched:
             raise _Positional(path[: depth + 1])
@@ -72,13 +76,14 @@ def _token(value: Json, token: str) -> tuple[str, bool]:
     """The token as the document spells it, and whether it was a position."""
     if isinstance(value, list):
         named = (str(n) for n, item in enumerate(value) if isinstance(item, dict) and item.get("id") == token)
-        return next(named, token), token.isdigit()
+        return next(named, token), pointer.index_of(token) is not None
     if not isinstance(value, dict) or token in value:
         return token, False
     if token in ALIASES and ("goal" in value or "tasks" in value or "acceptance" in value):
         return ALIASES[token], False
-    if token.isdigit() and int(token) < len(value) and all(isinstance(item, dict) for item in value.values()):
-        return list(value)[int(token)], True
+    index = pointer.index_of(token)
+    if index is not None and index < len(value) and all(isinstance(item, dict) for item in value.values()):
+        return list(value)[index], True
     return token, False
 
 

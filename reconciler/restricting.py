@@ -1,14 +1,17 @@
 """What an agent's patch may come to: judged on the result, so that no spelling of a patch slips past it.
 
-Its own agent and every agent outside its subtree stay exactly as they were; a command that the tasks below it would run
-is one that the author could run or grant itself; their workspaces lie in its own.
+Its own agent and every agent outside its subtree stay exactly as they were; a command that any task would run, or run
+elsewhere than before, is one that the author could run or grant itself; what the tasks below it read, lock and work in
+lies in its own workspace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import Final
+from urllib.parse import urlsplit
 
 from reconciler.scoping import task_path
 from schemas import patching, patterns
@@ -21,6 +24,11 @@ from schemas.rights import Rights, rights_from_json
 SHELL: Final = "shell"
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
+
+SURROUNDINGS: Final = ("cwd", "env")
+"""Where and with what a command runs decides what it does: `make` in another folder is another command."""
+
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[str, Wanted]) -> Iterator[Fault]:
@@ -36,11 +44,15 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
         kind, _, rest = address.partition("/")
         is_below = _is_below(() if rest == "." else tuple(rest.split("/")), path)
         if kind == "agent":
-            yield from _agent_faults(old, want, rights, is_below=is_below)
-        elif kind == "task" and is_below:
-            yield from _task_faults(old, want, rights, _workspace(live, path))
+            task = f"task/{rest}"
+            is_elsewhere = task not in wanted or not _is_where_it_was(live.get(task), wanted[task])
+            yield from _agent_faults(old, want, rights, is_below=is_below, is_elsewhere=is_elsewhere)
         elif kind == "task":
-            yield from _kept_faults(old, want)
+            yield from _task_command_faults(old, want, rights)
+            if is_below:
+                yield from _reach_faults(old, want, rights, _workspace(live, path))
+            else:
+                yield from _kept_faults(old, want)
 
 
 def allows(rights: Rights, tool: str, subjects: Sequence[str]) -> bool:
@@ -58,31 +70,65 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
     return PurePosixPath(task.spec.get("cwd", ".") if task is not None else ".")
 
 
-def _agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_below: bool) -> Iterator[Fault]:
+def _is_where_it_was(old: Resource | None, want: Wanted) -> bool:
+    return old is not None and all(old.spec.get(name) == want.spec.get(name) for name in SURROUNDINGS)
+
+
+def _agent_faults(
+    old: Resource | None, want: Wanted, rights: Rights, *, is_below: bool, is_elsewhere: bool
+) -> Iterator[Fault]:
     if not is_below:
-        if old is not None and patching.difference(old.spec, want.spec):
+        if old is None:
+            yield Fault("rights", f"the patch would make {want.address}, which is not below you")
+        elif patching.difference(old.spec, want.spec):
             changed = ", ".join(dict.fromkeys(op.path[0] for op in patching.difference(old.spec, want.spec)))
             yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
         return
     mind = want.spec.get("mind") or {}
-    if (old is None or old.spec.get("mind") != mind) and mind.get("kind") in ("program", "python"):
+    if (old is None or is_elsewhere or old.spec.get("mind") != mind) and mind.get("kind") in ("program", "python"):
         program = _line(mind["argv"]) if "argv" in mind else f"python {mind['target']}"
         yield from _command_faults(want.address, program, rights)
 
 
-def _task_faults(old: Resource | None, want: Wanted, rights: Rights, own: PurePosixPath) -> Iterator[Fault]:
-    known = set(_commands(old.spec)) if old is not None else set()
+def _task_command_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
+    known = set(_commands(old.spec)) if old is not None and _is_where_it_was(old, want) else set()
     for command in _commands(want.spec):
         if command not in known:
             yield from _command_faults(want.address, command, rights)
+
+
+def _reach_faults(old: Resource | None, want: Wanted, rights: Rights, own: PurePosixPath) -> Iterator[Fault]:
+    """What a task below would work in, lock, read or ask that its author may not."""
+    before: JsonObject = {} if old is None else old.spec
     cwd = PurePosixPath(want.spec.get("cwd", "."))
-    if (old is None or old.spec.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
+    if (old is None or before.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
         yield Fault(
             "rights",
             f"the workspace `{cwd}` of {want.address} is outside your own, `{own}`",
             (),
             f"give it a folder below `{own}`",
         )
+    for lock in want.spec.get("locks", ()):
+        if lock not in before.get("locks", ()) and not _is_inside(PurePosixPath(lock), own):
+            yield Fault("rights", f"the lock `{lock}` of {want.address} is outside your workspace `{own}`")
+    known = [check["arguments"] for check in before.get("acceptance", ())] if _is_where_it_was(old, want) else []
+    for check in want.spec["acceptance"]:
+        if check["arguments"] not in known:
+            yield from _check_faults(want.address, check["arguments"], rights, (cwd, own))
+
+
+def _check_faults(
+    address: str, what: JsonObject, rights: Rights, folders: tuple[PurePosixPath, PurePosixPath]
+) -> Iterator[Fault]:
+    """A check reads and asks as the owner does, so its author may write only what it could look at itself."""
+    cwd, own = folders
+    if what.get("path"):
+        path = PurePosixPath(normpath(cwd / str(what["path"])))
+        if not _is_inside(path, own) or not patterns.any_path(rights.read, str(path)):
+            yield Fault("rights", f"a check of {address} would read `{what['path']}`, which you may not read")
+    host = urlsplit(str(what["url"])).hostname if "url" in what else what.get("host")
+    if host and not rights.network and host not in LOCAL_HOSTS:
+        yield Fault("rights", f"a check of {address} would ask `{host}`, and you may not use the network")
 
 
 def _kept_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:

@@ -101,8 +101,9 @@ def _covers(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
 
 def _outside(author: Author, op: Op, *, is_open: bool) -> Fault | None:
     _, field = pointer.owner_of(op.path)
-    if field and field[0] in GUARDED:
-        return Fault("scope", f"`{field[0]}` of a task is for people to set", op.path, "ask a person with `request`")
+    guarded = next(_guarded(field, op.value if op.op != "remove" else None), None)
+    if guarded is not None:
+        return Fault("scope", f"`{guarded}` of a task is for people to set", op.path, "ask a person with `request`")
     own = pointer.of_task(task_path(author))
     where, rest = pointer.render(op.path), op.path[len(own) :]
     if op.path[: len(own)] == own:
@@ -120,6 +121,16 @@ def _outside(author: Author, op: Op, *, is_open: bool) -> Fault | None:
         op.path,
         "ask its owner with a message, or the plan can list the field under `open:`",
     )
+
+
+def _guarded(field: Sequence[str], value: Json) -> Iterator[str]:
+    """The guarded fields that `value` sets when it is put at `field` of a task; the tasks in it count."""
+    if field and field[0] in GUARDED:
+        yield field[0]
+    if not isinstance(value, dict) or tuple(field) not in ((), ("tasks",)):
+        return
+    for name, inner in value.items():
+        yield from _guarded((name,) if not field else (), inner)
 
 
 def _filed(op: Op) -> Fault:

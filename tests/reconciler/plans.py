@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reconciler.filing import FileSave
 from reconciler.gate import Gate
+from reconciler.language import Language
 from reconciler.sqlite_store import SqliteStore
 from schemas import encoding, pointer
 from schemas.encoding import Json, JsonObject
@@ -75,11 +76,17 @@ class Plan:
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Plan]:
-    """The plan in `folder`, empty the first time."""
+async def opened(folder: Path, language: Language | None = None) -> AsyncIterator[Plan]:
+    """The plan in `folder`, empty the first time. Plans are in the small language unless another is given."""
     clock = SetClock()
     async with SqliteStore.open(folder, clock=clock, epoch=1, inline=True) as store:
-        gate = Gate(store, "p", ids=CountedIds(store.view.rev * 1000), clock=clock, language=small_language.language())
+        gate = Gate(
+            store,
+            "p",
+            ids=CountedIds(store.view.rev * 1000),
+            clock=clock,
+            language=language or small_language.language(),
+        )
         yield Plan(store, gate, clock)
 
 

@@ -91,6 +91,13 @@ async def test_an_agent_opens_nothing_to_itself(plan: Plan, field: str) -> None:
     assert "scope" in await by(plan, "a", op("add", f"/tasks/a/tasks/x/{field}", ["goal"]))
 
 
+@pytest.mark.parametrize("field", ["open", "protect", "approve"])
+async def test_what_an_agent_adds_has_nothing_in_it_that_is_for_people(plan: Plan, field: str) -> None:
+    inner: JsonObject = {"goal": "n", "cwd": "a", field: ["goal"]}
+    assert "scope" in await by(plan, "a", op("add", "/tasks/a/tasks/n", inner))
+    assert "scope" in await by(plan, "a", op("add", "/tasks/a/tasks/n", {"goal": "n", "tasks": {"m": inner}}))
+
+
 async def test_a_field_the_file_does_not_write_is_free(plan: Plan) -> None:
     assert await by(plan, "a", op("add", "/tasks/a/tasks/x/notes", "from above")) == []
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,18 @@ def test_appending_needs_no_position() -> None:
 def test_the_nth_task_is_turned_into_its_id() -> None:
     found = canonicalise(DOCUMENT, [op("replace", "/tasks/1/goal", "z")], is_current=True)
     assert [one.path for one in found.ops] == [("tasks", "b", "goal")]
+
+
+def test_what_is_added_under_a_number_takes_no_other_tasks_place() -> None:
+    found = canonicalise(DOCUMENT, [op("add", "/tasks/0", {"goal": "new"})], is_current=True)
+    assert list(found.document["tasks"]) == ["a", "b", "0"]
+    assert found.document["tasks"]["a"]["goal"] == "1"
+
+
+@pytest.mark.parametrize("token", ["²", "٣", "9" * 5_000])
+def test_digits_that_are_no_position_are_names_that_are_not_there(token: str) -> None:
+    found = canonicalise(DOCUMENT, [op("replace", f"/tasks/{token}/goal", "z")], is_current=True)
+    assert [fault.rule for fault in found.faults] == ["schema"]
 
 
 def test_aliases_are_spelled_as_the_document_does() -> None:
