@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -67,6 +67,8 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
     path = layout.log_file(folder)
     with failures_named(path):
         folders.make(folder)
+        if not path.exists():
+            _create(path)
         connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
         with ExitStack() as unless_done:
             unless_done.callback(connection.close)
@@ -74,11 +76,24 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
-            connection.executescript(_SCHEMA)
             _take_epoch(connection, epoch)
             folders.sync(folder)
             unless_done.pop_all()
     return connection
+
+
+def _create(path: Path) -> None:
+    """An empty log at `path`, there all at once: a reader beside us finds none, or one with its tables.
+
+    The caller holds the owner's lock, so what a killed one left half made beside it is nobody's.
+    """
+    beside = path.with_name(path.name + ".made")
+    for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
+        left.unlink(missing_ok=True)
+    with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(_SCHEMA)
+    beside.rename(path)
 
 
 def open_for_reading(folder: Path) -> sqlite3.Connection:
@@ -254,6 +269,9 @@ def _check_version(connection: sqlite3.Connection) -> None:
         )
 
 
+_DAMAGE: Final = ("malformed", "not a database", "no such table")  # The last: a file that was emptied.
+
+
 @contextmanager
 def failures_named(path: Path) -> Iterator[None]:
     """Turns what SQLite and the system raise into StoreFailed with a cure, or StoreCorrupt."""
@@ -266,7 +284,7 @@ def failures_named(path: Path) -> Iterator[None]:
 def named(error: Exception, path: Path) -> StoreFailed | StoreCorrupt:
     """The engine's word for `error`."""
     text = str(error).lower()
-    if isinstance(error, sqlite3.DatabaseError) and ("malformed" in text or "not a database" in text):
+    if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGE):
         return StoreCorrupt(0, f"{path} is not a sound SQLite file ({error}); restore it from a copy")
     return StoreFailed(f"the log {path} failed: {error}", _cure(error, text, path))
 

@@ -76,6 +76,7 @@ class LogWriter:
         if not self._is_snapshot_whole:
             self._dirty |= {resource.address: resource for resource in loaded.view.everything()}
         self._rev = loaded.view.rev
+        self._file = _identity(self._folder)
         self._mirror = Mirror(layout.mirror_file(self._folder))
         self._mirror.catch_up(connection)
 
@@ -141,6 +142,12 @@ class LogWriter:
         latest = sqlite_log.meta(self._connection, "epoch", 0)
         if latest != self._epoch:
             raise sqlite_log.fenced(self._epoch, latest)
+        if _identity(self._folder) != self._file:
+            # What is written to a file without a name is lost with this process, and another owner may have begun.
+            raise StoreFailed(
+                f"{layout.log_file(self._folder)} was removed or replaced while this process wrote to it",
+                "put the state folder back, or go on from what is there: plan apply",
+            )
 
     def _insert(self, lines: Sequence[Line]) -> bytes:
         checksum = self._checksum
@@ -177,3 +184,12 @@ class LogWriter:
     def _reach(self, point: str, rev: int) -> None:
         if self._hook is not None:
             self._hook(point, rev)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Which file the log's name stands for; None when for none."""
+    try:
+        about = layout.log_file(folder).stat()
+    except OSError:
+        return None
+    return about.st_dev, about.st_ino

@@ -201,6 +201,16 @@ async def test_law_7_an_owner_that_was_replaced_can_write_no_more(tmp_path: Path
         assert [one.state for one in store.view.list("task")] == ["done"]
 
 
+@pytest.mark.anyio
+async def test_law_1_nothing_is_acknowledged_into_a_log_that_was_taken_away(tmp_path: Path) -> None:
+    async with SqliteStore.open(tmp_path / "p", clock=SystemClock(), epoch=1, inline=True) as store:
+        await store.append(made())
+        (tmp_path / "p").rename(tmp_path / "elsewhere")
+        with pytest.raises(StoreFailed, match="removed or replaced"):
+            await store.append(status(state="late"))
+    assert await revisions(tmp_path / "elsewhere") == [1]
+
+
 async def _filled(folder: Path, count: int = 10) -> None:
     options = StoreOptions(snapshot_every=1_000)
     async with SqliteStore.open(folder, clock=SystemClock(), epoch=1, inline=True, options=options) as store:
