@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
@@ -12,8 +13,6 @@ from compiler.needs import TaskPath
 from schemas import pointer
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
-
-UNITS: Final = ("tokens", "usd", "time", "calls", "turns", "retries")
 
 
 def budget_of(written: Mapping[str, object]) -> Budget:
@@ -38,39 +37,40 @@ def _budget(pairs: tuple[tuple[str, object], ...]) -> Budget:
     )
 
 
+@dataclass(slots=True)
+class _Pool:
+    """What the task called `owner` still has to give of one unit."""
+
+    owner: str
+    left: Decimal
+
+
 def check_budgets(document: JsonObject, faults: Faults) -> None:
-    """Tells where children are given more than their parent has."""
+    """Tells where children are given more than is left of what the nearest task above them with a bound has."""
     _check_below(document, (), {}, faults)
 
 
-def _check_below(task: JsonObject, path: TaskPath, left: JsonObject, faults: Faults) -> None:
+def _check_below(task: JsonObject, path: TaskPath, above: Mapping[str, _Pool], faults: Faults) -> None:
     own = task.get("budget", {})
-    children = task.get("tasks", {})
-    bounds = {**left, **{unit: Decimal(str(value)) for unit, value in own.items()}}
-    if bounds:
-        _check_children(children, path, bounds, faults)
-    for name, child in children.items():
-        _check_below(child, (*path, name), bounds, faults)
-
-
-def _check_children(children: JsonObject, path: TaskPath, bounds: JsonObject, faults: Faults) -> None:
-    spent: dict[str, Decimal] = {}
-    for name, child in children.items():
+    owner = "/".join(path) or "the plan"
+    pools = {**above, **{unit: _Pool(owner, Decimal(str(value))) for unit, value in own.items()}} if own else above
+    for name, child in task.get("tasks", {}).items():
         for unit, value in child.get("budget", {}).items():
-            bound = bounds.get(unit)
-            if bound is None:
-                continue
-            amount, before = Decimal(str(value)), spent.get(unit, Decimal(0))
-            if before + amount > bound:
-                to = (*pointer.of_task((*path, name)), "budget", unit)
-                _exceeded(unit, amount, bound - before, "/".join(path) or "the plan", to, faults)
-                continue
-            spent[unit] = before + amount
+            if unit in pools:
+                _draw(pools[unit], Decimal(str(value)), (*pointer.of_task((*path, name)), "budget", unit), faults)
+        # A child without a bound of its own gives on from the same pool as its siblings.
+        _check_below(child, (*path, name), pools, faults)
 
 
-def _exceeded(unit: str, amount: Decimal, left: Decimal, parent: str, to: Pointer, faults: Faults) -> None:
-    summary = f"budget.{unit} {shown(unit, amount)} is over what {parent} has left to give ({shown(unit, left)})"
-    faults.add("P0306", summary, f"raise the budget of {parent}, or lower this one", to=to)
+def _draw(pool: _Pool, amount: Decimal, to: Pointer, faults: Faults) -> None:
+    if amount <= pool.left:
+        pool.left -= amount
+        return
+    unit = to[-1]
+    summary = (
+        f"budget.{unit} {shown(unit, amount)} is over what {pool.owner} has left to give ({shown(unit, pool.left)})"
+    )
+    faults.add("P0306", summary, f"raise the budget of {pool.owner}, or lower this one", to=to)
 
 
 def shown(unit: str, amount: Decimal) -> str:

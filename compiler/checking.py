@@ -135,13 +135,15 @@ def _tell_empty(task: JsonObject, path: TaskPath, faults: Faults) -> None:
 
 def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: JsonObject, faults: Faults) -> None:
     ids: set[str] = set()
+    # A check without an id is known by its place, so a stated id must not be the place of such a one either.
+    places = {str(index) for index, check in enumerate(checks) if "id" not in check}
     for index, check in enumerate(checks):
         if len(check) == 1 and "sh" in check:
             continue  # The common case, told apart before any pointer is made.
         to = (*pointer.of_task(path), "acceptance", str(index))
-        if check.get("id") in ids:
-            faults.add("P0208", f"the id `{check['id']}` is given twice", "each check has its own", to=(*to, "id"))
-        ids.add(check.get("id", str(index)))
+        if "id" in check:
+            _check_own_id(check["id"], ids, places, (*to, "id"), faults)
+            ids.add(check["id"])
         kinds = [kind for kind in KINDS if kind in check]
         if len(kinds) != 1:
             if not kinds and faults.is_at(to):
@@ -150,6 +152,14 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
             faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
             continue
         _check_kind(kinds[0], check, to, containers, faults)
+
+
+def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults: Faults) -> None:
+    if id_ in ids:
+        faults.add("P0208", f"the id `{id_}` is given twice", "each check has its own", to=to)
+    elif id_ in places:
+        hint = "a check without an id is known by its place, counted from 0: choose another id"
+        faults.add("P0208", f"the id `{id_}` is the place of another check", hint, to=to)
 
 
 def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObject, faults: Faults) -> None:

@@ -108,8 +108,9 @@ class _Top:
             case "ns" | "comment":
                 pass
             case _:
-                summary = f"`({form.head or shown(form)} …)` is not known here"
-                self._faults.add("P0220", summary, did_you_mean(head, _TOP_HEADS), to=(), at=at)
+                self._faults.add(
+                    "P0220", f"{shown(form)} is not known here", did_you_mean(head, _TOP_HEADS), to=(), at=at
+                )
 
     def _define(self, field: str, form: Form, at: Path) -> None:
         if len(form.items) != 3 or not isinstance(form.items[1], str) or not isinstance(form.items[2], dict):
@@ -146,7 +147,7 @@ def form_entries(form: Form, at: Path, table: str, faults: Faults, to: Pointer) 
         return _check_entries(form, at, _CHECK_HEADS[head], faults, to)
     known = _CHECK_HEADS if table == "check" else ("task",) if table == "task" else ()
     hint = did_you_mean(head, known) if known else "write a map"
-    faults.add("P0220", f"`({form.head or '…'} …)` is not known here", hint, to=to, at=at)
+    faults.add("P0220", f"{shown(form)} is not known here", hint, to=to, at=at)
     return None
 
 

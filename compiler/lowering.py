@@ -91,7 +91,7 @@ class Lowering:
             env=place.env,
             acceptance=tuple(_checks(task)),
             when=task.get("when", "after"),
-            heal=bool(task.get("heal", False)),
+            heal=task.get("heal", False) is not False,
             heal_every_s=_heal_every(task),
             locks=tuple(dict.fromkeys(path.strip("/") for path in task.get("locks", ()))),
             containers=self._containers(task, path),

@@ -78,7 +78,7 @@ def shown(value: SourceValue) -> str:
         case bool():
             return "true" if value else "false"
         case Form():
-            return f"a list `({value.head or '…'} …)`"
+            return "an empty list `()`" if not value.items else f"a list `({value.head or '…'} …)`"
         case dict():
             return "a map"
         case list():
@@ -124,8 +124,10 @@ def _word(value: SourceValue) -> str:
 
 def _materialized(form: Form) -> SourceValue:
     """The name in `(:toolset/tools (proto/materialize name))`, the way sketches in Clojure refer to a prototype."""
-    inner = form.items[-1] if len(form.items) == 2 else form
-    if isinstance(form.items[0], Keyword) and isinstance(inner, Form):
+    if len(form.items) != 2:
+        return form
+    head, inner = form.items
+    if isinstance(head, Keyword) and isinstance(inner, Form):
         return _materialized(inner)
     return inner if form.head.endswith("materialize") else form
 

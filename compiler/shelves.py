@@ -16,6 +16,7 @@ from compiler.naming import leads_out
 from compiler.normalising import Work, normalise
 from compiler.suggesting import did_you_mean, nearest
 from compiler.syntax import SourceTree
+from schemas import limits
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
 
@@ -58,14 +59,32 @@ class Shelves:
     own: dict[str, dict[str, Declared]] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _loaded: dict[tuple[str, str], Declared | None] = field(default_factory=dict)
+    _used: set[str] = field(default_factory=set)
 
     def take_plan(self, document: JsonObject) -> None:
         """Puts the plan's own declarations on the shelves, over those of the bundles it uses."""
         for index, reference in enumerate(document.get("use", ())):
-            bundle = self._load("bundles", reference, ("use", str(index)))
-            if bundle is not None:
-                self._put_all(bundle.value, f"{reference}, ", None)
+            self._take_bundle(reference, ("use", str(index)), ())
         self._put_all(document, "", ())
+
+    def _take_bundle(self, reference: str, to: Pointer, users: tuple[str, ...]) -> None:
+        """Puts a bundle on the shelves, over those that it uses itself. Each is taken once, where it is first used."""
+        if reference in users:
+            way = " → ".join([*users[users.index(reference) :], reference])
+            self.faults.add("P0215", f"files use each other: {way}", "one of them must not", to=to)
+            return
+        if len(users) >= limits.PROTOTYPE_DEPTH_MAX:
+            summary = f"files use each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+            self.faults.add("P0224", summary, "merge some of them", to=to)
+            return
+        if reference in self._used:
+            return
+        bundle = self._load("bundles", reference, to)
+        if bundle is not None:
+            for below in bundle.value.get("use", ()):
+                self._take_bundle(below, to, (*users, reference))
+            self._put_all(bundle.value, f"{reference}, ", None)
+        self._used.add(reference)
 
     def _put_all(self, document: JsonObject, words: str, at: Pointer | None) -> None:
         for shelf in _ONE:
@@ -152,8 +171,8 @@ class Shelves:
         return None if value is None else Declared(name, value, reference)
 
     def _unreadable(self, shelf: str, reference: str, error: Exception, to: Pointer) -> None:
-        kind, _, name = reference.partition(":")
-        if kind == "lib":
+        if reference.startswith("lib:"):
+            name = reference.removeprefix("lib:")
             hint = did_you_mean(name, self._library(shelf))
             self.faults.add("P0214", f"the library has no {_ONE.get(shelf, 'bundle')} `{name}`", hint, to=to)
             return

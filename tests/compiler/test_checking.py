@@ -131,6 +131,34 @@ def test_a_patched_document_is_checked_and_given_back_in_canonical_form() -> Non
     assert wrong.diagnostics[0].span is None
 
 
+def test_a_used_file_may_use_others_and_is_over_them() -> None:
+    graph = graph_of("use: [parts/above.yaml]\ntasks: {a: {goal: g, agent: builder}, b: {goal: g, agent: base}}")
+    assert graph.objects["agent/a"].spec["prompt"] == "build"
+    assert graph.objects["agent/a"].spec["budget"] == {"turns": 3}
+    assert graph.objects["agent/b"].spec["mind"]["kind"] == "script"
+
+
+def test_files_that_use_each_other_are_told_with_the_way_round() -> None:
+    (fault,) = compiled("run: x\nuse: [parts/round.yaml]").diagnostics
+    assert fault.code == "P0215"
+    assert "parts/round.yaml → parts/round-back.yaml → parts/round.yaml" in fault.summary
+
+
+def test_a_folder_among_the_used_files_is_told_as_one() -> None:
+    (fault,) = compiled("run: x\nuse: [parts]").diagnostics
+    assert (fault.code, "folder" in fault.summary) == ("P0214", True)
+
+
+def test_heal_without_an_interval_has_the_usual_one() -> None:
+    spec = graph_of("run: x\nheal: {}\nacceptance: [y]").objects["task/."].spec
+    assert (spec["heal"], spec["heal_every_s"]) == (True, 60)
+
+
+@pytest.mark.parametrize("form", ["()", "(:a b c)", "(:a)"])
+def test_a_form_that_is_no_name_is_told_and_not_followed_for_ever(form: str) -> None:
+    assert codes(f'{{:run "x" :tasks {{:a {{:run "y" :needs [{form}]}}}}}}', "demo.plan.edn")[-1] == "P0202"
+
+
 def test_compiling_imports_nothing_heavy() -> None:
     program = (
         "import sys, compiler; print(sorted({'pydantic', 'networkx', 'edn_format', 'asyncio'} & set(sys.modules)))"
