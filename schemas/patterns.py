@@ -1,8 +1,9 @@
 """Patterns of tools, of tool calls and of paths, as rights and denials write them.
 
 Tool names: `*` matches any run of characters. Calls: `shell(rm -rf *)`, `write(.git/**)`, or a bare name. Paths: globs
-where `*` stays within one folder and `**` crosses them. Matching is by regular expressions that cannot backtrack far.
-The gate, which judges what a patch would run, and the agents' tools, which run it, read them here alike.
+where `*` stays within one folder and `**` crosses them. The gate, which judges what a patch would run, and the agents'
+tools, which run it, read them here alike. Agents write patterns too, so every star is atomic: what follows it is taken
+where it first fits, which loses no match and keeps the time at pattern times text (law 11).
 """
 
 from __future__ import annotations
@@ -58,22 +59,37 @@ def commands_in(line: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _plain(pattern: str) -> re.Pattern[str]:
-    body = ".*".join(re.escape(part) for part in re.split(r"\*+", pattern))
-    return re.compile(body, re.DOTALL)
+    return re.compile(_starred(pattern, any_one="."), re.DOTALL)
+
+
+def _starred(pattern: str, *, any_one: str) -> str:
+    """`pattern` as a regular expression whose stars match any run of `any_one`."""
+    first, *rest = (re.escape(part) for part in re.split(r"\*+", pattern))
+    if not rest:
+        return first
+    middle = "".join(f"(?>{any_one}*?{part})" for part in rest[:-1])
+    return f"{first}{middle}{any_one}*{rest[-1]}"
+
+
+_FOLDERS = "(?:[^/]*/)"
 
 
 @lru_cache(maxsize=4096)
 def _glob(glob: str) -> re.Pattern[str]:
-    text = glob.removeprefix("./").rstrip("/") or "**"
-    out: list[str] = []
-    parts = text.split("/")
-    for index, part in enumerate(parts):
-        is_last = index == len(parts) - 1
-        if part == "**":
-            out.append(".*" if is_last else "(?:.*/)?")
+    runs: list[list[str]] = [[]]  # The names before, between and after each `**`.
+    for name in (glob.removeprefix("./").rstrip("/") or "**").split("/"):
+        if name == "**":
+            runs.append([])
         else:
-            body = re.escape(part).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-            out.append(body if is_last else body + "/")
-    # `src/**` also names `src` itself, as people expect of a folder.
-    text = "".join(out)
-    return re.compile(text.removesuffix("/.*") + "(?:/.*)?" if text.endswith("/.*") else text, re.DOTALL)
+            runs[-1].append(_starred(name, any_one="[^/]").replace(r"\?", "[^/]"))
+    if len(runs) == 1:
+        return re.compile("/".join(runs[0]))
+    head, *floating, tail = runs
+    inner = "".join(rf"(?>{_FOLDERS}*?{'/'.join(run)}(?:/|\Z))" for run in floating if run)
+    if tail:
+        inner += f"{_FOLDERS}*{'/'.join(tail)}"
+    elif head and not inner:
+        return re.compile(f"{'/'.join(head)}(?:/.*)?", re.DOTALL)  # `src/**` also names `src` itself.
+    else:
+        inner += ".*"
+    return re.compile("".join(f"{name}/" for name in head) + inner, re.DOTALL)
