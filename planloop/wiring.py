@@ -102,12 +102,12 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     """What runs a plan: queue, work plane, processes, controllers and the engine over them. Nothing runs yet."""
     import random
 
-    from controllers.agent import AgentReconciler, World
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
     from controllers.task.surroundings import KEPT, Surroundings
     from planloop.core import Machine, label_of
+    from planloop.postponing import Postponed
     from reconciler import layout
     from reconciler.contract import Reconciler
     from reconciler.engine import Engine
@@ -123,10 +123,17 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     surroundings = Surroundings(place.name, place.root.absolute(), environment())
     root = place.root.absolute()
     clean = {name: value for name, value in environment().items() if name in KEPT}
-    world = World(core.store, core.clock, core.ids, processes, work, core.gate, address, root, clean, sys.executable)
+
+    def agents() -> Reconciler:
+        from controllers.agent import AgentReconciler, World
+
+        return AgentReconciler(
+            World(core.store, core.clock, core.ids, processes, work, core.gate, address, root, clean, sys.executable)
+        )
+
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
-        AgentReconciler(world),
+        Postponed("agent", agents),
         LockReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
     ]

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from controllers.agent import inbox
 from planloop.core import Core
 from planloop.exits import Exit, Halt
 from planloop.server.answering import Host, answer, log_answer, page_of
@@ -190,6 +189,8 @@ class PlanDesk:
             sent_at=self._core.clock.now(),
             delivery=body.get("delivery", "queue"),
         )
+        from controllers.agent import inbox
+
         changes = inbox.delivery(store.view, message)
         if isinstance(changes, inbox.Refusal):
             code = Exit.NOT_FOUND if changes.reason == "NoSuchAgent" else Exit.REFUSED

@@ -1,39 +1,25 @@
-"""The owner's API over HTTP on its unix socket: routes, errors and the stream. What is answered is the desk's.
+"""The owner's API on its unix socket: who may ask, and from when on. What is answered is the desk's, over HTTP.
 
-`GET /v1/PATH` and `POST /v1/PATH` speak JSON; `GET /v1/watch?after=REV` is one record a line without end. Only the user
-who may read the state folder can connect (mode 0600), so there is no other authentication.
+The socket listens at once, but HTTP itself (100 ms of imports) is fetched when the first client connects: most short
+runs end without one. Only the user who may read the state folder can connect (mode 0600), so there is no other
+authentication.
 """
 
 from __future__ import annotations
 
-import json
+import importlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
-from aiohttp import web
+import anyio.to_thread
 
-from planloop import crash, sockets
-from planloop.exits import Exit, Halt
-from reconciler.attempting import Bug, LostRace, attempt
-from reconciler.contract import Failed, TerminalFailure
-from reconciler.errors import EngineError
-from schemas.encoding import Json, JsonObject, encode
-from schemas.record import Record, record_to_json
-
-BODY_BYTES_MAX: Final = 16 << 20  # A patch or a plan file with room to spare; `--max-size` files are sent whole.
-BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
-STATUS: Final = {
-    Exit.USAGE: 400,
-    Exit.INVALID: 422,
-    Exit.CONFLICT: 409,
-    Exit.REFUSED: 403,
-    Exit.NOT_FOUND: 404,
-    Exit.BUG: 500,
-}
+from planloop import sockets
+from schemas.encoding import Json, JsonObject
+from schemas.record import Record
 
 
 class Desk(Protocol):
@@ -50,82 +36,20 @@ class Desk(Protocol):
 async def serving(desk: Desk, folder: Path) -> AsyncIterator[None]:
     """The API of `desk` on the socket in `folder`, for as long as the block lasts."""
     listener: socket.socket = sockets.listen(folder)
-    runner = web.AppRunner(_application(desk), access_log=None, shutdown_timeout=0.5)
     try:
-        await runner.setup()
-        await web.SockSite(runner, listener).start()
-        yield
+        async with anyio.create_task_group() as group:
+            group.start_soon(_answer, desk, listener)
+            try:
+                yield
+            finally:
+                sockets.remove(folder)
+                group.cancel_scope.cancel()
     finally:
-        sockets.remove(folder)
-        with anyio.CancelScope(shield=True):
-            await runner.cleanup()
         listener.close()
 
 
-def _application(desk: Desk) -> web.Application:
-    application = web.Application(client_max_size=BODY_BYTES_MAX)
-
-    async def get(request: web.Request) -> web.StreamResponse:
-        if request.match_info["path"] == "watch":
-            return await _stream(desk, request)
-        return await _answered(lambda: desk.get(request.match_info["path"], dict(request.query)))
-
-    async def post(request: web.Request) -> web.StreamResponse:
-        try:
-            body = json.loads(await request.read() or b"{}")
-        except ValueError as error:
-            return _refused(Halt(Exit.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"))
-        if not isinstance(body, dict):
-            return _refused(Halt(Exit.USAGE, "the body is not a JSON object", "send one map of fields"))
-        return await _answered(lambda: desk.post(request.match_info["path"], body))
-
-    application.router.add_get("/v1/{path:.+}", get)
-    application.router.add_post("/v1/{path:.+}", post)
-    return application
-
-
-async def _answered(answer: Callable[[], Awaitable[Json]]) -> web.Response:
-    try:
-        found = await attempt(answer)
-    except EngineError as error:
-        return _refused(crash.explained(error) or _bug(error))
-    match found:
-        case Bug(bug):
-            return _refused(crash.explained(bug) or _bug(bug))
-        case Failed(_, message) | TerminalFailure(_, message):
-            return _refused(Halt(Exit.FAILED, message, "plan events says more"))
-        case LostRace(conflict):
-            return _refused(Halt(Exit.CONFLICT, str(conflict), "give the command again"))
-        case _:
-            return web.Response(body=encode(found), content_type="application/json")
-
-
-def _bug(error: Exception) -> Halt:
-    return Halt(Exit.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
-
-
-def _refused(halt: Halt) -> web.Response:
-    error = {"error": {"exit": int(halt.exit), "summary": halt.summary, "hint": halt.hint}}
-    return web.Response(body=encode(error), status=STATUS.get(halt.exit, 400), content_type="application/json")
-
-
-async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "application/jsonl", "Cache-Control": "no-store"})
-    await response.prepare(request)
-    send, receive = anyio.create_memory_object_stream[bytes](64)
-
-    async def records() -> None:
-        async for record in desk.watch(int(request.query.get("after", 0))):
-            await send.send(encode(record_to_json(record)) + b"\n")
-        send.close()
-
-    async with send, receive, anyio.create_task_group() as group:
-        group.start_soon(records)
-        with suppress(ConnectionError, anyio.EndOfStream):
-            while True:
-                line = b"\n"
-                with anyio.move_on_after(BEAT_S):
-                    line = await receive.receive()
-                await response.write(line)
-        group.cancel_scope.cancel()
-    return response
+async def _answer(desk: Desk, listener: socket.socket) -> None:
+    await anyio.wait_readable(listener)
+    # On a thread: the first question must not hold up what runs. The kernel keeps it until we listen to it.
+    http_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.http_api")
+    await http_api.answer(desk, listener)
