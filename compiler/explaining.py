@@ -24,6 +24,7 @@ CHANGES: Final = {
 _KINDS: Final = {
     "text": "text",
     "word": "a name",
+    "id": "a name of letters, digits, `-`, `_` and `.`, at most 64",
     "pattern": "a name or pattern",
     "flag": "true or false",
     "integer": "a whole number",

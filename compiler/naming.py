@@ -16,6 +16,11 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def id_hint(text: str) -> str:
+    """What an id is made of, with the one that `text` may become."""
+    return f"letters, digits, `-`, `_` and `.`, at most 64, as in `{derived_id(text) or 'ui'}`"
+
+
 def derived_id(goal: str) -> str:
     """The id made from a goal: its words without the small ones, up to 40 characters. The same goal, the same id.
 

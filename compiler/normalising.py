@@ -177,8 +177,7 @@ def _read_rows(read_item: Read, items: Placed, to: Pointer, work: Work) -> JsonO
 
 
 def _bad_id(key: str, at: Path, to: Pointer, work: Work) -> None:
-    hint = f"letters, digits, `-`, `_` and `.`, at most 64, as in `{naming.derived_id(key) or 'ui'}`"
-    work.faults.on_key("P0207", f"`{key}` cannot be an id", hint, to=to, at=at)
+    work.faults.on_key("P0207", f"`{key}` cannot be an id", naming.id_hint(key), to=to, at=at)
 
 
 def _id_of(row: Row, to: Pointer, work: Work, taken: JsonObject) -> str | None:

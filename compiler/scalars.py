@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from compiler import naming
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
@@ -120,6 +121,13 @@ def _word(value: SourceValue) -> str:
     if isinstance(value, Symbol | Keyword) and value != ELISION:
         return str(value).rpartition("/")[2] or str(value)
     return _text(value)
+
+
+def _id(value: SourceValue) -> str:
+    word = _word(value)
+    if not naming.is_id(word):
+        raise Misfit("an id", naming.id_hint(word), "P0207")
+    return word
 
 
 def _materialized(form: Form) -> SourceValue:
@@ -274,6 +282,7 @@ def is_elision(value: SourceValue) -> bool:
 _CONVERTERS: Final[dict[str, Callable[[SourceValue], Any]]] = {
     "text": _text,
     "word": _word,
+    "id": _id,
     "pattern": _pattern,
     "loose": _loose,
     "flag": _flag,

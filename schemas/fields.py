@@ -27,7 +27,7 @@ class ChangeClass(StrEnum):
 
 
 ScalarKind: TypeAlias = Literal[
-    "text", "word", "pattern", "flag", "integer", "number", "count", "duration", "size", "money", "loose", "any"
+    "text", "word", "id", "pattern", "flag", "integer", "number", "count", "duration", "size", "money", "loose", "any"
 ]
 
 
@@ -35,9 +35,9 @@ ScalarKind: TypeAlias = Literal[
 class Scalar:
     """One plain value. `count` takes 2M, `duration` 2h (kept in seconds), `size` 512MB (bytes), `money` exact decimals.
 
-    `word` is a name that EDN may write as a symbol or keyword, whose namespace is dropped; a `pattern` keeps it, as in
-    `ollama/*`; `loose` is text that may be written as a whole number;
-    `any` is JSON that is passed on as it stands. `choices` close the set of a text or word.
+    `word` is a name that EDN may write as a symbol or keyword, whose namespace is dropped; an `id` is a word that can
+    be part of an address and of a path; a `pattern` keeps its namespace, as in `ollama/*`; `loose` is text that may be
+    written as a whole number; `any` is JSON that is passed on as it stands. `choices` close the set of a text or word.
     """
 
     kind: ScalarKind

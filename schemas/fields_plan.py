@@ -57,7 +57,7 @@ PLAN: Final = FieldTable(
     (
         Field(
             "plan",
-            WORD,
+            Scalar("id"),
             "The plan's name: under it its state and its log are kept. Left out, the file's name.",
             "webchat",
             ChangeClass.IMMUTABLE,

@@ -6,17 +6,33 @@ rights, budgets) only the compiler can check. The generated file is `schemas/jso
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from schemas.encoding import JsonObject
-from schemas.fields import Either, Field, FieldType, Keyed, Many, Scalar, Table
+from schemas.fields import Either, Field, FieldType, Keyed, Many, Scalar, ScalarKind, Table
 from schemas.fields_all import TABLES, fields_of
 
-ID_PATTERN: Final = r"^\w[\w.-]{0,63}$"
-_COUNT: Final = r"^\d+(\.\d+)?\s*[kKmMgGbB]?$"
-_DURATION: Final = r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$"
-_SIZE: Final = r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"
-_MONEY: Final = r"^\$?\d+(\.\d+)?$"
+# Letters are ASCII to the `\w` of editors, so the others are spelled out, a little more than the compiler takes.
+ID_PATTERN: Final = r"^[0-9A-Za-z_\u0080-\uffff][0-9A-Za-z_.\u0080-\uffff-]{0,63}$"
+_PLAIN: Final[Mapping[ScalarKind, JsonObject]] = {
+    "text": {"type": "string"},
+    "word": {"type": "string"},
+    "id": {"type": "string", "pattern": ID_PATTERN},
+    "pattern": {"type": "string"},
+    "loose": {"type": ["string", "integer"]},
+    "flag": {"type": "boolean"},
+    "any": {},
+}
+_NUMBERS: Final[Mapping[ScalarKind, tuple[str, str]]] = {
+    # The type of the canonical value, and what it may be written as in text, if it may.
+    "integer": ("integer", ""),
+    "number": ("number", ""),
+    "count": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGbB]?$"),
+    "duration": ("number", r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$"),
+    "size": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"),
+    "money": ("number", r"^\$?\d+(\.\d+)?$"),
+}
 _ID: Final[JsonObject] = {"type": "string", "pattern": ID_PATTERN, "description": "Its id among its siblings."}
 
 
@@ -110,31 +126,10 @@ def _keyed(type_: Keyed) -> JsonObject:
 
 
 def _scalar(type_: Scalar) -> JsonObject:
-    number: JsonObject = {} if type_.minimum is None else {"minimum": type_.minimum}
-    match type_.kind:
-        case "text" | "word" | "pattern":
-            return {"enum": list(type_.choices)} if type_.choices else {"type": "string"}
-        case "loose":
-            return {"type": ["string", "integer"]}
-        case "flag":
-            return {"type": "boolean"}
-        case "integer":
-            return {"type": "integer", **number}
-        case "number":
-            return {"type": "number", **number}
-        case "count":
-            return {"anyOf": [{"type": "integer", **number}, {"type": "string", "pattern": _COUNT}]}
-        case "duration":
-            return {"anyOf": [{"type": "number", **number}, {"type": "string", "pattern": _DURATION}]}
-        case _:
-            return _rare_scalar(type_, number)
-
-
-def _rare_scalar(type_: Scalar, number: JsonObject) -> JsonObject:
-    match type_.kind:
-        case "size":
-            return {"anyOf": [{"type": "integer", **number}, {"type": "string", "pattern": _SIZE}]}
-        case "money":
-            return {"anyOf": [{"type": "number", **number}, {"type": "string", "pattern": _MONEY}]}
-        case _:
-            return {}
+    if type_.choices:
+        return {"enum": list(type_.choices)}
+    if type_.kind in _PLAIN:
+        return _PLAIN[type_.kind]
+    name, pattern = _NUMBERS[type_.kind]
+    number: JsonObject = {"type": name} | ({} if type_.minimum is None else {"minimum": type_.minimum})
+    return {"anyOf": [number, {"type": "string", "pattern": pattern}]} if pattern else number

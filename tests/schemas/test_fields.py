@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from compiler import read_source
 from schemas.agent import AgentSpec
 from schemas.fields import ChangeClass, Field
 from schemas.fields_all import TABLES, change_class, find
-from schemas.fields_schema import plan_schema
+from schemas.fields_schema import ID_PATTERN, plan_schema
 from schemas.task import TaskSpec
 from tests.compiler.compiling import GOLDEN
 
@@ -51,10 +52,19 @@ def test_the_schema_accepts_every_canonical_document(path: Path) -> None:
     jsonschema.Draft7Validator(plan_schema()).validate(json.loads(path.read_text())["document"])
 
 
-@pytest.mark.parametrize("name", ["P0201-unknown-field.yaml", "P0202-type.yaml", "P0212-bounds.yaml"])
+@pytest.mark.parametrize(
+    "name", ["P0201-unknown-field.yaml", "P0202-type.yaml", "P0207-id.yaml", "P0207-plan.yaml", "P0212-bounds.yaml"]
+)
 def test_the_schema_refuses_unknown_fields_and_wrong_types(name: str) -> None:
     plan = read_source((GOLDEN / "invalid" / name).read_bytes(), file=name).value
     assert not jsonschema.Draft7Validator(plan_schema()).is_valid(plan)
+
+
+def test_the_schema_takes_letters_of_every_script_where_only_those_of_ascii_are_words() -> None:
+    # Editors read `\\w` as JavaScript does.
+    pattern = re.compile(ID_PATTERN, re.ASCII)
+    assert all(pattern.search(id_) for id_ in ("größe", "日本語", "v1.2", "a-b_c", "0"))
+    assert not any(pattern.search(id_) for id_ in ("", "-a", ".a", "a/b", "a b", "x" * 65))
 
 
 @pytest.mark.parametrize(("table", "row"), ROWS, ids=IDS)
