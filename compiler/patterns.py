@@ -25,7 +25,9 @@ def covers(pattern: str, other: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)
+    first, *middle, last = (re.escape(part) for part in pattern.split("*"))
+    # Agents write patterns too: each part is taken where it first fits, and no other place is tried (law 11).
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
 
 
 def is_covered(patterns: Patterns, other: str) -> bool:

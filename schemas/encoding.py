@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import json.encoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
+
+from schemas.limits import FOREIGN_DEPTH_MAX
 
 # Any is allowed here and in adapters only (style.md): a recursive JSON alias makes every read of a spec a cast.
 Json: TypeAlias = Any
@@ -51,7 +53,29 @@ def encode_text(value: Json) -> str:
 
 def decode(text: bytes | str) -> Json:
     """The value that `encode` or `canonical` printed. Raises ValueError for anything that is not JSON."""
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def decode_foreign(text: bytes | str) -> Json:
+    """`decode` for what others printed, who may write what no log can hold: 1e999, NaN, half a surrogate pair, a spire.
+
+    Raises ValueError.
+    """
+    value = decode(text)
+    level: list[Json] = [value]
+    for _ in range(FOREIGN_DEPTH_MAX):
+        level = [item for one in level if isinstance(one, dict | list) for item in _items(one)]
+        if not level:
+            encode(value)
+            return value
+    raise ValueError("it is nested too deeply")
+
+
+def _items(value: JsonObject | list[Json]) -> Iterable[Json]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def digest(content: bytes) -> str:

@@ -9,6 +9,7 @@ PLAN_FILE_BYTES_MAX: Final = 1 << 20  # A plan is written by hand; 5,000 tasks t
 YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabytes; people use a handful.
 PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
 PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.
+FOREIGN_DEPTH_MAX: Final = 100  # Of JSON that a program prints: what folds and masks it recurses.
 DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
 SUGGESTIONS_MAX: Final = 2 * DIAGNOSTICS_SHOWN_MAX  # "did you mean" looks at every name: not for thousands of faults.
 PROTOTYPE_DEPTH_MAX: Final = 32  # `extends` of `extends`; people stop at three.

@@ -20,6 +20,7 @@ EXTRAS = frozenset("with to reason key".split())
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+SLEEP_S_END = 10 * 365 * 86400.0
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -128,9 +129,10 @@ def _sleep(draft: Draft, value: Json) -> None:
 
 
 def seconds_of(value: Json) -> float | None:
-    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
+    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for what is longer than clocks can count."""
+    seconds = -1.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(min(value, SLEEP_S_END))
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
-        return sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(value))
-    return None
+        seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(value))
+    return seconds if 0 <= seconds < SLEEP_S_END else None

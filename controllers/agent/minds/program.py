@@ -14,7 +14,7 @@ from controllers.agent.minds import actions
 from controllers.agent.minds.port import MindFailed, Reply, TurnInput
 from reconciler.processes import Command, Ending, Exit, Processes
 from schemas import limits
-from schemas.encoding import Json, decode, encode
+from schemas.encoding import Json, decode_foreign, encode
 
 TAIL_CHARS: Final = 600  # Of its output, in the reason of a failure.
 
@@ -66,7 +66,7 @@ def _action(line: str) -> Json:
     if not line.lstrip().startswith("{"):
         return None
     try:
-        return decode(line)
+        return decode_foreign(line)
     except ValueError as error:
         return {"malformed": f"{error}: {line[:200]}"}
 

@@ -1,12 +1,22 @@
-"""`contains`: holds when a file contains a text, or matches a pattern."""
+"""`contains`: holds when a file contains a text, or matches a pattern.
+
+Whether a pattern matches is looked for in a process of its own: some patterns take years on some texts, nothing can
+stop them from within, and meanwhile the owner would do nothing else.
+"""
 
 from __future__ import annotations
 
-import re
+import sys
+from pathlib import Path
+from typing import Final
 
-from controllers.task.checking import reading
+from controllers.task.checking import reading, shell
 from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
+from reconciler.processes import Command
 from schemas.task import CheckSpec
+
+CHILD: Final = Path(__file__).with_name("pattern_child.py")
 
 
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
@@ -15,16 +25,29 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     content = await reading.read(bench.path(name), name)
     if isinstance(content, Finding):
         return content
-    read = content.decode(errors="replace")
     if text is not None:
-        return found(text in read, f"{name} contains `{text}`", f"{name} does not contain `{text}`")
-    try:
-        matches = re.search(pattern or "", read, re.MULTILINE) is not None
-    except re.error as error:
-        return Finding("error", f"`{pattern}` is not a regular expression: {error}")
-    return found(matches, f"{name} matches `{pattern}`", f"{name} does not match `{pattern}`")
+        yes, no = f"{name} contains `{text}`", f"{name} does not contain `{text}`"
+        return Finding("pass", yes) if text in content.decode(errors="replace") else Finding("fail", no)
+    return await _matched(name, pattern or "", content, bench, spec.timeout_s)
 
 
-def found(holds: bool, yes: str, no: str) -> Finding:
-    """A pass that says `yes`, or a fail that says `no`."""
-    return Finding("pass", yes) if holds else Finding("fail", no)
+async def _matched(name: str, pattern: str, content: bytes, bench: Bench, timeout_s: float) -> Finding:
+    line = pattern.encode().hex().encode() + b"\n"  # Any text at all fits on a line like this.
+    argv = (sys.executable, "-I", "-S", str(CHILD))
+    op = bench.ids.mint()
+    command = Command(cwd=bench.cwd, argv=argv, env=bench.env, stdin=line + content, timeout_s=timeout_s)
+    exit_ = await bench.processes.run(op, command)
+    bench.processes.forget([op])
+    trouble = shell.not_ended(exit_, timeout_s)
+    if trouble is not None:
+        return trouble
+    match exit_.code:
+        case code if code == FOUND:
+            return Finding("pass", f"{name} matches `{pattern}`")
+        case code if code == NOT_FOUND:
+            return Finding("fail", f"{name} does not match `{pattern}`")
+        case code if code == NOT_A_PATTERN:
+            words = exit_.output.decode(errors="replace").strip()
+            return Finding("error", f"`{pattern}` is not a regular expression: {words}")
+        case _:
+            return Finding("error", f"`{pattern}` could not be looked for", exit_.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.task.checking.contract import Bench, Finding
 from controllers.task.checking.json_subset import compare
 from schemas import limits
-from schemas.encoding import JsonObject, decode
+from schemas.encoding import JsonObject, decode_foreign
 from schemas.task import CheckSpec
 
 
@@ -36,7 +36,7 @@ def judge(wanted: JsonObject, status: int, body: bytes) -> Finding:
         return Finding("fail", f"{url} does not contain `{text}`", body)
     if wanted.get("subset") is not None:
         try:
-            return compare(decode(body), wanted["subset"], url, body)
+            return compare(decode_foreign(body), wanted["subset"], url, body)
         except ValueError:
             return Finding("fail", f"{url} does not answer JSON", body)
     return Finding("pass", f"{url} answers {status}", body)

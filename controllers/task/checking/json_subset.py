@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controllers.task.checking import reading, shell
 from controllers.task.checking.contract import Bench, Finding
-from schemas.encoding import Json, decode, encode_text
+from schemas.encoding import Json, decode_foreign, encode_text
 from schemas.task import CheckSpec
 
 
@@ -14,7 +14,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     if isinstance(content, Finding):
         return content
     try:
-        value = decode(content)
+        value = decode_foreign(content)
     except ValueError as error:
         return Finding("fail", f"{_source(spec)} is not JSON: {error}", content)
     return compare(value, spec.arguments.get("subset"), _source(spec), content)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import anyio.to_thread
@@ -17,7 +19,10 @@ async def read(path: Path, name: str) -> bytes | Finding:
 
 def _read(path: Path, name: str) -> bytes | Finding:
     try:
-        with path.open("rb") as file:
+        # Not waiting: opening a pipe that nobody writes to would hold this thread, which nothing can cancel, for ever.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return Finding("error", f"{name} is not a regular file")
             content = file.read(limits.OUTPUT_KEPT_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         return Finding("fail", f"{name} is not there")

@@ -23,7 +23,7 @@ KINDS: Final[Mapping[str, Check]] = MappingProxyType(
         "port": port.check,
     }
 )
-_WITH_COMMAND: Final = frozenset({"sh", "json"})  # The process layer bounds these, and stops their whole group.
+_WITH_COMMAND: Final = frozenset({"sh", "json", "contains"})  # The process layer bounds these, with their whole group.
 
 
 async def run_check(spec: CheckSpec, bench: Bench) -> Finding:

@@ -113,12 +113,18 @@ def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
     assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)
 
 
+@pytest.mark.parametrize("value", ["1e999", "NaN", '"\\ud800"', "[" * 500 + "]" * 500, "[" * 100_000])
+def test_what_no_log_can_hold_becomes_a_call_with_a_fault(value: str) -> None:
+    reply = reply_from(f'{{"done": {value}}}', memory=None)
+    assert len(reply.calls) == 1 and reply.calls[0].fault
+
+
 @pytest.mark.parametrize(("given", "seconds"), [("2s", 2), ("1m30s", 90), (1.5, 1.5), ("250ms", 0.25), ("1h", 3600)])
 def test_durations_are_read(given: object, seconds: float) -> None:
     assert actions.seconds_of(given) == seconds
 
 
-@pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", ""])
+@pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", "", 1e300, "9" * 400 + "d"])
 def test_what_is_no_duration_is_none(given: object) -> None:
     assert actions.seconds_of(given) is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -92,6 +93,28 @@ async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
     assert (await find(bench, "contains", path="a.txt", pattern="^four")).result == "fail"
     assert (await find(bench, "contains", path="a.txt", pattern="(")).result == "error"
     assert (await find(bench, "contains", path="missing", text="x")).message == "missing is not there"
+
+
+async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Bench) -> None:
+    write(bench, "a.txt", "a" * 40 + "b")
+
+    found = await find(bench, "contains", timeout_s=0.3, path="a.txt", pattern="(a+)+$")
+    assert (found.result, found.message) == ("error", "not done after 0.3 s")
+
+
+@pytest.mark.parametrize("kind", ["contains", "json"])
+async def test_a_pipe_that_nobody_writes_to_is_an_error_at_once(bench: Bench, kind: str) -> None:
+    os.mkfifo(bench.path("pipe"))
+
+    found = await find(bench, kind, path="pipe", text="x", subset={})
+    assert (found.result, found.message) == ("error", "pipe is not a regular file")
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": 1e999}', '"\\ud800"'])
+async def test_json_that_nothing_can_hold_is_a_fail(bench: Bench, content: str) -> None:
+    write(bench, "p.json", content)
+
+    assert (await find(bench, "json", path="p.json", subset={"a": 1})).result == "fail"
 
 
 async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: Bench) -> None:
