@@ -129,4 +129,10 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nagent: {run: ./work, lock: task}",
         "plan: demo\nlocks: ['src/**']\nagent: {run: ./work}",
     ),
+    "P0413": Advice(
+        "The plan bounds how many calls of a model go on at once, and this version asks no models.",
+        "Leave it for a later version; `parallel` bounds commands and tool calls.",
+        "plan: demo\nrun: make\nlimits: {models: {'ollama/*': 2}}",
+        "plan: demo\nrun: make\nlimits: {parallel: 2}",
+    ),
 }

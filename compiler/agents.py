@@ -115,7 +115,7 @@ class AgentMaking:
             mind=self._mind(choice, rights, to),
             rights=rights,
             prototype=resolved.prototype or resolved.name,
-            prompt=resolved.prompt,
+            prompt=resolved.instructions,
             tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),
             mixins=resolved.mixins,

@@ -32,6 +32,9 @@ _PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
 }
 
 
+_WITH_COMMAND: Final = ("json", "run-in")
+
+
 Tree: TypeAlias = Sequence[tuple[TaskPath, JsonObject]]
 """Every task of a plan with its path, in document order, the root first."""
 
@@ -106,9 +109,10 @@ def check_rights_line(line: JsonObject, to: Pointer, faults: Faults) -> None:
 
 
 def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:
-    if "run" in task and "agent" not in task and "tasks" not in task:
+    if "agent" not in task and "tasks" not in task and is_command(task.get("run")):
         return  # The common case, told apart before any pointer is made.
     to = pointer.of_task(path)
+    check_command(task, "run", to, faults)
     if "run" in task and "agent" in task:
         hint = "keep one: a task is done by a command or by an agent"
         faults.on_key("P0211", "`run` and `agent` together", hint, to=(*to, "run"))
@@ -121,6 +125,17 @@ def _check_work(task: JsonObject, path: TaskPath, faults: Faults) -> None:
                 faults.on_key("P0211", f"`{name}` without `run`", "it says how a command is run", to=(*to, name))
     if not any(name in task for name in ("goal", "run", "agent", "tasks")):
         _tell_empty(task, path, faults)
+
+
+def is_command(written: Json) -> bool:
+    """Whether there is a command in a shell line or a list of words."""
+    return bool(written.strip() if isinstance(written, str) else written and written[0])
+
+
+def check_command(value: JsonObject, name: str, to: Pointer, faults: Faults) -> None:
+    """Tells when the field `name` of `value` should hold a command, and holds nothing."""
+    if name in value and not is_command(value[name]):
+        faults.add("P0210", f"`{name}` holds no command", "write one, or delete the line", to=(*to, name))
 
 
 def _tell_empty(task: JsonObject, path: TaskPath, faults: Faults) -> None:
@@ -138,7 +153,7 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
     # A check without an id is known by its place, so a stated id must not be the place of such a one either.
     places = {str(index) for index, check in enumerate(checks) if "id" not in check}
     for index, check in enumerate(checks):
-        if len(check) == 1 and "sh" in check:
+        if len(check) == 1 and is_command(check.get("sh")):
             continue  # The common case, told apart before any pointer is made.
         to = (*pointer.of_task(path), "acceptance", str(index))
         if "id" in check:
@@ -164,9 +179,12 @@ def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults
 
 def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObject, faults: Faults) -> None:
     value = check[kind]
+    check_command(check, "sh", to, faults)
     if isinstance(value, dict):
         for group in _PARTS.get(kind, ()):
             _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
+        if kind in _WITH_COMMAND:
+            check_command(value, "sh", (*to, kind), faults)
     if "empty" in check and kind != "require-file":
         hint = "it says whether a required file may be empty"
         faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))
@@ -244,16 +262,31 @@ def _check_moved(moved: Mapping[str, Json], tree: Tree, faults: Faults) -> None:
     if not moved:
         return
     paths = {"/".join(path) for path, _ in tree}
+    entered = set(moved.values())
     taken: dict[str, str] = {}
     for old, new in moved.items():
         to = ("moved", old)
-        if old in paths:
+        if old in paths and old not in entered:
             hint = "a task stands there now: take the line away, or name what was there before"
             faults.on_key("P0216", f"`{old}` is still in the plan", hint, to=to)
+        elif _comes_back(old, moved):
+            hint = "move one of them out of the way in a save of its own"
+            faults.on_key("P0216", f"`{old}` and `{new}` cannot change places in one edit", hint, to=to)
         if new not in paths or not new:
-            names = sorted(paths - {""})
-            faults.add("P0216", f"nothing is at `{new}` to move `{old}` to", did_you_mean(new, names), to=to)
+            hint = did_you_mean(new, sorted(paths - {""}))
+            hint = f"it moved on: write `{old}: {moved[new]}`" if new in moved else hint
+            faults.add("P0216", f"nothing is at `{new}` to move `{old}` to", hint, to=to)
         elif new in taken:
             hint = "one task has one past"
             faults.add("P0216", f"`{taken[new]}` and `{old}` both move to `{new}`", hint, to=to)
         taken[new] = old
+
+
+def _comes_back(start: str, moved: Mapping[str, Json]) -> bool:
+    """Whether the moves from `start` lead round to it: then none of them could be made first."""
+    at: Json = moved[start]
+    for _ in moved:
+        if at == start or at not in moved:
+            break
+        at = moved[at]
+    return bool(at == start)

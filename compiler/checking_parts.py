@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from compiler.checking import Tree, check_health, check_rights_line
+from compiler.checking import Tree, check_command, check_health, check_rights_line
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath, rings
 from compiler.suggesting import did_you_mean
@@ -29,6 +29,7 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
         _check_hook(hook, ("hooks", name), faults)
     for name, server in document.get("mcp", {}).items():
         _check_exactly_one(("command", "url"), server, ("mcp", name), faults)
+        check_command(server, "command", ("mcp", name), faults)
     _check_containers(document.get("containers", {}), faults)
 
 
@@ -38,6 +39,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
     if len(minds) > 1:
         said = " and ".join(f"`{name}`" for name in minds)
         faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
+    check_command(agent, "run", to, faults)
     for index, step in enumerate(agent.get("script", ())):
         _check_step(step, (*to, "script", str(index)), faults)
     if "python" in agent:
@@ -65,6 +67,7 @@ def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
     if not hook.get("on") and not faults.is_at(to):
         faults.on_key("P0210", f"hook `{to[-1]}` lacks `on`", "say when it is asked, as in `on: before-call`", to=to)
     _check_exactly_one(("run", "python", "agent"), hook, to, faults)
+    check_command(hook, "run", to, faults)
     agent: Json = hook.get("agent")
     if isinstance(agent, dict):
         check_agent(agent, (*to, "agent"), faults)

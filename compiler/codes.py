@@ -80,6 +80,7 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0410": "a tool that this version does not have",
     "P0411": "network rights are not enforced by this version",
     "P0412": "files are not locked by themselves in this version",
+    "P0413": "calls of models are not bounded by this version",
 }
 
 STOPS_APPLY: Final = frozenset(("P0402", "P0403", "P0405", "P0407", "P0408"))

@@ -25,23 +25,9 @@ _TIER_MAX: Final = 1
 
 def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
-    for name in document.get("containers", {}):
-        faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
-    hooks = document.get("hooks", {})
-    for name in (address.removeprefix("hook/") for address in graph.objects if address.startswith("hook/")):
-        hint = "plans with hooks can be previewed, not applied"
-        faults.warn_on_key(
-            "P0403",
-            f"hook `{name}` is not asked by this version",
-            hint,
-            to=("hooks", name) if name in hooks else ("use",),
-        )
-    for name in document.get("mcp", {}):
-        faults.warn(
-            "P0404", f"server `{name}` is not started by this version", "its tools are missing", to=("mcp", name)
-        )
-    for to, tiers_or_line in _rights_lines(document, tree):
-        if "network" in tiers_or_line:
+    _tell_parts(document, graph, faults)
+    for to, line in _rights_lines(document, tree):
+        if "network" in line:
             hint = "commands may use the network whatever it says; run the plan where there is none"
             faults.warn("P0411", "`network` is not enforced by this version", hint, to=(*to, "network"))
     for path, task in tree:
@@ -51,6 +37,22 @@ def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults)
             if "sh" not in check:
                 _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
     _tell_agents(graph, faults)
+
+
+def _tell_parts(document: JsonObject, graph: Graph, faults: Faults) -> None:
+    """What the tasks share, and what bounds it."""
+    for name in document.get("containers", {}):
+        faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
+    hooks = document.get("hooks", {})
+    for name in (address.removeprefix("hook/") for address in graph.objects if address.startswith("hook/")):
+        to = ("hooks", name) if name in hooks else ("use",)
+        _tell(faults, "P0403", f"hook `{name}` is not asked by this version", to)
+    for name in document.get("mcp", {}):
+        summary = f"server `{name}` is not started by this version"
+        faults.warn("P0404", summary, "its tools are missing", to=("mcp", name))
+    if document.get("limits", {}).get("models"):
+        summary = "bounds of models have nothing to bound: this version asks no models"
+        faults.warn("P0413", summary, "`parallel` bounds commands and tool calls", to=("limits", "models"))
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
@@ -103,13 +105,13 @@ def _tell_agent(resolved: Resolved, who: str, to: Pointer, faults: Faults) -> No
     tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
     if tier > _TIER_MAX:
         _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
-    if "lock" in fields:
+    if fields.get("lock", "off") != "off":
         summary = "writing a file takes no lock in this version"
         faults.warn_on_key("P0412", summary, "`locks` of a task are held", to=(*to, "lock"))
     for mixin in resolved.mixins:
         if mixin["name"] not in _MIXINS_READ and mixin["settings"]:
-            summary = f"mixin `{mixin['name']}` has no effect in this version"
-            faults.warn_on_key("P0406", summary, "it is kept in the plan", to=to)
+            summary = f"the settings of mixin `{mixin['name']}` have no effect in this version"
+            faults.warn_on_key("P0406", summary, "they are kept in the plan", to=to)
 
 
 def _who(resolved: Resolved, addresses: list[str]) -> str:

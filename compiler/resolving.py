@@ -27,22 +27,28 @@ _OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", 
 class Resolved:
     """An agent with nothing left to look up.
 
-    `fields` are merged; `tools` are opened, None for whatever its rights allow; `named` are those written out singly,
-    with their places; `lines` are the rights lines that all hold, with theirs; `mixins` are the names and settings in
-    order; `provenance` maps a field to the words that say where it is from; `prototype` is what it was made from;
-    `at` is where it is written in the plan.
+    `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
+    whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
+    that all hold, with theirs; `mixins` are the names and settings in order; `provenance` maps a field to the words
+    that say where it is from; `prototype` is what it was made from; `at` is where it is written in the plan.
     """
 
     name: str
     fields: Mapping[str, Json]
     prototype: str = ""
     prompt: str = ""
+    added: Mapping[str, str] = field(default_factory=dict)
     tools: Patterns = None
     named: tuple[tuple[str, Pointer], ...] = ()
     lines: tuple[tuple[JsonObject, Pointer], ...] = ()
     mixins: tuple[JsonObject, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     at: Pointer = ()
+
+    @property
+    def instructions(self) -> str:
+        """Its whole prompt."""
+        return "\n\n".join(part for part in (self.prompt, *self.added.values()) if part)
 
     @property
     def mind(self) -> str:
@@ -157,7 +163,7 @@ class _Merge:
         self._lines = list(base.lines)
         self._mixins: dict[str, JsonObject] = {str(mixin["name"]): dict(mixin) for mixin in base.mixins}
         self._prompt = base.prompt
-        self._added: list[str] = []
+        self._added = dict(base.added)
 
     def take(self, own: JsonObject, words: str, to: Pointer) -> None:
         """Lays `own`, written at `to`, over what there is."""
@@ -196,7 +202,7 @@ class _Merge:
         merged = _merged("", declared.value.get("settings", {}), known["settings"])
         self._mixins[declared.name] = {"name": declared.name, "settings": _merged("", merged, settings)}
         if prompt:
-            self._added.append(prompt)
+            self._added[declared.name] = prompt
 
     def settings(self, settings: JsonObject) -> None:
         """Lays the agent's own settings over those of the mixins they name."""
@@ -209,12 +215,12 @@ class _Merge:
         self._provenance["prompt"] = words
 
     def done(self, name: str, prototype: str, at: Pointer) -> Resolved:
-        prompt = "\n\n".join(part for part in (self._prompt, *self._added) if part)
         return Resolved(
             name=name,
             fields=self._fields,
             prototype=prototype or self._base.prototype,
-            prompt=prompt,
+            prompt=self._prompt,
+            added=self._added,
             tools=self._tools,
             named=tuple(self._named),
             lines=tuple(self._lines),

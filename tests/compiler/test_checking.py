@@ -113,6 +113,25 @@ tasks: {t: {goal: g, agent: own}}
     ]
 
 
+def test_what_a_mixin_adds_to_a_prompt_is_added_once_and_outlives_another_prompt() -> None:
+    text = """
+mixins: {brief: {prompt: be brief}, kind: {prompt: be kind}}
+agents:
+  base: {run: x, mixins: [brief], prompt: build}
+  own: {extends: base, mixins: [kind, brief], prompt: test}
+tasks: {t: {goal: g, agent: own}}
+"""
+    assert graph_of(text).objects["agent/t"].spec["prompt"] == "test\n\nbe brief\n\nbe kind"
+
+
+def test_a_task_may_move_to_where_another_moved_away() -> None:
+    assert codes("moved: {a: b, b: c}\ntasks: {b: {run: x}, c: {run: y}}") == []
+
+
+def test_an_agent_that_takes_no_locks_is_not_told_that_there_are_none() -> None:
+    assert codes('goal: g\nagent: {run: x, lock: "off"}') == []
+
+
 def test_an_agent_of_another_mind_than_its_prototype_has_that_mind_only() -> None:
     text = "agents: {m: {model: x}}\ntasks: {t: {goal: g, agent: {extends: m, script: [{done: ok}]}}}"
     assert graph_of(text).objects["agent/t"].spec["mind"]["kind"] == "script"
