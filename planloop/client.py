@@ -86,7 +86,10 @@ class OwnerClient:
 
 
 def _sent(connection: socket.socket, method: str, target: str, body: bytes) -> BinaryIO:
-    """Sends the request; returns the body of the answer, to be read. Raises Halt as the owner says, OSError."""
+    """Sends the request; returns the body of the answer, to be read.
+
+    Raises Halt as the owner says, OwnerGone when it is leaving, OSError.
+    """
     head = f"{method} {target} HTTP/1.0\r\nHost: plan\r\nContent-Type: application/json\r\n"
     connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     answer: BinaryIO = connection.makefile("rb")
@@ -96,6 +99,8 @@ def _sent(connection: socket.socket, method: str, target: str, body: bytes) -> B
             raise ConnectionError("the connection ended before the answer began")
         while answer.readline().strip():
             pass  # Nothing that the headers say is needed.
+        if words[1] == b"503":
+            raise OwnerGone("the owner is leaving and did nothing")
         if words[1] != b"200":
             raise _halt(answer.read())
     except BaseException:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError
 from contextlib import suppress
+from typing import Any
 
 import anyio
 import click
@@ -46,6 +49,8 @@ def follow(access: Access) -> None:
     if anyio.run(_show, access, following):
         raise KeyboardInterrupt
     if not _has_ended(following):
+        following = Following(access)  # An owner that is done may leave before its last word is read.
+    if not _has_ended(following):
         raise Halt(Exit.FAILED, f"the process that ran {access.place.name} has ended", "plan apply FILE takes over")
     applying.end(Leaving.FINISHED, following.view, access.place)
 
@@ -60,11 +65,11 @@ async def _show(access: Access, following: Following) -> bool:
 
     def read() -> None:
         # A thread, because the client blocks; a daemon, so that Ctrl-C need not wait for the owner's next word.
-        try:
-            for step in following.steps():
-                loop.call_soon_threadsafe(send.send_nowait, step)
-        finally:
-            with suppress(RuntimeError):  # The loop may have gone before the owner did.
+        with suppress(RuntimeError, CancelledError):  # The loop may go, or be gone, before the owner is.
+            try:
+                for step in following.steps():
+                    _sent(send.send(step), loop)
+            finally:
                 loop.call_soon_threadsafe(send.close)
 
     def press(key: Key) -> None:
@@ -87,6 +92,15 @@ async def _show(access: Access, following: Following) -> bool:
                     break
         group.cancel_scope.cancel()
     return has_left
+
+
+def _sent(sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+    """Waits, outside of `loop`, until it has taken what is sent. Raises RuntimeError when it is closed."""
+    try:
+        asyncio.run_coroutine_threadsafe(sending, loop).result()
+    except RuntimeError:
+        sending.close()
+        raise
 
 
 def _has_ended(following: Following) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 import anyio
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from planloop import crash
 from planloop.exits import Exit, Halt
@@ -25,6 +26,7 @@ from schemas.record import record_to_json
 
 BODY_BYTES_MAX: Final = 16 << 20  # A patch or a plan file with room to spare; `--max-size` files are sent whole.
 BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
+GONE: Final = 503  # Nothing was done: the client may go on as if nobody had listened.
 STATUS: Final = {
     Exit.USAGE: 400,
     Exit.INVALID: 422,
@@ -37,18 +39,20 @@ STATUS: Final = {
 
 async def answer(desk: Desk, listener: socket.socket) -> None:
     """Answers who connects to `listener`, until cancelled."""
-    runner = web.AppRunner(_application(desk), access_log=None, shutdown_timeout=0.5)
+    leaving = anyio.Event()
+    runner = web.AppRunner(_application(desk, leaving), access_log=None, shutdown_timeout=0.5)
     try:
         await runner.setup()
         await web.SockSite(runner, listener).start()
         await anyio.sleep_forever()
     finally:
+        leaving.set()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()
 
 
-def _application(desk: Desk) -> web.Application:
-    application = web.Application(client_max_size=BODY_BYTES_MAX)
+def _application(desk: Desk, leaving: anyio.Event) -> web.Application:
+    application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_unless(leaving)])
 
     async def get(request: web.Request) -> web.StreamResponse:
         if request.match_info["path"] == "watch":
@@ -67,6 +71,16 @@ def _application(desk: Desk) -> web.Application:
     application.router.add_get("/v1/{path:.+}", get)
     application.router.add_post("/v1/{path:.+}", post)
     return application
+
+
+def _unless(leaving: anyio.Event) -> Middleware:
+    """Turns away who was let in at the last moment: aiohttp may call a handler after its clean-up, on a closed log."""
+
+    @web.middleware
+    async def turn_away(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return web.Response(status=GONE) if leaving.is_set() else await handler(request)
+
+    return turn_away
 
 
 async def _answered(answer: Callable[[], Awaitable[Json]]) -> web.Response:
