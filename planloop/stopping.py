@@ -30,7 +30,8 @@ async def note_stopped(core: Core) -> tuple[str, ...]:
         status: JsonObject = {"state": str(state), "why": "plan down stopped it while it ran"}
         change = SetStatus(call.address, call.uid, status)
         fate = "again" if is_again else "doubt"
-        await core.store.append(Draft("call.reconciled", ACTOR, call.address, (change,), {"fate": fate}))
+        draft = Draft("call.reconciled", ACTOR, call.address, (change,), {"fate": fate})
+        await core.store.append(draft, {call.address: call.rev})
         if not is_again:
             doubtful.append(call.address)
     return tuple(doubtful)

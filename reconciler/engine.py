@@ -232,7 +232,8 @@ class Engine:
         self._muted = resource.address
         try:
             change = SetStatus(resource.address, resource.uid, status)
-            rev = self._store.propose(Draft("object.updated", ACTOR, resource.address, (change,)))
+            draft = Draft("object.updated", ACTOR, resource.address, (change,))
+            rev = self._store.propose(draft, {resource.address: resource.rev})
         finally:
             self._muted = None
         await self._store.flush(rev)

@@ -136,7 +136,7 @@ class Gate:
         """
         now = self.present
         draft = recording.file_invalid(now, path, faults, self._clock.now())
-        return now.rev if draft is None else await self._store.append(draft)
+        return now.rev if draft is None else await self._append(draft, now)
 
     def _preview(self, patch: Patch, now: Present, answer: Admission) -> Preview:
         return replace(previewing.of_admission(patch, now, answer), stops=admission.stops(answer, self._language))

@@ -101,7 +101,7 @@ async def recover(store: Store, processes: Processes) -> Recovery:
             keep.add(spec.op)
         else:
             data: JsonObject = {"op": spec.op, "effect": str(spec.effect), "fate": fate}
-            await store.append(Draft("call.reconciled", ACTOR, call.address, (change,), data))
+            await store.append(Draft("call.reconciled", ACTOR, call.address, (change,), data), {call.address: call.rev})
     return Recovery(frozenset(keep), tuple(found["adopt"]), tuple(found["again"]), tuple(found["doubt"]))
 
 

@@ -71,8 +71,12 @@ class CallRun:
             await self._settle(Settlement(CallResult(CallState.UNKNOWN, text, "Unknown")))
 
     async def _go_back(self) -> None:
-        again = status(self.call, CallState.AUTHORIZED)
-        await self.world.store.append(Draft("call.reconciled", turn.ACTOR, self.call.address, (again,)))
+        store, address = self.world.store, self.call.address
+        now = store.view.get(address)
+        if now is None or (now.uid, now.spec["op"]) != (self.call.uid, self.spec.op):
+            return  # It was called off, or begun anew, while its trace was looked for.
+        again = status(now, CallState.AUTHORIZED)
+        await store.append(Draft("call.reconciled", turn.ACTOR, address, (again,)), {address: now.rev})
 
     async def _performed(self) -> Settlement:
         await self.world.store.flush(self.world.store.view.rev)
@@ -106,9 +110,11 @@ class CallRun:
         store = self.world.store
         if seen is None or not is_current(seen, self.call):
             data = {"tool": self.spec.tool, "result": settlement.result.to_json(), "late": True}
-            await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data))
+            # Evidence that changes nothing, so it was computed from nothing.
+            await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
-        await store.append(turn.settled(seen, outcome_of(self.call, settlement)))
+        draft = turn.settled(seen, outcome_of(self.call, settlement))
+        await store.append(draft, {seen.resource.address: seen.resource.rev})
         if self.spec.is_process and settlement.result.state is not CallState.UNKNOWN:
             self.world.processes.forget([self.spec.op])
 

@@ -40,7 +40,8 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     data: JsonObject = {"check": job.check.key, "kind": job.check.kind, "result": finding.result}
     data["message"] = finding.message
     blobs = (blob,) if blob else ()
-    desk.store.propose(Draft("check.ran", writing.ACTOR, before.address, writing.changes_of(before, step), data, blobs))
+    draft = Draft("check.ran", writing.ACTOR, before.address, writing.changes_of(before, step), data, blobs)
+    desk.store.propose(draft, {before.address: before.me.rev})
 
 
 def _is_asked(observed: Observed, job: CheckJob) -> bool:

@@ -105,7 +105,7 @@ def _is_called_off(desk: Desk, uid: Uid, address: str, call_address: str) -> boo
 def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcome) -> None:
     """Writes the result and the step that follows from it in one append; nothing when the call is gone already.
 
-    Nothing is awaited between reading and writing, so there is no race to lose.
+    Nothing is awaited between reading and writing, so the race that `expect` guards against cannot be lost.
     """
     view = desk.store.view
     call = view.get(call_address)
@@ -113,14 +113,16 @@ def _settle(desk: Desk, uid: Uid, address: str, call_address: str, ended: Outcom
         return
     op = call.spec["op"]
     changes = journal.settled(call.address, call.uid, ended.call)
+    expect: dict[str, int | None] = {call.address: call.rev}
     me = view.get(call.owner or address)
     if me is not None and me.uid == uid:
         before = desk.observer.observe_as(me, desk.clock.now())
+        expect[me.address] = me.rev
         address, changes = me.address, (*changes, *writing.changes_of(before, settling.ended(before, call, ended)))
     # Else the task is gone, and the result is kept as evidence and changes nothing (law 7).
     data: JsonObject = {"op": op, "call": call.address, "result": ended.call.to_json()}
     blobs = (ended.call.blob,) if ended.call.blob else ()
-    rev = desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs))
+    rev = desk.store.propose(Draft("call.settled", writing.ACTOR, address, changes, data, blobs), expect)
     if ended.call.state is not CallState.UNKNOWN:
         desk.clearing.note(op, rev, address)
 

@@ -1,0 +1,75 @@
+"""Laws that the shape of the code can break: purity, one gate, writes that say what they were computed from, bounds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.tree import ROOT, python_files
+
+ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "controllers")]
+
+# Fold, diff, admission and what each controller decides with; the compiler and the vocabulary have an import contract.
+PURE = [
+    *("reconciler/" + name for name in (
+        "admission.py", "approving.py", "canonicalising.py", "diffing.py", "fighting.py", "filing.py", "holding.py",
+        "keeping.py", "masking.py", "materialising.py", "ownership.py", "recording.py", "restricting.py", "scoping.py",
+        "selecting.py", "view.py", "watching.py",
+    )),
+    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "lock", "plan", "task")),
+    *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "plan", "task")),
+    *("controllers/agent/" + name for name in ("budget.py", "calls.py", "ruling.py", "telling.py", "turn.py")),
+    *("controllers/task/" + name for name in (
+        "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
+        "halting.py", "jobs.py", "outcome.py", "reopening.py", "settling.py", "starting.py", "verifying.py",
+        "working.py",
+    )),
+]  # fmt: skip
+IMPURE = {"anyio", "asyncio", "os", "pathlib", "random", "socket", "sqlite3", "subprocess", "threading", "time", "uuid"}
+
+
+def nodes(file: str | Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse((ROOT / file).read_text()))
+
+
+@pytest.mark.parametrize("file", PURE)
+def test_law_8_the_core_waits_for_nothing_and_reaches_for_nothing_outside_its_arguments(file: str) -> None:
+    imported: set[str] = set()
+    for node in nodes(file):
+        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await), f"line {node.lineno} waits"
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not all(alias.name.startswith("Pure") for alias in node.names):
+            imported.add((node.module or "").partition(".")[0])
+
+    assert imported & IMPURE == set()
+
+
+def test_law_2_only_the_gates_record_changes_the_document_of_a_plan() -> None:
+    makers = {str(file) for file in ENGINE for call in calls_of(file, "PatchSpec") if call.args}
+
+    assert makers == {"reconciler/recording.py"}
+
+
+def test_law_3_every_write_says_what_it_was_computed_from() -> None:
+    silent = [f"{file}:{call.lineno}" for file in ENGINE for call in writes(file) if len(call.args) < 2]
+
+    # `{}` says that nothing was read for it.
+    assert silent == []
+
+
+def writes(file: Path) -> Iterator[ast.Call]:
+    """Calls of `propose` and `append` of a store."""
+    for name in ("propose", "append"):
+        for call in calls_of(file, name):
+            if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value).endswith("store"):
+                yield call
+
+
+def calls_of(file: Path, name: str) -> Iterator[ast.Call]:
+    for node in nodes(file):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name:
+            yield node
