@@ -1,8 +1,8 @@
-"""Who runs the log's writer: a thread of its own beside the event loop, or nobody but the caller.
+"""Who runs the log's writer: the event loop or a thread beside it, whichever is faster, or nobody but the caller.
 
-`Threaded` is the product: the loop queues and goes on, the thread takes whatever is queued as one batch, one call back
-to the loop wakes all its waiters. `Inline` has no thread and no task: `flush` writes on the spot, under asyncio or
-trio, and an exception of a simulation's hook comes out of the very `flush` that was to crash.
+`Adaptive` is the product: many proposals are one batch, one flush and one round of waking. `Inline` has no thread and
+no task: `flush` writes on the spot, under asyncio or trio, and an exception of a simulation's hook comes out of the
+very `flush` that was to crash.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from queue import Empty, SimpleQueue
-from typing import Protocol
+from queue import SimpleQueue
+from typing import Final, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -21,6 +21,14 @@ import anyio.to_thread
 from reconciler.errors import EngineError, StoreFailed
 from reconciler.sqlite_writing import Item, LogWriter
 from schemas import limits
+
+GATHER_S: Final = 0.002  # How long a record that nobody waits for may stay in memory only.
+FLUSH_QUICK_S: Final = 0.001  # A disk that flushes faster than this is waited for on the loop.
+FLUSHES_AVERAGED: Final = (
+    8  # About so many count: one slow flush sends the next to the thread, fast ones bring them back.
+)
+FLUSH_UNKNOWN_S: Final = 0.005  # Taken for the time of a flush at first: a disk has to show that it is fast.
+QUICK_BYTES_MAX: Final = 256 << 10  # More than this takes a while to write, however fast the flush.
 
 
 class Committing(Protocol):
@@ -99,8 +107,13 @@ class Inline:
             event.set()
 
 
-class Threaded:
-    """Writes on a thread of its own. Needs asyncio, whose call from other threads does not wait."""
+class Adaptive:
+    """Writes on the event loop while the disk flushes in a fraction of a millisecond, else on a thread of its own.
+
+    A hop to a thread and back costs more than such a flush; a slow disk must not hold up the loop. What is proposed in
+    one turn of the loop is one batch; one that nobody waits for is written a moment later, mostly with the next.
+    Needs asyncio, whose call from other threads does not wait.
+    """
 
     def __init__(
         self, writer: LogWriter, on_durable: Callable[[int], None], on_failed: Callable[[StoreFailed], None]
@@ -113,15 +126,24 @@ class Threaded:
         self._durable = writer.rev
         self._failure: StoreFailed | None = None
         self._is_over = False
-        self._queue: SimpleQueue[Item | None] = SimpleQueue()
+        self._pending: list[Item] = []
+        self._due: asyncio.Handle | None = None
+        self._is_hastened = False
+        self._is_away = False  # The thread has the writer.
+        self._flush_s = FLUSH_UNKNOWN_S
+        self._batches: SimpleQueue[list[Item] | None] = SimpleQueue()
         # A daemon: an interpreter that ends without closing the store has acknowledged nothing that is still queued.
         self._thread = threading.Thread(target=self._run, name="planloop-log", daemon=True)
         self._thread.start()
 
     def put(self, item: Item) -> None:
-        self._queue.put(item)
+        self._pending.append(item)
+        if self._due is None and not self._is_away:
+            self._due = self._loop.call_later(GATHER_S, self._write)
 
     async def flush(self, rev: int) -> None:
+        if not self._is_hastened and not self._is_away:
+            self._hasten()
         await self.wait(rev)
         if self._durable < rev:
             raise as_failure(self._failure) if self._failure else StoreFailed("the store is closed", "open it again")
@@ -134,16 +156,65 @@ class Threaded:
         await future
 
     async def close(self) -> None:
-        self._queue.put(None)
+        self._batches.put(self._taken())
+        self._batches.put(None)
         await anyio.to_thread.run_sync(self._thread.join)
         self._end(None)
 
     # On the loop.
 
+    def _hasten(self) -> None:
+        """Writes in the next turn of the loop: whoever runs in this one gets into the same batch."""
+        if self._due is not None:
+            self._due.cancel()
+        self._due = self._loop.call_soon(self._write)
+        self._is_hastened = True
+
+    def _write(self) -> None:
+        batch = self._taken()
+        if not batch or self._is_over:
+            return
+        if self._is_quick(batch):
+            with ExitStack() as after:
+                after.push(self._leave)
+                self._settle(self._commit(batch))
+                self._writer.mirror(batch)
+            if self._pending:
+                self._hasten()
+        else:
+            self._is_away = True
+            self._batches.put(batch)
+
+    def _taken(self) -> list[Item]:
+        """What is to be written next. Nothing more is due until the next `put`."""
+        if self._due is not None:
+            self._due.cancel()
+        self._due, self._is_hastened = None, False
+        batch = self._pending[: limits.BATCH_RECORDS_MAX]
+        del self._pending[: limits.BATCH_RECORDS_MAX]
+        return batch
+
+    def _is_quick(self, batch: list[Item]) -> bool:
+        if self._flush_s > FLUSH_QUICK_S or self._writer.is_snapshot_due(len(batch)):
+            return False
+        return sum(len(item.content) for item in batch) <= QUICK_BYTES_MAX
+
+    def _commit(self, batch: list[Item]) -> int:
+        rev = self._writer.commit(batch, is_idle=not self._pending)
+        self._flush_s += (self._writer.flush_s - self._flush_s) / FLUSHES_AVERAGED
+        return rev
+
     def _settle(self, rev: int) -> None:
         self._durable = rev
         self._on_durable(rev)
         self._waiting = _woken(self._waiting, rev)
+
+    def _returned(self, rev: int) -> None:
+        """The thread has written its batch, and mirrors it before it takes another."""
+        self._is_away = False
+        self._settle(rev)
+        if self._pending:
+            self._hasten()
 
     def _end(self, error: StoreFailed | None) -> None:
         self._is_over = True
@@ -152,39 +223,29 @@ class Threaded:
             self._on_failed(error)
         self._waiting = _woken(self._waiting, None)
 
-    # On the thread.
-
-    def _run(self) -> None:
-        with ExitStack() as after:
-            after.push(self._leave)
-            while (batch := self._next_batch()) is not None:
-                rev = self._writer.commit(batch, is_idle=self._queue.empty())
-                self._loop.call_soon_threadsafe(self._settle, rev)
-                self._writer.mirror(batch)
+    # On either: the thread ends by itself, the loop when a write on it failed.
 
     def _leave(self, _type: object, error: BaseException | None, _trace: object) -> bool:
         if error is not None:
-            # Whatever it was, nobody may go on waiting for this thread.
+            # Whatever it was, nobody may go on waiting for this writer.
             self._loop.call_soon_threadsafe(self._end, as_failure(error))
-        self._writer.close(is_sound=error is None)
-        return True  # It is told to every waiter; a thread has nobody else to tell.
+            self._is_over = True
+            self._writer.close(is_sound=False)
+        return True  # It is told to every waiter.
 
-    def _next_batch(self) -> list[Item] | None:
-        """Whatever is queued, at least one; None when asked to stop."""
-        first = self._queue.get()
-        if first is None:
-            return None
-        batch = [first]
-        while len(batch) < limits.BATCH_RECORDS_MAX:
-            try:
-                item = self._queue.get_nowait()
-            except Empty:
-                break
-            if item is None:
-                self._queue.put(None)
-                break
-            batch.append(item)
-        return batch
+    # On the thread.
+
+    def _run(self) -> None:
+        while (batch := self._batches.get()) is not None:
+            if self._is_over or not batch:
+                continue
+            with ExitStack() as after:
+                after.push(self._leave)
+                rev = self._commit(batch)
+                self._writer.mirror(batch)
+                self._loop.call_soon_threadsafe(self._returned, rev)
+        if not self._is_over:
+            self._writer.close(is_sound=True)
 
 
 def as_failure(error: BaseException) -> StoreFailed:

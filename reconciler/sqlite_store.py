@@ -21,7 +21,7 @@ import anyio.to_thread
 
 from reconciler import blobs, layout, sqlite_log
 from reconciler.clock import Clock
-from reconciler.committing import Committing, Inline, Threaded, as_failure
+from reconciler.committing import Adaptive, Committing, Inline, as_failure
 from reconciler.errors import Conflict, StoreFailed
 from reconciler.masking import Masks
 from reconciler.sqlite_writing import Blob, Hook, Line, LogWriter, Settings
@@ -93,7 +93,7 @@ class SqliteStore:
         if read_only:
             store._open_for_reading()
         else:
-            store._open_for_writing(Inline if inline else Threaded, options)
+            store._open_for_writing(Inline if inline else Adaptive, options)
         try:
             yield store
         finally:
@@ -148,7 +148,7 @@ class SqliteStore:
             start = after + 1 - recent[0].rev
             found = [recent[index] for index in range(start, min(len(recent), start + limit))]
             return [record for record in found if record.rev <= self._durable_rev]
-        if isinstance(self._committing, Threaded):
+        if isinstance(self._committing, Adaptive):
             return await anyio.to_thread.run_sync(self._read_log, after, limit)
         return self._read_log(after, limit)
 
@@ -213,7 +213,7 @@ class SqliteStore:
             self._start_from(sqlite_log.load(self._reader))
             unless_done.pop_all()
 
-    def _open_for_writing(self, make: type[Inline | Threaded], options: StoreOptions) -> None:
+    def _open_for_writing(self, make: type[Inline | Adaptive], options: StoreOptions) -> None:
         with ExitStack() as unless_done, sqlite_log.failures_named(layout.log_file(self._folder)):
             connection = sqlite_log.open_for_writing(self._folder, self._epoch)
             unless_done.callback(connection.close)

@@ -6,7 +6,9 @@ holds after a failed fsync cannot be known, so nothing more may be written with 
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +78,9 @@ class LogWriter:
         if not self._is_snapshot_whole:
             self._dirty |= {resource.address: resource for resource in loaded.view.everything()}
         self._rev = loaded.view.rev
-        self._file = _identity(self._folder)
+        self._path = str(layout.log_file(self._folder))
+        self._file = _identity(self._path)
+        self._flush_s = 0.0
         self._mirror = Mirror(layout.mirror_file(self._folder))
         self._mirror.catch_up(connection)
 
@@ -84,6 +88,15 @@ class LogWriter:
     def rev(self) -> int:
         """The last durable revision."""
         return self._rev
+
+    @property
+    def flush_s(self) -> float:
+        """How long the last commit waited for the disk."""
+        return self._flush_s
+
+    def is_snapshot_due(self, count: int) -> bool:
+        """Whether `count` more records make a snapshot due, which takes longer than writing them."""
+        return self._tail_count + count >= self._snapshot_every
 
     def commit(self, items: Sequence[Item], *, is_idle: bool) -> int:
         """Makes `items` durable in one transaction; returns the last revision. `is_idle` allows a snapshot."""
@@ -97,7 +110,7 @@ class LogWriter:
         return last
 
     def mirror(self, items: Sequence[Item]) -> None:
-        """Streams committed lines to `events.jsonl`. Called after the waiters are told: it may lag, never lead."""
+        """Streams committed lines to `events.jsonl`. Called after the commit: it may lag, never lead."""
         self._mirror.append([item.content for item in items if isinstance(item, Line)])
         self._reach("after-mirror", self._rev)
 
@@ -131,6 +144,8 @@ class LogWriter:
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
             self._reach("before-commit", last)
+            begun = time.perf_counter()
+        self._flush_s = time.perf_counter() - begun
         self._checksum = checksum
         self._tail_count = tail_count
         if is_snapshot:
@@ -142,7 +157,7 @@ class LogWriter:
         latest = sqlite_log.meta(self._connection, "epoch", 0)
         if latest != self._epoch:
             raise sqlite_log.fenced(self._epoch, latest)
-        if _identity(self._folder) != self._file:
+        if _identity(self._path) != self._file:
             # What is written to a file without a name is lost with this process, and another owner may have begun.
             raise StoreFailed(
                 f"{layout.log_file(self._folder)} was removed or replaced while this process wrote to it",
@@ -186,10 +201,10 @@ class LogWriter:
             self._hook(point, rev)
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     """Which file the log's name stands for; None when for none."""
     try:
-        about = layout.log_file(folder).stat()
+        about = os.stat(path)  # noqa: PTH116 - asked at every commit
     except OSError:
         return None
     return about.st_dev, about.st_ino

@@ -1,4 +1,4 @@
-"""The SQLite store passes the contract with its thread, inline on asyncio, and inline on trio.
+"""The SQLite store passes the contract as the product runs it, inline on asyncio, and inline on trio.
 
 The snapshot is renewed every three records here, so that reopening meets every mixture of snapshot and tail.
 """
@@ -16,7 +16,7 @@ from tests.contracts.store_contract import StoreContract
 OFTEN = StoreOptions(snapshot_every=3)
 
 
-class TestThreaded(StoreContract):
+class TestAdaptive(StoreContract):
     def opened(self, folder: Path, *, read_only: bool = False) -> AbstractAsyncContextManager[Store]:
         return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=read_only, options=OFTEN)
 
