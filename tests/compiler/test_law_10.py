@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compiler import Checked, check_document
+from schemas.agent import AgentSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields import Field
 from schemas.fields_all import TABLES
+from schemas.task import TaskSpec
 from tests.compiler.compiling import SOURCES, graph_json, told
 
 ROOT = Path(__file__).parents[2]
@@ -63,13 +69,59 @@ OTHERS: JsonObject = {
     "containers": {"redis": {"image": "r", "health": {"tcp": 1}}, "sut": {"image": "s"}},
     "prompts": {"p": "text"},
 }
+READ_AS_WRITTEN = {
+    # Maps that stand in a lowered spec as they stand in the plan, and who looks into them.
+    "step": ("controllers/agent/minds",),
+    "when": ("controllers/agent/minds",),
+    "expect": ("controllers/agent/minds",),
+    "sandbox": ("controllers/agent/tools", "compiler/not_run.py"),
+    "contains": ("controllers/task/checking",),
+    "json": ("controllers/task/checking",),
+    "http": ("controllers/task/checking",),
+    "port": ("controllers/task/checking",),
+}
+TOLD_OF = {"mixins": "P0406", "hooks": "P0403", "lock": "P0412"}
 NOT_LOWERED = ("hook", "mcp", "container", "mount", "port-map", "health", "container-limits")
 
 
-def _beside(table: str, row: Field, fields: JsonObject) -> JsonObject:
-    fields = {**fields, **BESIDE.get(f"{table}.{row.name}", {})}
+def _trees(*places: str) -> Iterator[ast.AST]:
+    for place in places:
+        top = ROOT / place
+        for path in [top] if top.is_file() else sorted(top.rglob("*.py")):
+            yield from ast.walk(ast.parse(path.read_text()))
+
+
+@cache
+def _words(*places: str) -> frozenset[str]:
+    """The words of every text in the code of these places, docstrings and other sentences left out."""
+    texts = (node.value for node in _trees(*places) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return frozenset(word for text in texts if not text.rstrip().endswith(".") for word in text.split())
+
+
+def _read_of_specs(*places: str) -> Iterator[str]:
+    """What is asked of anything called a spec: `spec.name`, `spec["name"]`, `spec.get("name")`."""
+    for node in _trees(*places):
+        match node:
+            case ast.Attribute(value=of, attr=name) if _is_spec(of):
+                yield name
+            case ast.Subscript(value=of, slice=ast.Constant(value=str(name))) if _is_spec(of):
+                yield name
+            case ast.Call(func=ast.Attribute(value=of, attr="get"), args=[ast.Constant(value=str(name)), *_]) if (
+                _is_spec(of)
+            ):
+                yield name
+
+
+def _is_spec(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute | ast.Name) and (
+        node.attr if isinstance(node, ast.Attribute) else node.id
+    ).endswith("spec")
+
+
+def _beside(table: str, row: Field, base: JsonObject) -> JsonObject:
+    written = {**base, **BESIDE.get(f"{table}.{row.name}", {})}
     # None takes a thing of the plan away as well; `_plan` drops it.
-    return fields if table == "plan" else {name: value for name, value in fields.items() if value is not None}
+    return written if table == "plan" else {name: value for name, value in written.items() if value is not None}
 
 
 def _plan(table: str, value: JsonObject) -> JsonObject:
@@ -142,8 +194,32 @@ def test_law_10_the_example_of_every_field_changes_what_is_wanted_or_is_told_of(
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
 def test_law_10_what_is_read_from_the_document_is_named_by_its_reader(table: str, row: Field) -> None:
-    texts = (path.read_text() for path in (ROOT / row.read_in).rglob("*.py"))
-    assert any(f'"{row.name}"' in text for text in texts), f"nothing in {row.read_in} reads `{row.name}`"
+    assert row.name in _words(row.read_in), f"nothing in {row.read_in} reads `{row.name}`"
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [pair for pair in ROWS if pair[0] in READ_AS_WRITTEN],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_law_10_what_is_lowered_as_it_was_written_is_named_by_its_reader(table: str, row: Field) -> None:
+    assert row.name in _words(*READ_AS_WRITTEN[table]), f"nothing in {READ_AS_WRITTEN[table]} reads `{row.name}`"
+
+
+def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run_or_told_of() -> None:
+    for spec, told_of in ((TaskSpec, set()), (AgentSpec, TOLD_OF.keys())):
+        read = set(_read_of_specs("controllers", "reconciler"))
+        assert {one.name for one in fields(spec)} - read == told_of
+
+
+@pytest.mark.parametrize(("field", "code"), TOLD_OF.items())
+def test_law_10_a_field_of_an_agent_that_nothing_reads_is_told_of(field: str, code: str) -> None:
+    example = next(row.example for row in TABLES["agent"].fields if row.name == field)
+    example = ["lib:retry"] if field == "mixins" else example
+    hooks: JsonObject = {"no-secrets": {"on": "before-call", "run": "x"}}
+    agent: JsonObject = {**SCRIPT, field: example}
+    _, checked = _result({"plan": "demo", "hooks": hooks, "goal": "g", "agent": agent})
+    assert code in [one.code for one in checked.diagnostics]
 
 
 @pytest.mark.parametrize(("folder", "code"), [("containers", "P0401"), ("hooks", "P0403"), ("mcp", "P0404")])
