@@ -1,0 +1,1 @@
+"""The command, the API and what they print."""
