@@ -101,7 +101,7 @@ def test_redirect_follows_every_edit_its_comments_promise(folder: Folder) -> Non
         painting(owner)
         with (folder.path / "brush").open("w") as brush:  # Returns when the agent is in its second step.
             save(file, "paint the sky blue", "paint the sky red")
-            owner.until(r"plan\.patched.*human:file|plan\.patched.*goal")
+            owner.until("task/paint/goal")
 
             save(file, "touch wet; sleep 300", "touch damp; sleep 300")
             owner.until(r"running +task/wait")
