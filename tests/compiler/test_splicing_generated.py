@@ -95,7 +95,7 @@ def is_subsequence(wanted: list[str], lines: list[str]) -> bool:
 
 @given(dice=dice, has_bom=st.booleans(), ends=st.booleans(), newline=st.sampled_from(["\n", "\r\n"]))
 @GENERATED
-def test_yaml_says_what_was_wanted_and_other_lines_stay_identical(
+def test_law_9_yaml_says_what_was_wanted_and_other_lines_stay_identical(
     dice: Dice, has_bom: bool, ends: bool, newline: str
 ) -> None:
     old = some_map(dice)
@@ -133,7 +133,7 @@ def test_edn_says_what_was_wanted(dice: Dice) -> None:
 
 @given(dice=dice, ends=st.booleans())
 @GENERATED
-def test_splicing_no_change_gives_the_same_bytes(dice: Dice, ends: bool) -> None:
+def test_law_9_splicing_no_change_gives_the_same_bytes(dice: Dice, ends: bool) -> None:
     old = some_map(dice)
     yaml = YamlWriter(dice).write(old).text("\n", ends=ends).encode()
     edn = EdnWriter(dice).write(old).encode()

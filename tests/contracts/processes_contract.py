@@ -84,7 +84,7 @@ class ProcessesContract:
         assert exit_.ending is Ending.TIMED_OUT
         assert await owner.trace("a") is not Trace.RUNNING
 
-    async def test_too_much_output_stops_the_process_and_keeps_the_beginning(
+    async def test_law_11_too_much_output_stops_the_process_and_keeps_the_beginning(
         self, machine: Machine, folder: Path
     ) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "yes", output_bytes_max=1000))

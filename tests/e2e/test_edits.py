@@ -193,7 +193,7 @@ tasks:
     assert other["spec"]["goal"] == "somebody else's"
 
 
-def test_a_half_saved_or_missing_file_changes_nothing(folder: Folder) -> None:
+def test_law_9_a_half_saved_or_missing_file_changes_nothing(folder: Folder) -> None:
     prepare(folder)
     with folder.started("p.yaml") as owner:
         running(folder, owner)

@@ -118,7 +118,7 @@ def agrees(folder: Folder, file: Path) -> None:
 
 
 @pytest.mark.parametrize("style", FILES)
-def test_pull_inserts_what_agents_added_and_touches_no_other_byte(folder: Folder, style: str) -> None:
+def test_law_9_pull_inserts_what_agents_added_and_touches_no_other_byte(folder: Folder, style: str) -> None:
     name, content = FILES[style]
     file = folder.path / name
     file.write_bytes(content)

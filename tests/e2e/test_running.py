@@ -49,7 +49,7 @@ def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Fo
         assert "1 command goes on running: task/go" in owner.text
 
         with folder.started("p.plan.yaml") as again:
-            again.until("1 running call adopted")
+            again.until("1 command taken over")
             (folder.path / "stop").touch()
             assert again.ended() == 0
     assert len((folder.path / "pids").read_text().splitlines()) == 1, "it ran once"

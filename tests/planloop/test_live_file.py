@@ -55,7 +55,7 @@ async def test_a_rename_over_the_file_is_a_save(file: Path) -> None:
             assert await next_of(saves) == Saved(text.encode())
 
 
-async def test_an_emptied_file_is_unusable_and_the_next_save_counts(file: Path) -> None:
+async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(file: Path) -> None:
     async with watched(file) as saves:
         file.write_text("")
         assert await next_of(saves) == Unusable("p.yaml is empty")
@@ -63,7 +63,7 @@ async def test_an_emptied_file_is_unusable_and_the_next_save_counts(file: Path) 
         assert await next_of(saves) == Saved(b"two")
 
 
-async def test_a_missing_file_is_unusable_after_a_while_and_not_at_once(file: Path) -> None:
+async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
         assert await next_of(saves) == Unusable("p.yaml is not there")

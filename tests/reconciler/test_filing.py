@@ -40,7 +40,7 @@ def status(plan: Plan) -> JsonObject:
     return found.status
 
 
-async def test_a_child_that_an_agent_added_survives_a_save_that_does_not_mention_it(plan: Plan) -> None:
+async def test_law_9_a_child_that_an_agent_added_survives_a_save_that_does_not_mention_it(plan: Plan) -> None:
     await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
     assert isinstance(await plan.save({**FILE, "goal": "all of it"}), Accepted)
     assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}
@@ -62,7 +62,7 @@ async def test_a_live_change_that_the_file_does_not_touch_stays(plan: Plan) -> N
     assert plan.document["tasks"]["a"]["goal"] == "changed live"
 
 
-async def test_a_protected_task_stays_when_its_lines_go_and_that_is_said(plan: Plan) -> None:
+async def test_law_9_a_protected_task_stays_when_its_lines_go_and_that_is_said(plan: Plan) -> None:
     verdict = await plan.save(without(FILE, "g"))
     assert isinstance(verdict, Accepted)
     assert plan.document["tasks"]["g"] == {"goal": "group", "tasks": {"k": {"goal": "kept", "protect": True}}}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import random  # noqa: TID251 - seeded
 from pathlib import Path
 
-import anyio
-import anyio.to_thread
 import pytest
 
 from reconciler import process_table
 from reconciler.local_processes import LocalProcesses
 from reconciler.processes import Command, Ending, Trace
-from tests.fakes.owners import CountingOwner
+from tests.fakes.owners import BegunOwner, CountingOwner
 
 pytestmark = pytest.mark.anyio
 NOTHING: frozenset[str] = frozenset()
@@ -52,15 +50,15 @@ async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
 
 
 async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    other = processes(tmp_path / "other")
-    async with anyio.create_task_group() as group:
-        group.start_soon(other.run, "theirs", command(tmp_path, "sleep 60"))
-        await anyio.lowlevel.checkpoint()
+    other = tmp_path / "other"
+    owner = BegunOwner(other, "theirs", command(tmp_path, "sleep 60"))
+    await owner.until_begun()
+    owner.kill()
+    theirs = LocalProcesses(other, str(other), 2, grace_s=0.2)
 
-        assert await processes(tmp_path).sweep(NOTHING) == []
-        assert await other.trace("theirs") is Trace.RUNNING
-        group.cancel_scope.cancel()
+    assert await processes(tmp_path).sweep(NOTHING) == []
+    assert await theirs.trace("theirs") is Trace.RUNNING
+    await theirs.stop("theirs")
 
 
 async def test_the_environment_is_the_given_one_and_the_labels(tmp_path: Path) -> None:

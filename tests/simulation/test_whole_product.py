@@ -44,7 +44,7 @@ def test_one_seed_gives_one_story(play: Play) -> None:
 
 
 @plays
-def test_any_order_of_events_ends_in_one_state(play: Play) -> None:
+def test_law_3_any_order_of_events_ends_in_one_state(play: Play) -> None:
     clean = played(play)
 
     for seed in range(1, 6):

@@ -71,7 +71,7 @@ async def test_of_two_calls_with_one_id_the_first_counts(tmp_path: Path) -> None
         assert here.read("log") == "x\n"
 
 
-async def test_calls_past_the_bound_of_one_reply_get_results_too(tmp_path: Path) -> None:
+async def test_law_11_calls_past_the_bound_of_one_reply_get_results_too(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         found = await outcome(here, '[{"call": {"list": {}}}] * 100')
         assert len(found) == 65

@@ -120,13 +120,13 @@ async def live_and_die(folder: Path, lives: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("lives", LIVES[::9])
-async def test_owners_that_die_lose_nothing_and_repeat_nothing(tmp_path: Path, lives: tuple[int, ...]) -> None:
+async def test_law_5_owners_that_die_lose_nothing_and_repeat_nothing(tmp_path: Path, lives: tuple[int, ...]) -> None:
     await live_and_die(tmp_path, lives)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lives", LIVES)
-async def test_an_owner_may_die_at_any_append(tmp_path: Path, lives: tuple[int, ...]) -> None:
+async def test_law_5_an_owner_may_die_at_any_append(tmp_path: Path, lives: tuple[int, ...]) -> None:
     await live_and_die(tmp_path, lives)
 
 

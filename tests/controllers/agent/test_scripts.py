@@ -213,7 +213,7 @@ async def test_a_sleep_is_slept_through_though_messages_come(tmp_path: Path) -> 
         assert here.world.clock.now() - start >= 0.2
 
 
-async def test_an_interrupting_message_stops_the_command_in_flight_and_is_heard(tmp_path: Path) -> None:
+async def test_law_4_an_interrupting_message_stops_the_command_in_flight_and_is_heard(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent:
@@ -297,7 +297,7 @@ async def test_a_removed_task_takes_its_agent_and_its_command_along(tmp_path: Pa
         assert here.store.view.list("call") == []
 
 
-async def test_an_edited_script_begins_anew(tmp_path: Path) -> None:
+async def test_law_4_an_edited_script_begins_anew(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: never}, say: old}]}")
         await here.until_state("agent/.", "asleep")

@@ -82,7 +82,7 @@ async def test_in_any_order_of_messages_everybody_wakes_and_each_is_read_once(tm
         assert len(counts) + unread == len(sent) + 3 * (2 + 2)
 
 
-async def test_a_second_reconcile_with_nothing_changed_writes_nothing(tmp_path: Path) -> None:
+async def test_law_3_a_second_reconcile_with_nothing_changed_writes_nothing(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             agent: {script: [{when: {message: never}, say: x}]}
@@ -97,7 +97,7 @@ async def test_a_second_reconcile_with_nothing_changed_writes_nothing(tmp_path: 
         assert here.store.view.rev == rev
 
 
-async def test_a_full_inbox_says_so_to_the_sender(tmp_path: Path) -> None:
+async def test_law_11_a_full_inbox_says_so_to_the_sender(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""
             tasks:
@@ -132,7 +132,7 @@ def test_of_state_messages_only_the_newest_of_a_key_is_kept() -> None:
 
 
 @pytest.mark.slow
-async def test_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
+async def test_law_12_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: never}, say: x}]}")
         await here.until_state("agent/.", "asleep")

@@ -113,7 +113,7 @@ def test_git_may_be_read_but_not_written(folder: Path) -> None:
             put(space(folder), path)
 
 
-def test_the_plan_file_cannot_be_written_by_any_name(folder: Path) -> None:
+def test_law_9_the_plan_file_cannot_be_written_by_any_name(folder: Path) -> None:
     here = space(folder, ".")
     (folder / "work/hard").hardlink_to(folder / "p.plan.yaml")
     (folder / "work/soft").symlink_to("../p.plan.yaml")

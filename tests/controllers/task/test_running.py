@@ -70,7 +70,7 @@ async def test_a_program_that_is_missing_fails_its_task_with_a_reason(tmp_path: 
         assert here.reason("task/a") == "CannotStart"
 
 
-async def test_a_second_look_at_a_settled_plan_writes_nothing(tmp_path: Path) -> None:
+async def test_law_3_a_second_look_at_a_settled_plan_writes_nothing(tmp_path: Path) -> None:
     async with yard(tmp_path) as here:
         here.apply(
             root=spec(), a=spec("true", acceptance=(sh("true"),)), b=spec("false"), c=spec("x", needs=("task/b",))

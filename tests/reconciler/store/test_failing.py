@@ -255,7 +255,7 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
 
 
 @pytest.mark.anyio
-async def test_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
+async def test_law_1_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
     await _filled(tmp_path)
     for statement in ("DELETE FROM objects", "UPDATE objects SET body = '{'", "DELETE FROM meta WHERE key > 'm'"):
         _execute(tmp_path, statement)

@@ -61,7 +61,7 @@ async def write_until_crash(folder: Path, options: StoreOptions, count: int) -> 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("rev", [1, 2, 3, 4, 6])
-async def test_a_crash_at_any_write_loses_nothing_acknowledged(tmp_path: Path, step: str, rev: int) -> None:
+async def test_law_1_a_crash_at_any_write_loses_nothing_acknowledged(tmp_path: Path, step: str, rev: int) -> None:
     options = StoreOptions(hook=crashing_at(step, rev), snapshot_every=3)
     acknowledged = await write_until_crash(tmp_path, options, count=8)
     assert acknowledged == rev - 1
@@ -118,7 +118,7 @@ async def test_a_failed_flush_reaches_every_waiter_of_the_thread(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) -> None:
+async def test_law_11_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     async with opened(tmp_path / "live", options=StoreOptions(snapshot_every=10)) as store:
         await store.append(made())
@@ -181,7 +181,7 @@ async def mirrored(folder: Path, spoil: Callable[[Path], object]) -> list[int]:
     ],
     ids="whole gone empty torn nothing-whole behind torn-ahead no-json no-record changed".split(),
 )
-async def test_the_mirror_is_caught_up_or_written_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+async def test_law_1_the_mirror_is_caught_up_or_written_anew(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
     assert await mirrored(tmp_path, spoil) == [1, 2, 3, 4, 5, 6]
 
 
