@@ -49,6 +49,7 @@ DIFFERENCES_RECORDED_MAX: Final = 200  # In one record, for announcing; the obje
 VALUE_SHOWN_CHARS: Final = 80  # Of a value quoted in a sentence; the rest is one `plan get` away.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
+CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
 

@@ -23,6 +23,7 @@ from schemas.encoding import Json, JsonObject, digest_of
 Tools = Mapping[str, Tool]
 
 STUCK: Final = "Stuck"
+MALFORMED: Final = "Malformed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def rulings(seen: Observed, tools: Tools, approve: Sequence[str]) -> list[Ruling
 def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]) -> Ruling:
     """Whether `call` may start, by itself."""
     if call.fault:
-        return _failed("Malformed", call.fault)
+        return _failed(MALFORMED, call.fault)
     tool = tools.get(call.tool)
     if tool is None:
         return _unknown(call.tool, spec, tools)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controllers.agent import budget, calls, inbox
+from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
@@ -18,9 +19,9 @@ from controllers.agent.telling import News
 from reconciler import journal
 from reconciler.store import View
 from schemas import limits
-from schemas.agent import AgentState
+from schemas.agent import AgentState, Script
 from schemas.call import CallResult, CallSpec, CallState
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -181,17 +182,21 @@ def ended(seen: Observed, view: View) -> Draft:
     active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
     used = seen.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
-    idle_turns = seen.status.idle_turns + 1 if turn.then == "again" and not past else 0
-    is_idle = idle_turns >= limits.IDLE_TURNS_MAX
+    # A script comes to its end whatever it repeats; programs may go round for ever.
+    is_repeat = bool(past) and not isinstance(seen.spec.mind, Script) and _asked(past) in (_asked(seen.status.past), [])
+    idle_turns = seen.status.idle_turns + 1 if is_repeat or (turn.then == "again" and not past) else 0
+    is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
     is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")
+    pause_s = _pause_s(idle_turns) if is_repeat and is_again else 0.0
+    sleep_s = pause_s or (None if is_again else turn.sleep_s)
     merge: JsonObject = {
         "open": None,
         "past": [call.to_json() for call in past],
         "used": total.to_json(),
         "ended_at": seen.now,
-        "again": is_again,
+        "again": is_again and not pause_s,
         "idle_turns": idle_turns,
-        "wake_at": None if turn.sleep_s is None or is_again else seen.now + turn.sleep_s,
+        "wake_at": None if sleep_s is None else seen.now + sleep_s,
     }
     if turn.claim is not None:
         merge |= _claimed(seen, turn.claim)
@@ -201,6 +206,17 @@ def ended(seen: Observed, view: View) -> Draft:
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
     data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *spent), data)
+
+
+def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
+    """What was asked for in a turn, leaving out what made no sense."""
+    return [(call.tool, call.arguments) for call in made if call.result.error != MALFORMED]
+
+
+def _pause_s(repeats: int) -> float:
+    """Seconds until a mind that does the same turn after turn is asked again: no work is lost, and no log is filled."""
+    over = repeats - limits.SAME_CALL_MAX
+    return 0.0 if over <= 0 else min(limits.BACKOFF_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(over, 30))
 
 
 def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:

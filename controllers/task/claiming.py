@@ -28,6 +28,8 @@ def advance(observed: Observed) -> Step:
     says = family.not_done(observed)
     if says is not None and says.state is TaskState.FAILED:
         merge["verdict"] = verifying.verdict(observed, accepted=False, message=says.message)
+        if verifying.is_hopeless(observed):
+            return finishing.failed(observed, "AgentFailed", verifying.hopeless(says.message)).on_top_of(merge)
         return Step(_at_work(observed), merge=merge)
     if observed.spec.acceptance or says is not None:
         return working.over(after(observed, merge)).on_top_of(merge)

@@ -58,7 +58,8 @@ class Progress:
     """The status of one task. `attempt` counts tries for the same wish from 1; `incarnation` counts all runs.
 
     `basis` holds digests of what this incarnation was begun with. `round` numbers verifications and `round_for` says
-    why the current one runs (None: none does). `judged` is the last claim of the agent that was answered.
+    why the current one runs (None: none does). `judged` is the last claim of the agent that was answered,
+    `rejections` how many of them were turned down.
     `not_before` is the earliest start of a retry, `spent_s` what its commands took over all incarnations.
     """
 
@@ -72,6 +73,7 @@ class Progress:
     round_for: Round | None = None
     checks: JsonObject | None = None
     judged: int = 0
+    rejections: int = 0
     call: str | None = None
     result: JsonObject | None = None
     is_skipped: bool = False
@@ -86,6 +88,7 @@ def progress_of(status: JsonObject) -> Progress:
         return Progress()
     state = status.get("state")
     verdict = status.get("verdict") or {}
+    is_of_this_run = verdict.get("incarnation") == status.get("incarnation", 0)
     return Progress(
         state=TaskState(state) if state else None,
         stage=Stage(status.get("stage", "")),
@@ -96,7 +99,8 @@ def progress_of(status: JsonObject) -> Progress:
         round=status.get("round", 0),
         round_for=status.get("round_for"),
         checks=status.get("checks"),
-        judged=verdict.get("claim", 0) if verdict.get("incarnation") == status.get("incarnation", 0) else 0,
+        judged=verdict.get("claim", 0) if is_of_this_run else 0,
+        rejections=verdict.get("rejections", 0) if is_of_this_run else 0,
         call=status.get("call"),
         result=status.get("result"),
         is_skipped=status.get("skipped", False),

@@ -9,6 +9,7 @@ from controllers.task import finishing, jobs, keys, reopening, starting, working
 from controllers.task.observing import Observed
 from controllers.task.status import Round, Stage
 from controllers.task.step import Says, Step, after
+from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.task import ByAgent, CheckSpec, Group, TaskState
 
@@ -109,18 +110,28 @@ def _reject(observed: Observed) -> Step:
     message = summary(observed)
     if not isinstance(observed.spec.work, ByAgent):
         return finishing.failed(observed, "ChecksFailing", message)
-    merge: JsonObject = {
-        "stage": "work",
-        "round_for": None,
-        "verdict": verdict(observed, accepted=False, message=message),
-    }
+    refused = verdict(observed, accepted=False, message=message)
+    if is_hopeless(observed):
+        return finishing.failed(observed, "ChecksFailing", hopeless(message)).on_top_of({"verdict": refused})
+    merge: JsonObject = {"stage": "work", "round_for": None, "verdict": refused}
     return working.advance(after(observed, merge)).on_top_of(merge)
+
+
+def is_hopeless(observed: Observed) -> bool:
+    """Whether the claim at hand, if it is turned down too, is one too many."""
+    return observed.progress.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
+
+
+def hopeless(message: str) -> str:
+    """Why a task fails whose agent only ever claims to be done."""
+    return f"{message}; its agent claimed {limits.CLAIMS_REJECTED_MAX} times to be done and was not"
 
 
 def verdict(observed: Observed, *, accepted: bool, message: str) -> JsonObject:
     """The answer to the agent's newest claim."""
     claim = (observed.agent.status.get("claim") or {}) if observed.agent is not None else {}
-    return {
+    count: JsonObject = {} if accepted else {"rejections": observed.progress.rejections + 1}
+    return count | {
         "claim": claim.get("seq", 0),
         "incarnation": observed.progress.incarnation,
         "accepted": accepted,

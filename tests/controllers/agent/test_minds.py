@@ -8,6 +8,7 @@ import pytest
 
 from controllers.agent.minds import actions
 from controllers.agent.minds.program import reply_from
+from schemas import limits
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -111,6 +112,36 @@ def test_lines_that_are_no_json_are_remarks() -> None:
 def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
     reply = reply_from('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
     assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)
+
+
+CLAIMER = """
+import json, sys
+turn = json.loads(sys.stdin.readline())
+print(json.dumps({"done": turn["turn"]}))
+"""
+REPEATER = """
+import json, sys
+turn = json.loads(sys.stdin.readline())
+print(json.dumps({"call": {"plan_view": {}}}))
+"""
+
+
+async def test_a_mind_that_only_ever_claims_to_be_done_fails_in_the_end(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(CLAIMER)
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {run: [python3, mind.py]}\nacceptance: [{require-file: never}]")
+        assert await ended(here) == "failed"
+        assert here.get("agent/.").status["claims"] == limits.CLAIMS_REJECTED_MAX
+
+
+async def test_a_mind_that_does_the_same_turn_after_turn_is_asked_ever_more_seldom(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(REPEATER)
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {run: [python3, mind.py]}")
+        await here.until(lambda: bool(here.get("agent/.").status.get("wake_at")))
+        status = here.get("agent/.").status
+        assert status["turn"] > limits.SAME_CALL_MAX
+        assert status["past"][0]["tool"] == "plan_view"
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", '"\\ud800"', "[" * 500 + "]" * 500, "[" * 100_000])
