@@ -61,8 +61,15 @@ def command(
         ops = _operations(json_)
     else:
         address = selecting.address_of(what or ".")
+        _require(access, address)
         ops = _merge_ops(access, address, merge) if merge else _field_ops(access, address, changes)
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def _require(access: Access, address: str) -> None:
+    """Raises Halt unless there is such an object: a slip in a name must not make a new task of that name."""
+    patching.field_of(address, "")
+    access.object(address)
 
 
 def _operations(text: str) -> list[JsonObject]:
@@ -80,7 +87,7 @@ def _operations(text: str) -> list[JsonObject]:
 def _merge_ops(access: Access, address: str, text: str) -> list[JsonObject]:
     document, at = document_of(access), patching.field_of(address, "")
     if not pointer.has(document, at):
-        raise Halt(Exit.NOT_FOUND, f"no {address} in the plan document", "plan get tasks -o name")
+        return [operations.Op("add", at, operations.merge({}, _json(text))).to_json()]
     old = pointer.get(document, at)
     new = operations.merge(old, _json(text))
     return [op.to_json() for op in operations.difference(old, new, at)]

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import click
 
+from compiler.suggesting import did_you_mean
 from planloop import compiling, places, wiring
 from planloop.access import Access
 from planloop.cli import selecting
 from planloop.client import OwnerClient, OwnerGone
 from planloop.compiling import PlanFile
+from planloop.exits import Exit, Halt
 from planloop.places import Place
 from planloop.rendering import differences, printing
 from planloop.rendering.records import short_path
@@ -49,14 +51,28 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
         path=file.path.name,
         content=file.content,
         document=file.document,
-        targets=tuple(selecting.address_of(word) for word in targets),
-        excludes=tuple(selecting.address_of(word) for word in excludes),
+        targets=tuple(map(selecting.address_of, targets)),
+        excludes=tuple(map(selecting.address_of, excludes)),
         checked=file.compiled,
     )
     place = places.of_file(file.path, file.name)
     access = Access(place)
     is_new = not layout.log_file(place.folder).exists()
+    for address in (*save.targets, *save.excludes):
+        _require_task(address, file, None if is_new else access)
     return Shown(file, save, access, _answer(place, save), is_new)
+
+
+def _require_task(address: str, file: PlanFile, access: Access | None) -> None:
+    """Raises Halt unless `address` is a task of the file or of the live plan, if there is one."""
+    if not address.startswith("task/"):
+        raise Halt(Exit.USAGE, f"{address} is not a task", f"name a task: task/{address.partition('/')[2]}")
+    if address in file.graph.objects:
+        return
+    if access is None:
+        hint = did_you_mean(address, [known for known in file.graph.objects if known.startswith("task/")])
+        raise Halt(Exit.NOT_FOUND, f"no {address} in {file.path.name}", hint)
+    access.object(address)
 
 
 def _answer(place: Place, save: FileSave) -> JsonObject:

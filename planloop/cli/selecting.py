@@ -9,15 +9,14 @@ from planloop.exits import Exit, Halt
 from schemas.address import KINDS
 from schemas.resource import Resource
 
-SHORT = {"t": "task", "a": "agent", "c": "call", "ctr": "container"}
-
 
 def kind_of(word: str) -> str | None:
-    """The kind that `word` names in singular, plural or short; None when it names none."""
+    """The kind that `word` names in singular or plural; None when it names none.
+
+    There are no short names: `a` and `c` are what people call tasks.
+    """
     if word in KINDS:
         return word
-    if word in SHORT:
-        return SHORT[word]
     return word[:-1] if word.endswith("s") and word[:-1] in KINDS else None
 
 
