@@ -15,8 +15,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from compiler import yaml_complaints, yaml_scalars
 from compiler.source import SizeLimits, Source
 from compiler.syntax import Format, Path, Place, SourceValue
-from compiler.yaml_composing import PLAIN, TEXT, Expansion, TooBig, collector_off, compose, tag_of, too_big
+from compiler.yaml_composing import PLAIN, TEXT, Expansion, TooBig, compose, tag_of, too_big
 from compiler.yaml_layout import YamlLayout
+from schemas.collecting import collector_off
 from schemas.diagnostic import Diagnostic, Related, Span
 
 _CORE: Final = "tag:yaml.org,2002:"

@@ -6,9 +6,7 @@ summed up with each node looked at once.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from yaml import CSafeLoader
@@ -24,19 +22,6 @@ TEXT: Final = False  # collection, false for a quoted scalar. Anything else is a
 def tag_of(node: Node) -> Any:
     """PLAIN, TEXT or the text of a tag. PyYAML's stubs know only the last."""
     return node.tag
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """Holds Python's cycle collector while a tree is built."""
-    # Every node is a container that stays alive: collecting while they pile up triples the time and frees nothing.
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class TooBig(Exception):

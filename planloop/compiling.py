@@ -6,10 +6,7 @@ The compiler itself touches no file; here the world's faults (missing, a folder,
 from __future__ import annotations
 
 import errno
-import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from compiler.reading import SizeLimits
 from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
+from schemas.collecting import collector_off
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
 from schemas.limits import PLAN_FILE_BYTES_MAX
@@ -159,18 +157,6 @@ def content_of(path: Path, size_max: int) -> bytes:
 def shown(path: Path) -> str:
     """How diagnostics call the file: its name as it was given."""
     return "<stdin>" if path == STDIN else str(path)
-
-
-@contextmanager
-def collector_off() -> Iterator[None]:
-    """No garbage collection inside: it makes large parses three to six times slower, and make no cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _unreadable(path: Path, error: OSError) -> Halt:

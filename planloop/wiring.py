@@ -51,8 +51,10 @@ def language(place: Place) -> Language:
 def preview_without_owner(place: Place, save: FileSave) -> Json:
     """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
     from planloop.server.forms import file_preview
+    from schemas.collecting import collector_off
 
-    return file_preview(gate_without_owner(place), save)
+    with collector_off():  # The process ends with the answer.
+        return file_preview(gate_without_owner(place), save)
 
 
 def gate_without_owner(place: Place) -> Gate:

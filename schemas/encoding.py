@@ -10,13 +10,16 @@ import hashlib
 import json
 import json.encoder
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from schemas.collecting import collector_off
 from schemas.limits import FOREIGN_DEPTH_MAX
 
 # Any is allowed here and in adapters only (style.md): a recursive JSON alias makes every read of a spec a cast.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
+
+LARGE: Final = 64 << 10  # Characters of a text from which holding the collector pays.
 
 
 def _printer(*, sort_keys: bool) -> Callable[[Json], str]:
@@ -54,7 +57,10 @@ def encode_text(value: Json) -> str:
 def decode(text: bytes | str) -> Json:
     """The value that `encode` or `canonical` printed. Raises ValueError for anything that is not JSON."""
     try:
-        return json.loads(text)
+        if len(text) < LARGE:
+            return json.loads(text)
+        with collector_off():
+            return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
