@@ -52,6 +52,13 @@ def explain(topic: str) -> str | None:
 def suggestion(topic: str) -> str:
     """A hint for a topic that `explain` does not know."""
     last = topic.replace("/", ".").rpartition(".")[2]
+    if topic in TOOLS:
+        return f"`{topic}` is a tool: plan explain tools"
+    exact = [
+        f"plan explain {table.name}.{row.name}" for table in TABLES.values() for row in table.fields if row.name == last
+    ]
+    if exact:
+        return " · ".join(exact)
     return did_you_mean(last, [*TABLES, *(row.name for table in TABLES.values() for row in table.fields)])
 
 

@@ -22,7 +22,7 @@ from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
 from planloop.live_edits import LiveEdits
-from planloop.rendering import amounts
+from planloop.rendering import amounts, records
 from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
@@ -42,6 +42,7 @@ from schemas.task import TaskState
 
 ROOT: Final = "task/."
 ENDED: Final = (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED)
+LEFT_BEHIND: Final = 50  # Records looked at for when an earlier owner wrote last.
 LOOK_S: Final = 0.02  # How often an ended plan is looked at for whether its engine is done, too.
 
 
@@ -90,7 +91,7 @@ class Owning:
         machine.engine.on_bug = lambda report: self._screen.say(f"bug: {report.address}: {report.error!r}")
         recovery = await recover(core.store, machine.processes)
         swept = await machine.processes.sweep(recovery.keep)
-        self._tell_takeover(recovery, swept)
+        await self._tell_takeover(recovery, swept)
         self._screen.begin(core.store.view, core.place.name)
         core.store.on_change(self._note)
         await self._begin()
@@ -167,18 +168,20 @@ class Owning:
         if verdict["verdict"] == "refused" and not self._core.had_plan:
             raise refusal(verdict)
 
-    def _tell_takeover(self, recovery: Recovery, swept: list[str]) -> None:
+    async def _tell_takeover(self, recovery: Recovery, swept: list[str]) -> None:
+        """Says what was left behind; nothing of a plan that had come to its end."""
         core = self._core
-        if not core.had_plan:
-            return
-        say = self._screen.say
-        say(f"{core.place.name}: taking over as epoch {core.owner.epoch}, at rev {core.store.view.rev}")
         parts = [
-            f"{amounts.plural(len(recovery.adoptable), 'running call')} adopted" if recovery.adoptable else "",
+            f"{amounts.plural(len(recovery.adoptable), 'command')} taken over" if recovery.adoptable else "",
             f"{amounts.plural(len(recovery.again), 'call')} made again" if recovery.again else "",
             f"{len(recovery.in_doubt)} in doubt" if recovery.in_doubt else "",
             f"{amounts.plural(len(swept), 'stray process', 'stray processes')} stopped" if swept else "",
         ]
+        if not core.had_plan or (self._is_ended() and not any(parts)):
+            return
+        say = self._screen.say
+        left = await _left_at(core)
+        say(f"{core.place.name}  goes on where it was left" + (f" at {left}" if left else ""))
         if any(parts):
             say("  " + " · ".join(part for part in parts if part))
         for address in recovery.in_doubt:
@@ -233,6 +236,15 @@ def ending_of(view: View) -> Exit:
     return Exit.FINISHED_WITH_FAILURES if failed or state != TaskState.DONE else Exit.DONE
 
 
+async def _left_at(core: Core) -> str:
+    """The time of the last thing that an earlier owner wrote; empty when only commands wrote since."""
+    rev = core.store.view.rev
+    for record in reversed(await core.store.log(max(0, rev - LEFT_BEHIND), LEFT_BEHIND)):
+        if record.draft.type != "epoch.taken" and not record.draft.actor.startswith("human:"):
+            return records.clock_time(record.at)
+    return ""
+
+
 def _is_idle(machine: Machine) -> bool:
     counts = machine.queue.counts()
     return not (counts.ready or counts.processing or machine.work.live_count)
@@ -242,7 +254,7 @@ def _doubt_words(call: Resource) -> str:
     spec = call.spec
     arguments = ", ".join(repr(value) for value in spec.get("arguments", {}).values() if isinstance(value, str))
     return (
-        f"  ? {spec['owner']}  {spec['tool']}({arguments})  outcome unknown, class {spec['effect']}\n"
+        f"  ? {spec['owner']}  {spec['tool']}({arguments})  outcome unknown, effect {spec['effect']}\n"
         f"    plan describe {call.address} · plan approve {call.address} --happened|--did-not"
     )
 

@@ -133,5 +133,5 @@ class LiveEdits:
                 self._sync_due.set()  # The save is on its way to us; then once more.
 
     async def _refuse(self, text: str) -> None:
-        self._say(text.rstrip("\n"))
         await self._core.gate.report_file(self.path.name, text)
+        self._say(text.rstrip("\n"))

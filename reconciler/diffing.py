@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from reconciler import wording
 from reconciler.language import ChangeClassOf
 from reconciler.materialising import renamed
 from schemas import patching
@@ -133,8 +134,7 @@ def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Want
     kind, _, path = want.address.partition("/")
     if kind == "agent" and f"task/{path}" in wanted:
         return
-    needs = want.spec.get("needs") or ()
-    words = f"new; after {', '.join(str(need).partition('/')[2] for need in needs)}" if needs else "new"
+    words = wording.start(want, wanted) if kind == "task" else "new"
     if want.address in live:
         words = "new, once the old one is gone"
     yield Difference("attach" if kind == "hook" else "start", want.address, "Added", words)
@@ -157,42 +157,60 @@ def _changed(old: Resource, want: Wanted, frame: _Frame) -> Iterator[Difference]
     if was is not None and old.kind == "task":
         yield Difference("move", want.address, "Moved", f"was {was}; goes on where it is", (), frame.stake, was)
     if fields:
-        action, reason, words = _switch(want.spec, fields) or _by_class(old, want, fields, frame.change_class)
+        action, reason, words = _switch(old, want.spec, fields) or _by_class(old, want, fields, frame.change_class)
         yield Difference(action, want.address, reason, words, fields, frame.stake)
 
 
 _Told: TypeAlias = tuple[Action, str, str]
 
 
-def _switch(after: JsonObject, fields: tuple[str, ...]) -> _Told | None:
-    if "cancel" in fields:
+def _switch(old: Resource, after: JsonObject, fields: tuple[str, ...]) -> _Told | None:
+    if not {"cancel", "pause"} & set(fields):
+        return None
+    is_cancel = "cancel" in fields
+    if old.state in ENDED and not (old.state == "cancelled" and is_cancel) and len(fields) == 1:
+        field, state = ("cancel", "cancelled") if is_cancel else ("pause", "paused")
+        if after[field]:
+            return "none", "EndedAlready", f"is {old.state} already; it would be {state} only when it begins again"
+        return "none", "EndedAlready", f"is {old.state}; it is no longer to be {state} when it begins again"
+    if is_cancel:
         if after["cancel"]:
             return "cancel", "CancelAsked", "is stopped and kept as cancelled"
         return "start", "CancelWithdrawn", "may run again"
-    if "pause" in fields:
-        if after["pause"]:
-            return "pause", "PauseAsked", "stops at its next boundary and is kept"
-        return "resume", "PauseWithdrawn", "goes on where it was"
-    return None
+    if after["pause"]:
+        return "pause", "PauseAsked", "stops at its next boundary and is kept"
+    return "resume", "PauseWithdrawn", "goes on where it was"
 
 
 def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
     classes = {name: _class_of(old, name, want, change_class) for name in fields}
     strongest = max(classes.values(), key=_STRENGTH.index)
-    guilty = ", ".join(name for name, cls in classes.items() if cls == strongest)
+    names = [name for name, cls in classes.items() if cls == strongest]
+    guilty = ", ".join(wording.shown_as(name) for name in names)
+    if strongest == "tail":
+        return _told(old, want, fields, guilty) if _has_begun(old) or old.kind != "task" else _not_begun(guilty)
+    changed = ", ".join(wording.change(name, old.spec.get(name), want.spec.get(name)) for name in names)
     if strongest in ("replace", "immutable"):
         return "replace", "MustBeReplaced", f"{guilty} cannot change in place"
     if strongest == "none":
         return "none", "Bookkeeping", f"{guilty} changes nothing that runs"
     if old.kind == "task" and not _has_begun(old):
-        return "continue", "NotBegun", f"{guilty} counts from its start on"
+        return _not_begun(changed)
     if strongest == "restart":
-        return "restart", "WorkChanged", f"{guilty} changed: a new incarnation"
-    if strongest == "tail":
-        return _told(old, want, fields, guilty)
+        return "restart", "WorkChanged", _restarted(old, names, changed)
     if strongest == "prefix":
-        return "continue", "NextTurn", f"{guilty} counts from the next turn on"
-    return "continue", "NextStep", f"{guilty} counts at once, without a restart"
+        return "continue", "NextTurn", f"{changed}; counts from the next turn on"
+    return "continue", "NextStep", f"{changed}; counts at once, without a restart"
+
+
+def _not_begun(changed: str) -> _Told:
+    return "continue", "NotBegun", f"{changed}; counts from its start on"
+
+
+def _restarted(old: Resource, names: list[str], changed: str) -> str:
+    if names == ["again"]:
+        return "is tried once more" if old.state == "failed" else "runs once more"
+    return f"{changed}; runs again" if old.state in ENDED else f"{changed}; starts over"
 
 
 def _told(old: Resource, want: Wanted, fields: tuple[str, ...], guilty: str) -> _Told:
@@ -200,7 +218,7 @@ def _told(old: Resource, want: Wanted, fields: tuple[str, ...], guilty: str) -> 
     if want.spec.get("work", {}).get("kind") != "agent":
         return "continue", "NextStep", f"{guilty} is for people: what runs is not told"
     if (old.state == "done" and "goal" in fields) or old.state == "failed":
-        return "restart", "ToldTooLate", f"{guilty} changed after it had ended: a new incarnation"
+        return "restart", "ToldTooLate", f"{guilty} changed after it was {old.state}: it starts over"
     if old.state in ENDED:
         return "continue", "NextStep", f"{guilty} counts if it is begun again"
     return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"

@@ -79,7 +79,7 @@ def in_doubt(observed: Observed) -> Says:
     call = observed.call.address if observed.call is not None else "the call"
     command = observed.spec.work
     shown = (command.shell or " ".join(command.argv)) if isinstance(command, Run) else ""
-    says = f"nobody saw how `{shown}` ended, and a command of class {EffectClass.ONCE} is never run twice"
+    says = f"nobody saw how `{shown}` ended, and with `effect: {EffectClass.ONCE}` it is not run again"
     return Says(
         TaskState.BLOCKED, "InDoubt", says, (f"plan approve {call} --happened", f"plan approve {call} --did-not")
     )

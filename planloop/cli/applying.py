@@ -34,6 +34,7 @@ START_S: Final = 20.0  # A background owner that has not answered by then has fa
 TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
 TRY_AGAIN_S: Final = 0.1
 LOG: Final = "owner.log"
+NAMED_MAX: Final = 2  # Failed tasks named one by one.
 PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document and the patch.
 
 
@@ -142,14 +143,27 @@ async def _own(place: Place, wish: Wish) -> None:
 def end(leaving: Leaving, view: View, place: Place) -> None:
     """Says how the plan ended. Raises Halt when that is not exit 0."""
     if leaving is Leaving.DOWN:
-        click.echo(f"{place.name} was stopped by plan down; plan apply goes on from here")
+        click.echo(f"{place.name} was stopped by plan down; {apply_command(place)} goes on from here")
         raise Halt(Exit.CANCELLED)
     click.echo(hosting.summary(view, place.name))
     code = hosting.ending_of(view)
     if code is not Exit.DONE:
-        failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
-        hint = f"plan describe {failed[0]} · plan logs {failed[0]}" if failed else "plan tree"
-        raise Halt(code, "", hint)
+        raise Halt(code, "", _next_after(view, place))
+
+
+def _next_after(view: View, place: Place) -> str:
+    """What gets further after an end that nobody wanted."""
+    failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
+    if not failed:
+        return "plan tree"
+    what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
+    again = f"{what}, then {apply_command(place)}: tries what failed again"
+    return f"plan describe {failed[0]} · plan logs {failed[0]}\nplan resume {again}"
+
+
+def apply_command(place: Place) -> str:
+    """The `plan apply` that goes on with the plan at `place`."""
+    return f"plan apply {place.file.name if place.file is not None else 'FILE'}"
 
 
 def _leave_at_once(view: View, place: Place) -> NoReturn:
@@ -160,9 +174,9 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
         owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
         verb = "goes" if len(calls) == 1 else "go"
         click.echo(f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts")
-        click.echo("next: plan apply goes on · plan down stops them")
+        click.echo(f"next: {apply_command(place)} goes on · plan down stops them")
     else:
-        click.echo("nothing goes on running; plan apply goes on from here")
+        click.echo(f"nothing goes on running; {apply_command(place)} goes on from here")
     sys.stdout.flush()
     os._exit(Exit.CANCELLED)
 

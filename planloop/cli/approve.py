@@ -31,7 +31,7 @@ def command(what: str, plan: str | None, happened: str | None, reason: str) -> N
     access = access_to(plan)
     address = selecting.address_of(what, "approval")
     if not address.startswith("call/"):
-        patching.say(access.post("approve", {"address": address, "reason": reason}), access.place.name)
+        patching.say(access.post("approve", {"address": address, "reason": reason}), access.place.name, did="approved")
         return
     if happened is None:
         call = access.object(address)

@@ -22,6 +22,8 @@ Examples:
   plan down --leave          stop only the owner; commands go on by themselves
 """
 PATIENCE_S = 30.0
+STARTING_S = 5.0
+LOOK_S = 0.05
 FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is well answers in milliseconds.
 
 
@@ -32,24 +34,48 @@ FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is 
 def command(plan: str | None, leave: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
-    Running commands are stopped (TERM, then KILL). Nothing is lost: `plan apply` goes on from there. With no owner it
-    stops the commands that one left behind.
+    Running commands are stopped (TERM, then KILL), and `plan apply` goes on from there. A stopped command runs again
+    when its task says `effect: idempotent`; any other waits for `plan approve`, which is named. With no owner it stops
+    the commands that one left behind.
     """
     access = access_to(plan)
+    deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
+    while not _stopped(access, leave=leave, force=force):
+        # One that starts, ends or hands over to the background holds the plan for a moment without listening.
+        if time.monotonic() > deadline:
+            if not force:
+                raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
+            _kill(access)
+            return
+        time.sleep(LOOK_S)
+
+
+def _stopped(access: Access, *, leave: bool, force: bool) -> bool:
+    """Stops the owner, or what is left of one; False while one holds the plan and does not listen."""
+    from reconciler import owning
+    from reconciler.errors import NotOwner
+
     try:
         owner = OwnerClient(access.place.folder, timeout_s=FORCE_PATIENCE_S if force else ANSWER_TIMEOUT_S)
         owner.post("stop", {"leave": leave})
     except OwnerGone:
-        _without_api(access, force=force)
-        return
+        if owning.look(access.place.folder) is not None:
+            return False
+        try:
+            _stop_strays(access)
+        except NotOwner:
+            return False
+        return True
     except Halt as halt:
         if not force or halt.exit is not Exit.TIMEOUT:
             raise
         _kill(access)
-        return
+        return True
     _until_gone(access)
-    click.echo(f"{access.place.name} is down; plan apply goes on from here")
+    file = access.place.file
+    click.echo(f"{access.place.name} is down; plan apply {file.name if file else 'FILE'} goes on from here")
     _tell_doubts(access)
+    return True
 
 
 def _tell_doubts(access: Access) -> None:
@@ -57,7 +83,7 @@ def _tell_doubts(access: Access) -> None:
     for call in access.objects("call"):
         if call.state == "Unknown":
             click.echo(
-                f"  ? {call.spec['owner']}  {call_text(call)}  stopped while it ran; class {call.spec['effect']}"
+                f"  ? {call.spec['owner']}  {call_text(call)}  stopped while it ran; effect {call.spec['effect']}"
             )
             click.echo(f"    plan approve {call.address} --did-not runs it again · --happened takes it as done")
 
@@ -72,15 +98,9 @@ def _until_gone(access: Access) -> None:
         time.sleep(0.02)
 
 
-def _without_api(access: Access, *, force: bool) -> None:
+def _stop_strays(access: Access) -> None:
     from planloop import wiring
-    from reconciler import owning
 
-    if owning.look(access.place.folder) is not None:
-        if not force:
-            raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
-        _kill(access)
-        return
     stopped = wiring.stop_strays(access.place)
     left = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{left}")

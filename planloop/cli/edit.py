@@ -64,7 +64,9 @@ def _edited(access: Access, path: Path, before: str) -> JsonObject | None:
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
-            raise Halt(Exit.USAGE, f"the editor failed: {error}", f"set EDITOR; your text is in {path}") from None
+            code = error.strerror if isinstance(error, OSError) else f"exit code {error.returncode}"
+            hint = f"set EDITOR to another one; your text is in {path}"
+            raise Halt(Exit.USAGE, f"the editor `{editor}` failed: {code}; nothing was changed", hint) from None
         text = path.read_text()
         if text == before or not _body(text).strip():
             return None

@@ -47,6 +47,8 @@ def command(
     found = [record for record in all_records(access, after) if _is_about(record, address, type_)]
     for record in found[-limit:] if limit else found:
         _print(record, output)
+    if not (found or watch or output):
+        printing.note("no record" + (f" about {address}" if address else "") + (f" of type {type_}" if type_ else ""))
     if following is not None:
         _watch(access, following, address, type_, output)
 

@@ -56,6 +56,8 @@ def pointer_of(text: str) -> str:
         return text
     head, _, field = text.rpartition("/")
     if not head or not field:
-        raise Halt(Exit.USAGE, f"`{text}` names no field", "as in: plan explain --why task/frontend/goal")
+        task, _, rest = text.removeprefix("task/").partition(".")
+        hint = f"plan explain --why task/{task or '.'}/{rest or 'goal'}"
+        raise Halt(Exit.USAGE, f"`{text}` names no field of a task", hint)
     address = selecting.address_of("task/." if head == "task" else head)
     return pointer.render(patching.field_of(address, field))

@@ -35,16 +35,15 @@ def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: 
     """
     access = access_to(plan)
     found = selecting.selected(access, what or ("tasks",))
-    is_one = len(what) == 1 and "/" in what[0]
-    show(found, output, is_one=is_one, is_whole=not what, access=access)
+    show(found, output, what, access)
     if watch:
         from planloop.cli.watching import print_changes
 
         print_changes(access, found, what or ("tasks",), output)
 
 
-def show(found: list[Resource], output: str | None, *, is_one: bool, is_whole: bool, access: Access) -> None:
-    """Prints objects in the chosen form; `is_whole` adds the head line that says how the plan does.
+def show(found: list[Resource], output: str | None, what: tuple[str, ...], access: Access) -> None:
+    """Prints objects in the chosen form; without `what` under the head line that says how the plan does.
 
     A kind is always a list, however many there are: programs should not have to look. An address is one object.
     """
@@ -53,11 +52,16 @@ def show(found: list[Resource], output: str | None, *, is_one: bool, is_whole: b
     match output:
         case "json" | "yaml":
             listed = [item.to_json() for item in found]
+            is_one = len(what) == 1 and "/" in what[0]
             printing.structured(listed[0] if is_one else listed, output)
         case "name":
             printing.lines(item.address for item in found)
         case _:
-            if is_whole:
+            if not what:
                 click.echo(selecting.headline(access, found))
             text = cells.text(found, now=wiring.now(), wide=output == "wide", width=printing.width())
-            click.echo(text if text else "nothing of that kind")
+            click.echo(text if text else f"no {_kinds(what)}")
+
+
+def _kinds(what: tuple[str, ...]) -> str:
+    return " or ".join(f"{selecting.kind_of(word) or 'object'}s" for word in what or ("tasks",))

@@ -16,7 +16,7 @@ from planloop.exits import Exit, Halt
 from planloop.following import Following
 from planloop.rendering import records
 from schemas.encoding import JsonObject
-from schemas.record import Record
+from schemas.record import Draft, Record
 from schemas.resource import Resource
 
 EXAMPLE = """
@@ -26,7 +26,7 @@ Examples:
   plan logs task/build -f              go on as it comes
   plan logs task/build --check 1       the output of its second acceptance check
 """
-SHOWN = ("turn.", "model.", "call.", "message.", "check.ran", "agent.", "task.changed")
+SHOWN = ("model.", "call.", "message.", "check.ran", "agent.", "task.changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,16 @@ class Source:
 
     def covers(self, record: Record) -> bool:
         draft = record.draft
+        if not draft.type.startswith(SHOWN) or draft.type in records.QUIET or self._is_told(draft):
+            return False
         mine = (self.task, self.agent)
-        is_mine = draft.subject in mine or str(draft.data.get("owner", "")) in mine
-        return is_mine and draft.type.startswith(SHOWN)
+        return draft.subject in mine or any(change.address in mine for change in draft.changes)
+
+    def _is_told(self, draft: Draft) -> bool:
+        """Whether another record says it: an agent's reply names its calls, and may be nothing but a nap."""
+        if draft.type == "model.replied":
+            return not (draft.data.get("text") or draft.data.get("calls"))
+        return draft.type == "call.started" and draft.subject == self.agent
 
 
 @click.command(epilog=EXAMPLE)
@@ -78,9 +85,11 @@ def _print_check(access: Access, item: Resource, check: str) -> None:
 
 
 def _print(access: Access, record: Record) -> None:
-    data = record.draft.data
     click.echo(records.line(record))
-    for line in _output_of(access, data):
+    output = list(_output_of(access, record.draft.data))
+    if record.draft.type == "model.replied" and len(output) == 1:
+        return  # The line says it.
+    for line in output:
         click.echo(f"          {line}")
 
 

@@ -20,8 +20,8 @@ def submit(access: Access, ops: Sequence[JsonObject], *, reason: str = "", dry_r
     say(verdict, access.place.name)
 
 
-def say(verdict: JsonObject, plan: str) -> None:
-    """Prints what the gate decided; raises Halt for a refusal."""
+def say(verdict: JsonObject, plan: str, *, did: str = "patched") -> None:
+    """Prints what the gate decided, `did` for yes; raises Halt for a refusal."""
     from planloop import wiring
 
     match verdict["verdict"]:
@@ -36,7 +36,7 @@ def say(verdict: JsonObject, plan: str) -> None:
             _print_differences(verdict, wiring.now())
             click.echo(f"{differences.summary(verdict['differences'])} · nothing was changed")
         case _:
-            done = "nothing to change" if not verdict["changed"] else "patched"
+            done = "nothing to change" if not verdict["changed"] else did
             click.echo(f"{plan} {done}, rev {verdict['rev']}")
             _print_differences(verdict, wiring.now())
     for note in verdict.get("notes", ()):
@@ -44,7 +44,8 @@ def say(verdict: JsonObject, plan: str) -> None:
 
 
 def _print_differences(verdict: JsonObject, now: float) -> None:
-    shown = differences.text(verdict.get("differences", ()), now=now, width=printing.width())
+    found = verdict.get("differences", ())
+    shown = differences.text(found, now=now, width=printing.width()) or differences.unmoved(found)
     if shown:
         click.echo(shown)
 

@@ -103,11 +103,14 @@ def show(shown: Shown, output: str | None) -> None:
         return
     answer, name = shown.answer, shown.file.name
     state = "new; nothing is running" if shown.is_new else f"live at rev {answer['rev']}"
+    if not shown.is_new and not shown.access.is_owned():
+        state = f"at rev {answer['rev']}; nothing is running"
     click.echo(f"{name}  ({state})")
     text = differences.text(answer["differences"], now=wiring.now(), width=printing.width())
     if text:
         click.echo(f"\n{text}\n")
-    stake = differences.budget_words(shown.file.document.get("budget"))
+    is_more = any(one["action"] in differences.ADDED for one in answer["differences"])
+    stake = differences.budget_words(shown.file.document.get("budget")) if is_more else ""
     click.echo(differences.summary(answer["differences"]) + (f" · budget at stake: {stake}" if stake else ""))
     _show_foreign(shown)
     for note in answer["notes"]:
@@ -117,13 +120,20 @@ def show(shown: Shown, output: str | None) -> None:
 
 
 def _show_foreign(shown: Shown) -> None:
-    """What is live and not in the file: children and fields that agents or other people added."""
-    foreign = shown.answer["foreign"]
+    """Where the live plan stays other than the file: what agents or other people added, changed or took away."""
+    foreign, name = shown.answer["foreign"], shown.file.path.name
     if foreign:
-        click.echo(f"live and not in {shown.file.path.name}:")
+        is_added = all(one["op"] == "add" for one in foreign)
+        click.echo(f"live and not in {name}:" if is_added else f"live and other than in {name}:")
         for one in foreign:
-            click.echo(f"    {short_path(pointer.parse(one['path']))}   by {one['by']}, rev {one['rev']}")
-        click.echo(f"    plan pull {shown.file.path.name} writes them into the file")
+            at = short_path(pointer.parse(one["path"]))
+            by = (
+                f"by {one['by']}, rev {one['rev']}"
+                if "by" in one
+                else "taken away live; it comes back when edited here"
+            )
+            click.echo(f"  {differences.EDITS[one['op']]} {at}   {by}")
+        click.echo(f"    plan pull {name} writes {'them' if len(foreign) > 1 else 'it'} into the file")
 
 
 def show_checks(shown: Shown) -> None:

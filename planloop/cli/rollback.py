@@ -27,5 +27,8 @@ def command(rev: int, plan: str | None, reason: str, yes: bool) -> None:
     writes the old plan into the file.
     """
     access = access_to(plan)
+    before = access.get("status")["rev"]
     answer = access.post("rollback", {"rev": rev, "reason": reason, "is_approved": yes})
-    patching.say(answer, access.place.name)
+    if answer["verdict"] == "accepted" and answer["rev"] <= before:
+        answer["changed"] = False
+    patching.say(answer, access.place.name, did=f"is back at revision {rev}")

@@ -42,5 +42,7 @@ def command(to: str, text: str, plan: str | None, delivery: str) -> None:
         raise Halt(Exit.USAGE, "the message is empty", 'plan send AGENT "what you want to say"')
     answer = access.post("send", {"to": address, "text": body, "delivery": delivery})
     click.echo(f"delivered to {address} ({answer['state'] or 'new'}), rev {answer['rev']}")
+    if answer["state"] == "ended":
+        click.echo(f"its task is over: it reads this only if task/{address.partition('/')[2]} begins again")
     if not access.is_owned():
         click.echo("nobody runs the plan: it is read after plan apply")

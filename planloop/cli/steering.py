@@ -43,7 +43,11 @@ def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
 def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
     """Takes tasks out of the plan with all that is below them. Raises Halt for a task that there is not."""
     access = access_to(plan)
-    ops = [{"op": "remove", "path": pointer.render(path)} for path in paths_of(document_of(access), what)]
+    paths = paths_of(document_of(access), what)
+    if () in paths:
+        hint = "plan cancel . stops all of it · plan down ends its process"
+        raise Halt(Exit.USAGE, "the root task is the plan itself and cannot be removed from it", hint)
+    ops = [{"op": "remove", "path": pointer.render(path)} for path in paths]
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
 
 

@@ -43,7 +43,7 @@ def _conditions(item: Resource, now: float) -> list[str]:
 
 
 def _said(condition: Condition, now: float) -> str:
-    since = f"since {amounts.duration(now - condition.since)}" if condition.since else ""
+    since = f"for {amounts.duration(now - condition.since)}" if condition.since else ""
     return " · ".join(part for part in (cells.one_line(condition.message), since) if part)
 
 
@@ -64,13 +64,14 @@ def _facts(item: Resource, now: float) -> list[str]:
     if needs:
         lines.append(_labelled("needs", ", ".join(map(str, needs))))
     if status.get("incarnation"):
-        lines.append(_labelled("run", f"incarnation {status['incarnation']}, {cells.age_of(item, now) or 'not begun'}"))
-    if status.get("result") is not None:
-        lines.append(_labelled("result", cells.one_line(cells.value_text(status["result"]))))
+        worked = cells.age_of(item, now)
+        lines.append(_labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
+    result = cells.one_line(cells.value_text(status.get("result")))
+    if result and result != status.get("why"):
+        lines.append(_labelled("result", result))
     if item.deleting:
-        waits = ", ".join(item.finalizers) or "nothing more"
-        lines.append(_labelled("leaving", f"waits for {waits}"))
-    lines.append(_labelled("object", f"uid {item.uid}, generation {item.generation}, rev {item.rev}"))
+        lines.append(_labelled("leaving", "its work is stopped first" if item.finalizers else "now"))
+    lines.append(_labelled("changed", f"rev {item.rev}"))
     return lines
 
 

@@ -13,8 +13,11 @@ SIGNS: Final = {
     "cancel": "-", "replace": "-", "restart": "~", "message": "~", "start": "+", "attach": "+", "move": ">",
     "pause": "~", "resume": "~", "continue": "~", "adopt": "+", "none": " ",
 }  # fmt: skip
+EDITS: Final = {"add": "+", "remove": "-", "replace": "~"}
 ADDED: Final = ("start", "attach", "adopt")
 REMOVED: Final = ("cancel", "replace")
+UNMOVED_MAX: Final = 5
+UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say what changed.
 
 
 def text(differences: Sequence[JsonObject], *, now: float, width: int | None = None) -> str:
@@ -28,6 +31,14 @@ def text(differences: Sequence[JsonObject], *, now: float, width: int | None = N
         line = f"  {SIGNS[one['action']]} {name}   {one['action']:<{verbs}}   {_said(one, now)}".rstrip()
         lines.append(line if width is None else tables.cut(line, width))
     return "\n".join(lines)
+
+
+def unmoved(differences: Sequence[JsonObject]) -> str:
+    """What a patch named and did not move, with the reason: said only where nothing else is to be said."""
+    wide = max((tables.cells_wide(one["address"]) for one in differences), default=0)
+    lines = [f"  {tables.padded(one['address'], wide)}   {one['words']}" for one in differences[:UNMOVED_MAX]]
+    rest = len(differences) - UNMOVED_MAX
+    return "\n".join([*lines, f"  and {rest} more"] if rest > 0 else lines)
 
 
 def summary(differences: Sequence[JsonObject]) -> str:
@@ -54,7 +65,7 @@ def budget_words(budget: JsonObject | None) -> str:
 
 def _name(one: JsonObject) -> str:
     fields = one.get("fields") or []
-    return str(one["address"]) + (f"/{fields[0]}" if len(fields) == 1 else "")
+    return str(one["address"]) + (f"/{fields[0]}" if len(fields) == 1 and fields[0] not in UNNAMED else "")
 
 
 def _said(one: JsonObject, now: float) -> str:

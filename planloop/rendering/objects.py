@@ -159,8 +159,12 @@ def is_bad(condition: Condition) -> bool:
 
 def call_text(item: Resource) -> str:
     """`shell("git push origin fix")`."""
-    tool, arguments = str(item.spec.get("tool", "")), item.spec.get("arguments") or {}
-    return f"{tool}({one_line(_shown_arguments(arguments))})"
+    return call_words(item.spec)
+
+
+def call_words(spec: JsonObject) -> str:
+    """The same for a call that is only told of: `tool` and `arguments`."""
+    return f"{spec.get('tool', '')}({one_line(_shown_arguments(spec.get('arguments') or {}))})"
 
 
 def _shown_arguments(arguments: JsonObject) -> str:

@@ -6,14 +6,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from planloop.rendering.objects import one_line
+from planloop.rendering import amounts
+from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.patching import Op
 from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
 
 QUIET: Final = frozenset(
-    {"object.created", "object.updated", "message.read", "lock.renewed", "timer.set", "turn.started"}
+    {
+        "object.created",
+        "object.updated",
+        "message.read",
+        "lock.renewed",
+        "timer.set",
+        "turn.started",
+        "turn.ended",
+        "call.authorized",
+        "agent.woken",
+    }
 )
 
 
@@ -29,13 +40,20 @@ def clock_time(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def author(actor: str) -> str:
+    """`agent/frontend` and `human:cli`: who did it, as one would name them to a command."""
+    kind, _, name = actor.partition(":")
+    return f"agent/{name}" if kind == "agent" else actor
+
+
 def words(draft: Draft) -> str:
     """What happened, without who and when. Falls back to the changed state of the subject."""
     if draft.type == "plan.patched":
         return one_line(_patched(draft))
     sayer = _SAYERS.get(draft.type)
     said = sayer(draft.data) if sayer else ""
-    return one_line(said or _state_words(draft) or _data_words(draft.data))
+    told = _LAST_SAYERS.get(draft.type, _data_words)
+    return one_line(said or _call_words(draft) or _state_words(draft) or told(draft.data))
 
 
 def patch_words(ops: Sequence[Op]) -> str:
@@ -50,6 +68,13 @@ def short_path(path: tuple[str, ...]) -> str:
     """A document path as people name it: `task/frontend` and the field."""
     address, rest = pointer.owner_of(path)
     return "/".join((str(address), *rest))
+
+
+def _call_words(draft: Draft) -> str:
+    """What an agent calls; the command of a task is its only one, and its state says more."""
+    if not (draft.type == "call.started" and draft.subject.startswith("agent/")):
+        return ""
+    return ", ".join(call_words(change.spec) for change in draft.changes if isinstance(change, Put))
 
 
 def _state_words(draft: Draft) -> str:
@@ -83,6 +108,41 @@ def _refused(data: JsonObject) -> str:
     return "; ".join(str(fault["message"]) for fault in faults)
 
 
+def _replied(data: JsonObject) -> str:
+    calls = [call_words(call) for call in data.get("calls") or ()]
+    return " · ".join(part for part in (one_line(str(data.get("text") or "")), *calls) if part)
+
+
+def _settled(data: JsonObject) -> str:
+    result = data.get("result")
+    if not data.get("tool") or not isinstance(result, dict):
+        return ""  # A task's command: its state says it.
+    ended = "ok" if result.get("state") == "Succeeded" else str(result.get("state", "")).lower()
+    return f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
+
+
+def _checked(data: JsonObject) -> str:
+    return f"check {data.get('check', '')} {data.get('result', '')}: {data.get('message', '')}"
+
+
+def _turned(data: JsonObject) -> str:
+    calls = amounts.plural(int(data.get("calls", 0)), "call")
+    return f"turn {data.get('turn', '')}: {calls}, {amounts.duration(float(data.get('active_s', 0.0)))}"
+
+
+def _stood(data: JsonObject) -> str:
+    return ": ".join(str(data[key]) for key in ("state", "message") if data.get(key))
+
+
+def _taken(data: JsonObject) -> str:
+    return f"process {data.get('pid', '')} has the plan from here on, epoch {data.get('epoch', '')}"
+
+
+def _spaced(name: str) -> str:
+    """`CommandFailed` as `command failed`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+
+
 def _message(data: JsonObject) -> str:
     message = data.get("message") if isinstance(data.get("message"), dict) else data
     assert isinstance(message, dict)
@@ -96,4 +156,9 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.held": lambda data: str(data.get("why", "")),
     "message.sent": _message,
     "message.delivered": _message,
+    "model.replied": _replied,
+    "call.settled": _settled,
+    "check.ran": _checked,
+    "epoch.taken": _taken,
 }
+_LAST_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {"turn.ended": _turned, "task.changed": _stood}

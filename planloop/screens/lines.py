@@ -17,7 +17,15 @@ from planloop.screens.port import Key
 from reconciler.store import View
 from schemas.record import Record
 
-TOLD: Final = ("plan.", "message.sent", "call.reconciled", "hook.fired", "lock.fenced")
+TOLD: Final = {
+    "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
+    "plan.rejected": "rejected", "message.sent": "message", "call.reconciled": "settled", "hook.fired": "hook",
+    "lock.fenced": "lock lost",
+}  # fmt: skip
+"""Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
+
+OWN: Final = ("human:file", "controller:")  # Who needs no naming: the file is being followed.
+UNTOLD: Final = ("waiting", "new")
 QUIET_S: Final = 60.0
 GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
@@ -34,15 +42,18 @@ class Lines:
     def begin(self, view: View, plan: str) -> None:
         """Shows `view` from here on; what is in it already is not told again."""
         self._view = view
-        self._states = {task.address: cells.state_of(task) for task in view.list("task")}
+        self._states = {one.address: cells.state_of(one) for kind in ("task", "plan") for one in view.list(kind)}
         self.say(f"{plan}  rev {view.rev}")
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
-        if record.draft.type.startswith(TOLD):
-            self._print(records.line(record))
+        word = TOLD.get(record.draft.type)
+        if word is not None:
+            said = records.words(record.draft)
+            by = "" if record.draft.actor.startswith(OWN) else f"by {records.author(record.draft.actor)}: "
+            self._tell(record, word, record.draft.subject, by + said)
         for address in changed:
-            if address.startswith("task/"):
+            if address.startswith(("task/", "plan/")):
                 self._task(address, record)
 
     def say(self, text: str) -> None:
@@ -84,7 +95,10 @@ class Lines:
         if state == self._states.get(address):
             return
         self._states[address] = state
-        if address == "task/." or state == "waiting":
+        if address == "task/." or state in UNTOLD:
             return
-        what = "" if task is None else cells.what_of(task)
-        self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {state:<10} {address}  {what}".rstrip())
+        what = "" if task is None or task.kind == "plan" else cells.what_of(task)
+        self._tell(record, state, address, what)
+
+    def _tell(self, record: Record, word: str, address: str, what: str) -> None:
+        self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {word:<10} {address}  {what}".rstrip())

@@ -17,16 +17,19 @@ from rich.text import Text
 
 from planloop import wiring
 from planloop.rendering import amounts, records, tables, trees
+from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
 from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
 from reconciler.store import View
+from schemas.encoding import JsonObject
 from schemas.record import Record
 from schemas.resource import Resource
 
 PAINT_S: Final = 0.1
 CLOCK_S: Final = 1.0  # Ages move on even when nothing else does.
 MESSAGES_SHOWN: Final = 3
+TOLD_MAX: Final = 10  # Consequences of one edit.
 ROWS_KEPT: Final = 8  # Lines of the terminal that are not for tasks.
 STYLES: Final = {
     "done": "green", "failed": "red", "running": "cyan", "checking": "cyan", "blocked": "yellow",
@@ -35,6 +38,7 @@ STYLES: Final = {
 URGENT: Final = ("failed", "blocked", "running", "checking", "stopping", "paused")
 KEYS: Final = {"q": Key.HAND_OVER, "p": Key.PAUSE}
 HELP: Final = "p pause   ? why   q leave it running   Ctrl-C leave"
+HELP_NARROW: Final = "p pause  ? why  q background  ^C leave"
 
 
 class Tree:
@@ -99,10 +103,11 @@ class Tree:
                 for line in self._why():
                     self.say(line)
 
-    def _announce(self, differences: tuple[dict[str, object], ...]) -> None:
-        for one in differences[:10]:
-            if one["action"] not in ("none", "start", "attach"):
-                self.say(f"   {one['address']}   {one['action']}   {one['words']}")
+    def _announce(self, differences: tuple[JsonObject, ...]) -> None:
+        told = [one for one in differences if one["action"] not in differing.ADDED]
+        text = differing.text(told[:TOLD_MAX], now=wiring.now(), width=self._console.width)
+        if text:
+            self.say(text)
 
     def _why(self) -> list[str]:
         tasks = self._view.list("task") if self._view is not None else ()
@@ -126,7 +131,7 @@ class Tree:
         if not is_last:
             for message in self._messages:
                 out.append(tables.cut(f"  {message}", width) + "\n")
-            out.append(tables.cut(HELP, width), style="dim")
+            out.append(HELP if len(HELP) <= width else tables.cut(HELP_NARROW, width), style="dim")
         else:
             out.rstrip()
         return out

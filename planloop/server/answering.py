@@ -88,12 +88,12 @@ def near(archive: Archive, address: str) -> str:
     """Words that name the closest address there is."""
     import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
 
-    kind = address.partition("/")[0]
-    known = [item.address for item in archive.list(kind)]
+    kind, _, path = address.partition("/")
+    known = [item.address.partition("/")[2] for item in archive.list(kind)]
     if kind not in addresses.KINDS:
         return f"kinds are {', '.join(sorted(addresses.KINDS))}"
-    close = difflib.get_close_matches(address, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"plan get {kind}s lists what there is"
+    close = difflib.get_close_matches(path, known, n=1)
+    return f"did you mean {kind}/{close[0]}?" if close else f"plan get {kind}s lists what there is"
 
 
 def _objects(archive: Archive, kinds: str) -> JsonObject:

@@ -108,17 +108,22 @@ def _differences(found: Sequence[Difference]) -> list[JsonObject]:
 def file_preview(gate: Gate, save: FileSave) -> JsonObject:
     """The preview of a saved file.
 
-    `foreign` is what is live and would stay though the file does not say it, `document` what would be live afterwards.
+    `foreign` is where the live plan would stay other than the file says, `document` what would be live afterwards.
     """
     preview = gate.preview_file(save)
-    foreign = _foreign(preview, save, gate.present.stamps)
+    foreign = [] if preview.faults else _foreign(preview, save, gate.present.stamps)
     return preview_to_json(preview) | {"foreign": foreign, "document": preview.document}
 
 
 def _foreign(preview: Preview, save: FileSave, stamps: JsonObject) -> list[JsonObject]:
+    """What was added, changed (`replace`) or taken away (`remove`) live, by whom, and would stay so."""
+    is_part = bool(save.targets or save.excludes)  # Then the rest of the file is left alone because that was asked for.
     out: list[JsonObject] = []
     for op in patching.difference(save.document, preview.document):
         stamp = ownership.last_change(stamps, op.path)
-        if op.op == "add" and stamp is not None:
-            out.append({"path": render(op.path), "by": str(stamp.author), "rev": stamp.rev})
+        if stamp is None or (is_part and op.op != "add"):
+            continue
+        one: JsonObject = {"op": op.op, "path": render(op.path)}
+        # What is gone has no stamp of its own: the one found is of what stood around it.
+        out.append(one if op.op == "remove" else one | {"by": str(stamp.author), "rev": stamp.rev})
     return out

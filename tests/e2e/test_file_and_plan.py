@@ -60,10 +60,10 @@ def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Fol
     with folder.started("p.plan.yaml") as owner:
         owner.until("its agent works")
         file.write_text(COMMENTED.replace("goal:", "gaol:"))
-        owner.until("plan.condition")
+        owner.until("P0201")
         broken = folder.json("get", "plan/p")["status"]["conditions"]["FileInvalid"]
         file.write_text(COMMENTED.replace("first", "second"))
-        owner.until("plan.patched")
+        owner.until("edited ")
         mended = folder.json("get", "plan/p")["status"]["conditions"]["FileInvalid"]
 
     assert (broken["status"], mended["status"]) == ("True", "False")
@@ -75,15 +75,15 @@ def test_rollback_holds_the_file_back_until_it_changes(folder: Folder) -> None:
     with folder.started("p.plan.yaml") as owner:
         owner.until("its agent works")
         file.write_text(COMMENTED.replace("the first words", "a mistake"))
-        owner.until("plan.patched")
+        owner.until("edited ")
         first = folder.run("history", "-o", "name").out.split()[0]
 
         assert folder.run("rollback", first).code == 0
-        owner.until("plan.patched")
+        owner.until("edited ")
         assert folder.json("get", "task/talk")["spec"]["goal"] == "the first words"
 
         file.write_text(COMMENTED.replace("the first words", "a better idea"))
-        owner.until("plan.patched")
+        owner.until("edited ")
         assert folder.json("get", "task/talk")["spec"]["goal"] == "a better idea"
 
 

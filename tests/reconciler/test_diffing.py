@@ -127,3 +127,28 @@ def test_a_task_that_comes_back_while_its_old_self_is_going_starts_later() -> No
     live.apply(task())
     (one,) = differences(live, plan())
     assert (one.action, one.words) == ("start", "new, once the old one is gone")
+
+
+def test_a_new_task_says_who_does_it_with_what_and_after_what() -> None:
+    tasks: JsonObject = {
+        "a": {"goal": "g", "agent": {"script": [{"done": "x"}]}},
+        "b": {"goal": "h", "needs": ["a"], "run": "make integration"},
+    }
+    said = {one.address: one.words for one in differences(Live(), task(tasks=tasks))}
+    assert said["task/a"].startswith("a script of one step")
+    assert said["task/b"] == "after a; runs make integration"
+
+
+def test_another_command_is_shown_beside_the_old_one() -> None:
+    live = Live()
+    live.apply(task(tasks={"a": {"goal": "g", "run": "sleep 20"}}))
+    live.status("task/a", {"state": "running", "started_at": 5.0})
+    (one,) = differences(live, task(tasks={"a": {"goal": "g", "run": "sleep 11"}}))
+    assert (one.reason, one.words) == ("WorkChanged", "run: sleep 20 → sleep 11; starts over")
+
+
+def test_what_has_ended_is_neither_stopped_nor_paused() -> None:
+    live = running()
+    live.status("task/a", {"state": "done"})
+    assert told(live, plan(cancel=True)) == [("none", "task/a", "EndedAlready")]
+    assert told(live, plan(pause=True)) == [("none", "task/a", "EndedAlready")]

@@ -1,0 +1,160 @@
+"""What a difference is in words: who does a new task and with what, and which value of a field became which.
+
+Pure, and lenient with what it is given: words are shown, never decided on. Long texts come last in a phrase, because
+a narrow terminal cuts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Wanted
+from schemas.tools import CORE_TOOLS
+
+TEXT_MAX: Final = 60  # Characters of a command or of one side of a change.
+PAIR_MAX: Final = 60  # Characters of both sides together; longer ones show only what differs …
+CONTEXT: Final = 2  # … with so many words around it.
+TOOLS_MAX: Final = 5
+SHOWN_AS: Final = {"heal_every_s": "heal.every", "wake_every_s": "wake", "talk_to": "topology", "timeout_s": "timeout"}
+
+
+def start(want: Wanted, wanted: Mapping[str, Wanted]) -> str:
+    """`a script of 3 steps, tools write; after prepare` or `after a, b; runs make integration`."""
+    work, after = want.spec.get("work") or {}, _after(want.spec)
+    match work.get("kind"):
+        case "agent":
+            return "; ".join(part for part in (_agent(wanted.get(str(work.get("agent")))), after) if part)
+        case "run":
+            return "; ".join(part for part in (after, f"runs {command(work)}") if part)
+        case "group":
+            children = len(want.spec.get("children") or ())
+            parts = (after, f"its {children} tasks" if children > 1 else "its task" if children else "nothing to do")
+            return "; ".join(part for part in parts if part)
+    return after or "new"
+
+
+def command(work: JsonObject) -> str:
+    """The command of a lowered `run` in one short line."""
+    return _short(_whole(work))
+
+
+def change(field: str, before: Json, after: Json) -> str:
+    """`run: sleep 20 → sleep 11`, `tools: + shell`; just the field's name where values would not be read."""
+    name = shown_as(field)
+    match before, after:
+        case dict(), dict() if "kind" in before and "kind" in after:
+            return _doer(before, after)
+        case list(), list() if all(isinstance(one, str) for one in (*before, *after)):
+            signs = [f"+ {one}" for one in after if one not in before]
+            signs += [f"- {one}" for one in before if one not in after]
+            return f"{name}: {_short(', '.join(signs))}" if signs else f"{name} in another order"
+        case (str() | int() | float() | None, str() | int() | float() | None) if before != after:
+            return f"{name}: {_pair(_text(field, before), _text(field, after))}"
+    return f"{name} changed"
+
+
+def shown_as(field: str) -> str:
+    """A lowered field as it is called in a plan file."""
+    return SHOWN_AS.get(field, field.replace("_", "-"))
+
+
+def _after(spec: JsonObject) -> str:
+    names = [str(need).partition("/")[2] for need in spec.get("needs") or ()]
+    locks = ", ".join(map(str, spec.get("locks") or ()))
+    parts = [f"after {', '.join(names)}" if names else "", f"locks {locks}" if locks else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def _agent(agent: Wanted | None) -> str:
+    if agent is None:
+        return "an agent"
+    spec = agent.spec
+    name, mind = str(spec.get("prototype") or ""), _mind(spec.get("mind") or {})
+    tools = [str(tool) for tool in spec.get("tools") or () if tool not in CORE_TOOLS]
+    more = f" and {len(tools) - TOOLS_MAX} more" if len(tools) > TOOLS_MAX else ""
+    with_tools = f", tools {' '.join(tools[:TOOLS_MAX])}{more}" if tools else ""
+    return (f"{name} on {mind}" if name else mind) + with_tools
+
+
+def _mind(mind: JsonObject) -> str:
+    match mind.get("kind"):
+        case "script":
+            steps = len(mind.get("steps") or ())
+            return f"a script of {steps} steps" if steps != 1 else "a script of one step"
+        case "model":
+            return str(mind.get("model", "a model"))
+        case "python":
+            return str(mind.get("target", "a Python function"))
+        case "program":
+            return command({"argv": mind.get("argv") or ()})
+    return "an agent"
+
+
+def _doer(before: JsonObject, after: JsonObject) -> str:
+    """Who does it: a command, an agent's mind, or the tasks below it."""
+    if before["kind"] == after["kind"] == "run":
+        if _whole(before) != _whole(after):
+            return f"run: {_pair(_whole(before), _whole(after))}"
+        others = [name for name in after if before.get(name) != after.get(name)]
+        return ", ".join(change(name, before.get(name), after.get(name)) for name in others)
+    if before["kind"] == after["kind"] == "script":
+        old, new = before.get("steps") or [], after.get("steps") or []
+        same = next((at for at, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), None)
+        at = min(len(old), len(new)) if same is None else same
+        return f"script: another step {at + 1}" if at < len(new) else f"script: ends after step {at}"
+    return f"{_who(before)} → {_who(after)}"
+
+
+def _who(work: JsonObject) -> str:
+    match work["kind"]:
+        case "run":
+            return f"run {command(work)}"
+        case "group":
+            return "its tasks"
+        case "agent":
+            return "an agent"
+    return _mind(work)
+
+
+def _whole(work: JsonObject) -> str:
+    if work.get("shell"):
+        return str(work["shell"])
+    words = [str(word) for word in work.get("argv") or ()]
+    return " ".join(f'"{word}"' if not word or " " in word else word for word in words)
+
+
+def _text(field: str, value: str | float | None) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None or value == "":
+        return "none"
+    return f"{value:g} s" if field.endswith("_s") and not isinstance(value, str) else str(value)
+
+
+def _pair(before: str, after: str) -> str:
+    if len(before) + len(after) > PAIR_MAX or "\n" in before + after:
+        before, after = _differing(before.split(), after.split())
+    return f"{_short(before)} → {_short(after)}"
+
+
+def _differing(before: Sequence[str], after: Sequence[str]) -> tuple[str, str]:
+    """Both without the words that they begin and end with alike, but for a few."""
+    shortest = min(len(before), len(after))
+    head = next((at for at in range(shortest) if before[at] != after[at]), shortest)
+    tail = next((at for at in range(shortest - head) if before[-1 - at] != after[-1 - at]), shortest - head)
+    first, last = max(0, head - CONTEXT), max(0, tail - CONTEXT)
+
+    def part(words: Sequence[str]) -> str:
+        shown = list(words[first : len(words) - last])
+        return " ".join((["…"] if first else []) + shown + (["…"] if last else []))
+
+    return part(before), part(after)
+
+
+def _short(text: str) -> str:
+    first, _, rest = text.strip().partition("\n")
+    if len(first) > TEXT_MAX:
+        return first[: TEXT_MAX - 1].rstrip() + "…"
+    return first + (" …" if rest.strip() else "")

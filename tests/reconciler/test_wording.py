@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from reconciler import wording
+from schemas.encoding import Json
+
+LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --jobs 8 --verbose --report out.html"
+
+
+@pytest.mark.parametrize(
+    ("field", "before", "after", "words"),
+    [
+        ("priority", 0, 5, "priority: 0 → 5"),
+        ("cwd", ".", "frontend", "cwd: . → frontend"),
+        ("timeout_s", 5.0, 9.0, "timeout: 5 s → 9 s"),
+        ("protect", False, True, "protect: false → true"),
+        ("notes", "", "be quick", "notes: none → be quick"),
+        ("tools", ["read", "write"], ["read", "shell"], "tools: + shell, - write"),
+        ("tools", ["read", "write"], ["write", "read"], "tools in another order"),
+        ("acceptance", [{"kind": "sh"}], [], "acceptance changed"),
+        ("on_change", "message", "restart", "on-change: message → restart"),
+        ("work", {"kind": "run", "argv": ["a", "b c"]}, {"kind": "run", "shell": "d"}, 'run: a "b c" → d'),
+        ("work", {"kind": "run", "shell": "make"}, {"kind": "agent", "agent": "agent/a"}, "run make → an agent"),
+        (
+            "work",
+            {"kind": "run", "shell": "make", "effect": "once", "timeout_s": None},
+            {"kind": "run", "shell": "make", "effect": "read", "timeout_s": 60.0},
+            "effect: once → read, timeout: none → 60 s",
+        ),
+        ("work", {"kind": "group"}, {"kind": "run", "shell": "make"}, "its tasks → run make"),
+        ("mind", {"kind": "model", "model": "a/b"}, {"kind": "model", "model": "c/d"}, "a/b → c/d"),
+        ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
+        ("mind", {"kind": "script", "steps": [1]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
+        ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1]}, "script: ends after step 1"),
+    ],
+)
+def test_a_change_says_what_became_what(field: str, before: Json, after: Json, words: str) -> None:
+    assert wording.change(field, before, after) == words
+
+
+def test_of_long_commands_only_what_differs_is_shown_with_a_little_around_it() -> None:
+    after = {"kind": "run", "shell": LONG.replace("clean/2024", "clean/2025")}
+    words = wording.change("work", {"kind": "run", "shell": LONG}, after)
+    assert (
+        words
+        == "run: … data/raw/2024 --output data/clean/2024 --jobs 8 … → … data/raw/2024 --output data/clean/2025 --jobs 8 …"
+    )
+
+
+def test_a_command_of_many_lines_is_told_by_its_first() -> None:
+    assert wording.command({"shell": "set -e\nmake\n"}) == "set -e …"
