@@ -114,7 +114,7 @@ class AgentMaking:
             task="",
             mind=self._mind(choice, rights, to),
             rights=rights,
-            prototype=resolved.prototype or resolved.name,
+            prototype=resolved.name,
             prompt=resolved.instructions,
             tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),

@@ -30,12 +30,12 @@ class Resolved:
     `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
     whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
     that all hold, with theirs; `mixins` are the names and settings in order; `provenance` maps a field to the words
-    that say where it is from; `prototype` is what it was made from; `at` is where it is written in the plan.
+    that say where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it
+    is written in the plan.
     """
 
     name: str
     fields: Mapping[str, Json]
-    prototype: str = ""
     prompt: str = ""
     added: Mapping[str, str] = field(default_factory=dict)
     tools: Patterns = None
@@ -117,7 +117,7 @@ class Agents:
                 self.hooks.setdefault(hook, declared.value)
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
-        return merge.done(name or (base.name if base else ""), own.get("extends", ""), to)
+        return merge.done(name or (base.name if base else ""), to)
 
     def _mix(self, merge: _Merge, item: Json, to: Pointer) -> None:
         pairs = item.items() if isinstance(item, dict) else [(item, {})]
@@ -214,11 +214,10 @@ class _Merge:
         self._prompt = text
         self._provenance["prompt"] = words
 
-    def done(self, name: str, prototype: str, at: Pointer) -> Resolved:
+    def done(self, name: str, at: Pointer) -> Resolved:
         return Resolved(
             name=name,
             fields=self._fields,
-            prototype=prototype or self._base.prototype,
             prompt=self._prompt,
             added=self._added,
             tools=self._tools,
