@@ -23,7 +23,18 @@ def explained(error: BaseException) -> Halt | None:
         return inner.popitem()[1] if len(inner) == 1 else None
     if isinstance(error, Halt):
         return error
-    return _explained_engine(error) or (_explained_os(error) if isinstance(error, OSError) else None)
+    if isinstance(error, OSError):
+        return _explained_engine(error) or _explained_os(error)
+    return _explained_engine(error) or _explained_text(error)
+
+
+def _explained_text(error: BaseException) -> Halt | None:
+    """What no log can hold, given as an argument: bytes that are no text, numbers that are no numbers."""
+    if isinstance(error, UnicodeEncodeError):
+        return Halt(Exit.USAGE, "there are bytes in this that are not UTF-8 text", "give it as text, in UTF-8")
+    if isinstance(error, ValueError) and "not JSON compliant" in str(error):
+        return Halt(Exit.USAGE, "there is a number in this that is not finite", "give a finite number, or text")
+    return None
 
 
 def _explained_os(error: OSError) -> Halt | None:
@@ -59,7 +70,9 @@ def report(error: BaseException, arguments: Sequence[str]) -> str:
     last = f" at {Path(where[-1].filename).name}:{where[-1].lineno}" if where else ""
     text = f"plan {' '.join(arguments)}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="planloop-report-", suffix=".txt", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="planloop-report-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
             file.write(text)
         kept = file.name
     except OSError:

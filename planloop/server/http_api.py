@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,7 +20,7 @@ from planloop.server.serving import Desk
 from reconciler.attempting import Bug, LostRace, attempt
 from reconciler.contract import Failed, TerminalFailure
 from reconciler.errors import EngineError
-from schemas.encoding import Json, encode
+from schemas.encoding import Json, decode_foreign, encode
 from schemas.record import record_to_json
 
 BODY_BYTES_MAX: Final = 16 << 20  # A patch or a plan file with room to spare; `--max-size` files are sent whole.
@@ -61,7 +60,7 @@ def _application(desk: Desk, leaving: anyio.Event) -> web.Application:
 
     async def post(request: web.Request) -> web.StreamResponse:
         try:
-            body = json.loads(await request.read() or b"{}")
+            body = decode_foreign(await request.read() or b"{}")
         except ValueError as error:
             return _refused(Halt(Exit.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"))
         if not isinstance(body, dict):

@@ -116,3 +116,13 @@ def test_a_stream_that_is_closed_is_no_bug(closed: str, tmp_path: Path) -> None:
 def test_a_reader_that_has_enough_is_no_failure() -> None:
     line = f"{sys.executable} -m planloop schema | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", line], check=False).returncode == Exit.DONE
+
+
+@pytest.mark.parametrize("text", ["1e999", "NaN", '"\\ud800"', '"\udcff"'])
+def test_what_no_log_can_hold_is_usage_and_no_bug(text: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "planloop"]
+    (tmp_path / "p.yaml").write_text("plan: p\ntasks: {a: {run: 'true'}}\n")
+    subprocess.run([*words, "apply", "p.yaml"], cwd=tmp_path, check=True, capture_output=True)
+    ops = f'[{{"op": "add", "path": "/notes", "value": {text}}}]'.encode(errors="surrogateescape")
+    done = subprocess.run([*words, "patch", "--json", ops], cwd=tmp_path, check=False, capture_output=True)
+    assert done.returncode == Exit.USAGE, done.stderr
