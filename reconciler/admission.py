@@ -15,7 +15,7 @@ from reconciler.diffing import Difference
 from reconciler.language import DesiredGraph, Language
 from reconciler.present import Present, moves_of
 from reconciler.store import View
-from schemas import patching
+from schemas import encoding, limits, patching
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
 from schemas.patch import Fault, Patch
@@ -98,8 +98,23 @@ def _judged(patch: Patch, present: Present, result: _Result) -> Admission:
 
 def _author_faults(patch: Patch, ops: tuple[Op, ...], present: Present) -> Iterator[Fault]:
     if patch.author.kind == "agent":
+        yield from _size_faults(ops, present)
         yield from scoping.scope_faults(patch, ops, present)
         yield from scoping.conflict_faults(patch, ops, present)
+
+
+def _size_faults(ops: tuple[Op, ...], present: Present) -> Iterator[Fault]:
+    """Agents do not grow a plan past what a plan file may have: it could not be written back and read again."""
+    added = sum(len(encoding.encode(op.value)) for op in ops if op.op != "remove")
+    # A person who raised the bound for a large file leaves its agents as much room again.
+    most = max(limits.PLAN_FILE_BYTES_MAX, 2 * len(encoding.encode(present.filed)))
+    if added and added + len(encoding.encode(present.document)) > most:
+        yield Fault(
+            "schema",
+            f"with these {added:,} bytes the plan could be over {most:,}",
+            (),
+            "put long text into files and name them, and remove tasks that are done with",
+        )
 
 
 def _gone(live: dict[str, Resource], differences: tuple[Difference, ...]) -> list[str]:

@@ -11,6 +11,7 @@ import compiler
 from compiler import merging
 from planloop.sources import FolderSources
 from reconciler.language import Language
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Refused
 from schemas.patching import Op
@@ -77,3 +78,12 @@ async def test_a_lock_that_an_agent_asks_for_lies_in_its_own_workspace(tmp_path:
         below: JsonObject = {"goal": "n", "agent": SCRIPT, "cwd": "a"}
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {**below, "locks": ["**"]}})) == ["rights"]
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {**below, "locks": ["a/x/**"]}})) == []
+
+
+async def test_law_11_an_agent_does_not_grow_the_plan_past_what_a_file_may_have(tmp_path: Path) -> None:
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": SCRIPT, "cwd": "a"}}})
+        half = "n" * (limits.PLAN_FILE_BYTES_MAX // 2)
+        assert await by(plan, "a", op("add", "/tasks/a/notes", half)) == []
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", {"b": {"goal": half, "cwd": "a"}})) == ["schema"]
+        assert await by(plan, "a", op("remove", "/tasks/a/notes")) == []
