@@ -9,7 +9,7 @@ from planloop.cli import selecting
 from planloop.cli.events import all_records
 from planloop.cli.options import access_to, plan_option
 from planloop.rendering import descriptions, printing, tables
-from planloop.rendering.records import QUIET
+from planloop.rendering.records import QUIET, is_echo
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -48,5 +48,6 @@ def _related(access: Access, item: Resource) -> list[Resource]:
 def _recent(access: Access, item: Resource) -> list[Record]:
     """The newest records about the object or what it owns that say something to a person."""
     names = {item.address, item.address.replace("task/", "agent/", 1)}
-    found = [one for one in all_records(access) if one.draft.subject in names and one.draft.type not in QUIET]
+    about = (one for one in all_records(access) if one.draft.subject in names)
+    found = [one for one in about if one.draft.type not in QUIET and not is_echo(one.draft)]
     return found[-RECENT:]

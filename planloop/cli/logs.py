@@ -16,7 +16,7 @@ from planloop.exits import Exit, Halt
 from planloop.following import Following
 from planloop.rendering import records
 from schemas.encoding import JsonObject
-from schemas.record import Draft, Record
+from schemas.record import Record
 from schemas.resource import Resource
 
 EXAMPLE = """
@@ -38,16 +38,10 @@ class Source:
 
     def covers(self, record: Record) -> bool:
         draft = record.draft
-        if not draft.type.startswith(SHOWN) or draft.type in records.QUIET or self._is_told(draft):
+        if not draft.type.startswith(SHOWN) or draft.type in records.QUIET or records.is_echo(draft):
             return False
         mine = (self.task, self.agent)
         return draft.subject in mine or any(change.address in mine for change in draft.changes)
-
-    def _is_told(self, draft: Draft) -> bool:
-        """Whether another record says it: an agent's reply names its calls, and may be nothing but a nap."""
-        if draft.type == "model.replied":
-            return not (draft.data.get("text") or draft.data.get("calls"))
-        return draft.type == "call.started" and draft.subject == self.agent
 
 
 @click.command(epilog=EXAMPLE)

@@ -11,6 +11,7 @@ from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.resource import Resource
 
+ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
 KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "call", "approval", "thread")
 
 
@@ -169,7 +170,8 @@ def call_words(spec: JsonObject) -> str:
 
 def _shown_arguments(arguments: JsonObject) -> str:
     values = [value for value in arguments.values() if isinstance(value, str | int | list)]
-    return ", ".join(repr(value) if isinstance(value, str) else str(value) for value in values[:3])
+    shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
+    return ", ".join(tables.cut(value, ARGUMENT_MAX) for value in shown)
 
 
 def spent_of(item: Resource) -> Decimal:

@@ -40,6 +40,13 @@ def clock_time(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def is_echo(draft: Draft) -> bool:
+    """Whether another record says it: an agent's reply names its calls, and may be nothing but a nap."""
+    if draft.type == "model.replied":
+        return not (draft.data.get("text") or draft.data.get("calls"))
+    return draft.type == "call.started" and draft.subject.startswith("agent/")
+
+
 def author(actor: str) -> str:
     """`agent/frontend` and `human:cli`: who did it, as one would name them to a command."""
     kind, _, name = actor.partition(":")

@@ -37,6 +37,17 @@ tasks:
     run: wc -c < hello.txt
 """
 BROKEN = PLAN.replace("needs: [write]", "needs: [wirte]")
+STUCK = (
+    PLAN.replace("wc -c < hello.txt", "exit 3")
+    + """\
+  ship:
+    goal: send it
+    needs: [count]
+    run: "true"
+"""
+)
+"""A plan that ends with a failed task and one that could not begin: what steering is for."""
+
 LONGER = PLAN.replace("a greeting in a file", "a greeting for everybody")
 
 SESSIONS: dict[str, tuple[str, ...]] = {
@@ -61,9 +72,9 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "pull": ("plan patch write notes='in one line'", "plan pull demo.plan.yaml", "plan pull demo.plan.yaml"),
     "approve": ("plan get approvals", "plan approve approval/000000000000"),
     "reject": ("plan reject approval/000000000000",),
-    "pause": ("plan pause count", "plan pause nobody"),
-    "resume": ("plan pause count", "plan resume count"),
-    "cancel": ("plan cancel count --dry-run",),
+    "pause": ("plan pause ship", "plan pause nobody"),
+    "resume": ("plan resume .",),
+    "cancel": ("plan cancel ship --dry-run", "plan cancel write"),
     "delete": ("plan delete count",),
     "send": ("plan send write 'use fewer words'", "plan send nobody hello"),
     "rollback": ("plan patch . goal='a mistake'", "plan history", "plan rollback 2"),
@@ -72,6 +83,7 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "completion": ("plan completion bash | head -3",),
     "version": ("plan version",),
 }
+WHEN_STUCK = frozenset({"pause", "resume", "cancel"})
 BEFORE_APPLY = frozenset({"init", "validate", "compile", "graph", "schema", "apply", "version", "completion"})
 """Verbs whose session begins in a folder in which nothing was applied yet."""
 
@@ -102,7 +114,7 @@ class Page:
 
 def page(verb: str, folder: Path) -> Page:
     """The page of `verb`, from running its session in `folder`."""
-    (folder / "demo.plan.yaml").write_text(PLAN)
+    (folder / "demo.plan.yaml").write_text(STUCK if verb in WHEN_STUCK else PLAN)
     (folder / "broken.plan.yaml").write_text(BROKEN)
     (folder / "longer.plan.yaml").write_text(LONGER)
     if verb not in BEFORE_APPLY:
