@@ -201,7 +201,7 @@ def _count(value: SourceValue) -> int:
         found = _COUNT.fullmatch(value.strip())
         if found is not None:
             return _whole(Decimal(found[1]) * _COUNT_UNITS[(found[2] or "").lower()])
-        raise Misfit("a count", "write it as 5000, 200k or 2M")
+        raise Misfit("a count", "write it in digits: 3, 5000, 200k or 2M")
     return _integer(value)
 
 

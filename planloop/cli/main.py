@@ -95,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
         _say("left; what was running goes on")
         return Exit.CANCELLED
     except click.ClickException as error:
-        return _usage(error)
+        return _usage(error, arguments)
     except (BrokenPipeError, SystemExit):  # Click makes a SystemExit of a pipe that broke.
         # The reader of our output has gone, as `| head` does: it has what it wanted. Python would complain at exit.
         sys.stderr.close()
@@ -105,9 +105,15 @@ def run(arguments: Sequence[str]) -> int:
     return Exit.DONE
 
 
-def _usage(error: click.ClickException) -> int:
-    context = getattr(error, "ctx", None)
-    hint = f"{context.command_path} --help" if context else "plan --help"
+def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
+    verb = next((word for word in arguments[:1] if word in VERBS), "")
+    hint = f"plan {verb} --help" if verb else "plan --help"
+    parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and parameter is not None and parameter.name == "file":
+        from pathlib import Path
+
+        here = sorted(path.name for path in Path.cwd().glob("*.plan.*"))[:3]
+        hint = " · ".join(f"plan {verb} {name}" for name in here) or "plan init writes a first plan"
     text = error.format_message()
     _say(f"error: {text[:1].lower()}{text[1:].rstrip('.')}\nhelp: {hint}")
     return Exit.USAGE

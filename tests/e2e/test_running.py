@@ -95,3 +95,32 @@ def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
     assert "--plan: a, b" in asked.err
     assert told.out.startswith("b ")
     assert folder.run("get", "--plan", "a.plan.yaml").out.startswith("a ")
+
+
+def test_a_plan_that_came_to_its_end_is_no_takeover(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n")
+    assert folder.run("apply", "p.plan.yaml").code == 0
+    again = folder.run("apply", "p.plan.yaml")
+
+    assert again.code == 0
+    assert "left" not in again.out
+    assert "epoch" not in again.out
+
+
+def test_what_failed_is_told_with_the_command_that_tries_it_again(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'exit 3'}\n")
+    said = folder.run("apply", "p.plan.yaml")
+
+    assert said.code == 10
+    assert "plan resume task/a, then plan apply p.plan.yaml" in said.text
+
+
+def test_what_is_taken_away_live_is_shown_by_diff(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n  b: {run: 'true'}\n")
+    assert folder.run("apply", "p.plan.yaml").code == 0
+    assert folder.run("delete", "b").code == 0
+    said = folder.run("diff", "p.plan.yaml")
+
+    assert said.code == 0
+    assert "- task/b" in said.out
+    assert "plan pull p.plan.yaml" in said.out

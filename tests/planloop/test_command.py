@@ -126,3 +126,14 @@ def test_what_no_log_can_hold_is_usage_and_no_bug(text: str, tmp_path: Path) -> 
     ops = f'[{{"op": "add", "path": "/notes", "value": {text}}}]'.encode(errors="surrogateescape")
     done = subprocess.run([*words, "patch", "--json", ops], cwd=tmp_path, check=False, capture_output=True)
     assert done.returncode == Exit.USAGE, done.stderr
+
+
+def test_a_missing_plan_file_is_answered_with_those_that_are_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["diff"]) == Exit.USAGE
+    assert "plan init" in capsys.readouterr().err
+    (tmp_path / "web.plan.yaml").write_text("plan: web")
+    assert run(["diff"]) == Exit.USAGE
+    assert "help: plan diff web.plan.yaml" in capsys.readouterr().err
