@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """`why` is what is wrong, `cure` what to do; `wrong` and `right` are plan texts, empty where none can be shown."""
 

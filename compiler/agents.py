@@ -16,6 +16,7 @@ from schemas import pointer
 from schemas.agent import AgentSpec, Mind, Model, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.rights import Rights
 from schemas.tools import CORE_TOOLS, TOOLS
 
@@ -23,7 +24,7 @@ _TOP: Final = "lib:top"
 _CHILD: Final = "lib:child"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """An agent that was chosen, and whether it was chosen here (`is_own`) rather than inherited or by default."""
 

@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from compiler.syntax import Path
 from schemas.encoding import Json
+from schemas.frozen import frozen
 
 NodeKind: TypeAlias = Literal["map", "list", "form", "plain"]
 
@@ -111,7 +112,7 @@ def _united(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lines:
     """Where lines begin and end. `sign` begins a comment: `#` or `;`."""
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from compiler.syntax import Path, SourceTree
 from schemas import limits
 from schemas.diagnostic import Diagnostic, Related, Span
+from schemas.frozen import frozen
 
 Pointer = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """A diagnostic without its span, and where in the source it is, if the finder knew."""
 

@@ -7,7 +7,6 @@ heads known at the top: `task`, `plan`, `def-agent-proto`, `def-agent`, `def-pro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from compiler.faults import Faults, Pointer
@@ -15,6 +14,7 @@ from compiler.scalars import is_elision, shown
 from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol
 from schemas.fields_checks import KIND_FIELDS
+from schemas.frozen import frozen
 
 _CHECK_HEADS: Final = {name: field.name for field in KIND_FIELDS for name in (field.name, *field.aliases)}
 _TWO_PARTS: Final = {"contains": ("path", "text"), "run-in": ("container", "sh"), "json": ("path", "subset")}
@@ -23,7 +23,7 @@ ID_KEYS: Final = ("id", "name")
 _TOP_HEADS: Final = ("task", "plan", "def-agent-proto", "def-agent", "def-proto")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One field as written: its key, its value, and where the value stands."""
 
@@ -35,7 +35,7 @@ class Entry:
 Row: TypeAlias = tuple[str | None, SourceValue, Path]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placed:
     """Items that stand in different places: (id or None, value, path)."""
 

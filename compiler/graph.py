@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from compiler.syntax import Path, SourceTree
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Wanted
 
 
@@ -30,7 +31,7 @@ class Sources(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """The desired state. `objects` holds every wanted object but the plan document itself, in document order.
 
@@ -43,7 +44,7 @@ class Graph:
     provenance: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """One text, compiled. `document` and `graph` are None when there are errors (warnings do not count).
 
@@ -57,7 +58,7 @@ class Compiled:
     origin: Callable[[tuple[str, ...]], Path | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """A document (for instance after a patch), checked. `graph` and `document` are None when there are errors.
 

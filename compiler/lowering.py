@@ -17,6 +17,7 @@ from schemas import limits
 from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
 from schemas.fields_checks import KIND_FIELDS
+from schemas.frozen import frozen
 from schemas.resource import Wanted
 from schemas.rights import Rights
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
@@ -25,7 +26,7 @@ _INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority"))
 _KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """What the task at `path` has from above."""
 

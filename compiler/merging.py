@@ -8,11 +8,11 @@ stay, unless the file removes a map that holds them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from schemas import patching, pointer
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 
 class _Absent:
@@ -28,7 +28,7 @@ ID_MAPS: Final = frozenset((name,) for name in ("tasks", "agents", "hooks", "con
 Side: TypeAlias = Json | _Absent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conflict:
     """Both sides changed what stands at `path`; the file's value was taken. ABSENT means removed on that side."""
 
@@ -48,7 +48,7 @@ class Conflict:
         return f"{where}: the file's value is taken, over a change in the live plan"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Merged:
     """The document of both sides, and the conflicts in document order."""
 

@@ -7,7 +7,6 @@ is wrong with the text: that is in the tree's diagnostics.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from compiler.reading_edn import read_edn
@@ -15,6 +14,7 @@ from compiler.reading_yaml import read_yaml
 from compiler.source import SizeLimits, Source, decode
 from compiler.syntax import Format, Path, Place, SourceTree, SourceValue
 from schemas.diagnostic import Diagnostic
+from schemas.frozen import frozen
 
 __all__ = ["DEFAULT_LIMITS", "SizeLimits", "format_of", "read_source"]
 
@@ -24,7 +24,7 @@ _SUFFIXES: Final[dict[str, Format]] = {"yaml": "yaml", "yml": "yaml", "json": "y
 _LOOKS_LIKE_EDN: Final = re.compile(r"[\s,]*(?:[(;]|#[_:{]|[\[{][\s,]*[:(;])")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unread:
     """A tree for bytes that are no readable text."""
 

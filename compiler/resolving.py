@@ -17,13 +17,14 @@ from compiler.shelves import Declared, Shelves
 from compiler.toolsets import Toolsets
 from schemas import limits
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 _MINDS: Final = ("script", "python", "run", "model")
 _UNITING: Final = ("deny", "hooks")
 _OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", "prompt", "tools"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resolved:
     """An agent with nothing left to look up.
 

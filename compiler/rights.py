@@ -16,13 +16,14 @@ from compiler.patterns import Patterns, listed
 from compiler.toolsets import ALL, Toolsets
 from schemas import pointer
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.rights import Rights
 
 ROOT_RIGHTS: Final = Rights()
 """What a plan that says nothing gives its root: every model and tool, its own workspace, no network."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One written line of rights, its toolsets opened. None: it says nothing of this."""
 

@@ -19,6 +19,7 @@ from compiler.syntax import SourceTree
 from schemas import limits
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 Shelf: TypeAlias = Literal["agents", "mixins", "toolsets", "prompts", "hooks"]
 
@@ -36,7 +37,7 @@ _ONE: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "pro
 _PREFIXES: Final = {"agents": "agent-", "mixins": "mixin-", "toolsets": "toolset-"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Declared:
     """Something with a name: its value, the words that say where it is from, and its place if that is the plan."""
 

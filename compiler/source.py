@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from schemas import limits
 from schemas.diagnostic import Diagnostic, Span
+from schemas.frozen import frozen
 
 BOM: Final = "\ufeff"
 _ENDS_OF_LINE: Final = re.compile(r"\r\n|\n|\r")
@@ -21,7 +22,7 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufff
 _CONTROLS_TOLD_MAX: Final = limits.DIAGNOSTICS_SHOWN_MAX + 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SizeLimits:
     """What a text may cost to read. `nodes` counts values after aliases are expanded, `depth` nesting likewise."""
 
@@ -31,7 +32,7 @@ class SizeLimits:
     aliases: int = limits.YAML_ALIASES_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """One decoded text, without its byte order mark. Offsets are in characters of `text`."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ from compiler.splicing_yaml import YamlEditor
 from compiler.syntax import Path, SourceTree
 from schemas import pointer
 from schemas.encoding import Json, JsonObject, canonical
+from schemas.frozen import frozen
 from schemas.patching import difference
 
 Pointer: TypeAlias = tuple[str, ...]
@@ -29,21 +29,21 @@ Origin: TypeAlias = Callable[[Pointer], Path | None]
 Recompile: TypeAlias = Callable[[bytes], JsonObject | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spliced:
     """The new bytes of the file. Equal to the old ones when the documents were equal."""
 
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotSpliced:
     """The file stays as it is; `reason` says why, for people."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Writing:
     """What a text says, what it should say, and how to ask what a new text says.
 

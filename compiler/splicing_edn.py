@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -19,6 +18,7 @@ from compiler.reading_edn import EdnTree, key_text
 from compiler.syntax import Keyword, Path, SourceValue, Symbol
 from compiler.yaml_scalars import OutOfRange
 from schemas.encoding import Json
+from schemas.frozen import frozen
 
 _REST_OF_LINE: Final = re.compile(r"[ \t,]*(?:;[^\n\r]*)?(?=\r|\n|\Z)")
 _COMMENT_FOLLOWS: Final = re.compile(r"[ \t,]*;")
@@ -29,7 +29,7 @@ _TASK_HEADS: Final = ("task", "plan")
 _Write: TypeAlias = Callable[[int], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A member of a collection: from its key, if it has one, to the end of its value."""
 

@@ -7,10 +7,10 @@ dict (keys are text), list, str, int, float, bool, None, and what only EDN or YA
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 from schemas.diagnostic import Diagnostic, Span
+from schemas.frozen import frozen
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and list indexes from the top of a source value; a Form counts its items from 0, the head included."""
@@ -40,7 +40,7 @@ class Symbol(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """An EDN list `(head …)`. Call-like data: `(sh "npm test")`, `(task "goal" …)`, `(def-agent id {…})`."""
 
@@ -51,7 +51,7 @@ class Form:
         return str(self.items[0]) if self.items and isinstance(self.items[0], Symbol) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a value stands, and its key if it has one."""
 

@@ -12,13 +12,14 @@ from compiler.shelves import Shelves
 from compiler.suggesting import nearest
 from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.tools import TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
 _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     """`patterns` are all tools; `named` those that were written out singly, with their index in the list."""
 

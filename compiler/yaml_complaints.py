@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
@@ -16,6 +15,7 @@ from yaml import MarkedYAMLError
 
 from compiler.source import Source
 from schemas.diagnostic import Diagnostic, Related
+from schemas.frozen import frozen
 from schemas.limits import DIAGNOSTICS_SHOWN_MAX
 
 _TAB_INDENT: Final = re.compile(r"^ *(\t)[ \t]*(?=[^\s#])", re.MULTILINE)
@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"[^\s,\[\]{}]*")
 _CLOSERS: Final = {"[": "]", "{": "}"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Complaint:
     """libyaml's error: `at` is where it got lost, `since` where the thing began that it was reading."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -14,13 +14,14 @@ from compiler.edits import CannotSplice, Lines
 from compiler.yaml_composing import PLAIN, tag_of
 from compiler.yaml_layout import Entry, YamlLayout
 from compiler.yaml_writing import YamlStyle
+from schemas.frozen import frozen
 
 _UP_TO_DASH: Final = re.compile(r"(?:\s|#[^\n\r]*|[&!]\S+)*")
 _COLON: Final = re.compile(r"[ \t]*:")
 _LOOKED_AT_MAX: Final = 5_000  # Nodes, to learn the habits of a text.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A member of a collection, from its key or dash to the end of its value.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from compiler import yaml_scalars
 from compiler.syntax import Trap
 from schemas.encoding import Json, JsonObject, encode
+from schemas.frozen import frozen
 
 FLOW_COLUMNS_MAX: Final = 100  # A list of plain values longer than this gets a line an item.
 
@@ -28,7 +28,7 @@ _SPECIALS: Final = frozenset(("<<", "="))
 _DOCUMENT_MARKS: Final = ("---", "...")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class YamlStyle:
     """How a text is laid out: spaces a level, spaces before the dash of a list under its key, and its line break.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from planloop.places import Place
 from reconciler.clock import Clock, Ids
 from reconciler.engine import Engine
@@ -14,10 +12,11 @@ from reconciler.queueing import AddressQueue
 from reconciler.sqlite_store import SqliteStore
 from reconciler.working_pools import WorkPools
 from schemas.encoding import digest
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Core:
     """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply."""
 
@@ -35,7 +34,7 @@ class Core:
         return self.store.view.get(f"plan/{self.place.name}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """What makes things happen."""
 

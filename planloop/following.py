@@ -6,15 +6,15 @@ The stream carries whole records, so following is the same fold as the store's a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from planloop.access import Access
 from reconciler.view import MemoryView
+from schemas.frozen import frozen
 from schemas.record import Record, record_from_json
 from schemas.resource import resource_from_json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One revision, and the addresses it changed."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from watchfiles import awatch
 
 from planloop.sources import read_bounded
 from schemas.encoding import digest
+from schemas.frozen import frozen
 from schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S
 
 DEBOUNCE_MS: Final = 50  # At most so long are events gathered …
@@ -26,14 +26,14 @@ LOOK_ANYWAY_MS: Final = 5_000  # Some file systems send no events; one look cost
 SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is handed over as it is.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Saved:
     """The whole content of the plan file after a save of it or of a file that it uses."""
 
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unusable:
     """There is no content to take: `why` says it in a clause for people."""
 

@@ -5,18 +5,18 @@ With no file and no `--plan` a command takes the only plan in `./.plan`; with se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from planloop.exits import Exit, Halt
 from reconciler import layout
 from schemas.encoding import decode, encode
+from schemas.frozen import frozen
 
 NOTE: Final = "file.json"  # Which plan file the folder belongs to; a hint that may be deleted.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The state of the plan `name`: `folder` is `<root>/.plan/<name>`, `root` the folder of the plan file."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -19,12 +18,13 @@ from planloop import compiling
 from planloop.compiling import PlanFile
 from schemas import patching
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patching import Op
 
 SIDE: Final = ".new"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """The file says what is live now; `ops` are what changed in it, none when it said so already."""
 
@@ -32,7 +32,7 @@ class Written:
     ops: tuple[Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Beside:
     """The file was left alone because of `why`; `path` holds the live plan in canonical form."""
 
@@ -40,7 +40,7 @@ class Beside:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moved:
     """The file was saved by somebody else while this was prepared; nothing was written."""
 

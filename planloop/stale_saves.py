@@ -8,16 +8,16 @@ person saved before their own last save is no such text: going back to it is an 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from compiler import merging
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 KEPT_MAX: Final = 8  # Contents that are remembered; an editor is rarely more than one write behind.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Base:
     """A content that the file once had, and what it says."""
 

@@ -7,7 +7,7 @@ and holds. Every rule that can still speak does, so that the author gets all fau
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from reconciler import canonicalising, diffing, holding, materialising, restricting, scoping
@@ -18,6 +18,7 @@ from reconciler.store import View
 from schemas import encoding, limits, patching
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
@@ -27,7 +28,7 @@ RIGHTS_CODES: Final = "P03"
 """Codes of faults in rights and budgets begin so (`compiler/codes.py`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Admission:
     """What would become of a patch. It is refused when there are `faults`, else held when there is a `hold`.
 
@@ -70,7 +71,7 @@ def stops(answer: Admission, language: Language) -> tuple[Fault, ...]:
     return tuple(_of_diagnostic(one) for one in answer.warnings if one.code in language.stops)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Result:
     """The outcome of a patch that compiles, on its way through the last rules."""
 

@@ -7,7 +7,7 @@ controller that asked reads it there and drops the object.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reconciler import ownership
 from reconciler.errors import Terminal
@@ -15,12 +15,13 @@ from reconciler.present import Present
 from reconciler.store import View
 from schemas import pointer
 from schemas.approval import WAITING, patch_from_json
+from schemas.frozen import frozen
 from schemas.patch import Author, Fault, Patch
 from schemas.record import Change, Draft, Drop, SetStatus
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """Somebody's answer: `state` is approved or rejected."""
 

@@ -7,23 +7,23 @@ owner (a store that cannot be written, a lost plan) is let through, and so is ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from reconciler.contract import Failed, TerminalFailure
 from reconciler.errors import Conflict, NotOwner, StoreCorrupt, StoreFailed, Terminal, Transient
+from schemas.frozen import frozen
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LostRace:
     """The object moved since it was read: read again, decide again, very soon."""
 
     conflict: Conflict
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bug:
     """We are wrong: `error` was not meant to happen."""
 

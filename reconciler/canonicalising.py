@@ -8,11 +8,11 @@ keyed paths, lists as whole values, nothing that changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from schemas import patching, pointer
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Fault
 from schemas.patching import Op
 
@@ -20,7 +20,7 @@ ALIASES: Final = {"children": "tasks", "spec": "acceptance"}
 """Spellings that the canonical document does not keep; taken where a task has no such key itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Canonical:
     """`document` after the patch and the keyed `ops` that lead there; meaningless when there are faults."""
 

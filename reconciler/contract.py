@@ -11,25 +11,25 @@ A step that takes time (a process, a model call, a sleep in a script) is a job o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from schemas.address import Address
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done:
     """Nothing more to do until something changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """Reconcile again in `after_s` seconds even if nothing changes; the delay lives in the queue, not in the object."""
 
     after_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The world failed; try again with back-off. `reason` is one CamelCase word."""
 
@@ -37,7 +37,7 @@ class Failed:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TerminalFailure:
     """Trying again will not help; the engine writes the condition `Stalled` and waits for a change."""
 

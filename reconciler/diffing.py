@@ -6,7 +6,6 @@ Pure: live objects × wanted objects × the classes of fields. `plan diff`, hold
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from reconciler import wording
@@ -14,6 +13,7 @@ from reconciler.language import ChangeClassOf
 from reconciler.materialising import renamed
 from schemas import patching
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Resource, Wanted
 
 Action: TypeAlias = Literal[
@@ -40,7 +40,7 @@ BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
 ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stake:
     """What is there to lose: the state, since when (seconds since 1970, None: never begun), and what was spent."""
 
@@ -56,7 +56,7 @@ class Stake:
         return {"state": self.state, "started_at": self.started_at, "spent": self.spent or {}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """One object's change. `reason` is a CamelCase code, `words` a phrase for people, `fields` lowered field names.
 
@@ -140,7 +140,7 @@ def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Want
     yield Difference("attach" if kind == "hook" else "start", want.address, "Added", words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Frame:
     moves: Mapping[str, str]
     change_class: ChangeClassOf

@@ -8,7 +8,6 @@ low priority. Effects and waiting are the work plane's (`working_pools.py`); wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 import anyio
@@ -28,6 +27,7 @@ from schemas import condition as conditions
 from schemas import encoding
 from schemas.condition import Condition
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.record import Draft, Drop, Record, SetStatus
 from schemas.resource import Resource
 
@@ -45,7 +45,7 @@ RETRYING: Final = "Retrying"
 FIGHTING: Final = "Fighting"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BugReport:
     """Something of ours raised what it should not: for the person, and for exit code 70."""
 

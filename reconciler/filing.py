@@ -7,7 +7,6 @@ whose content was held back by a rollback is not applied again until it changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from reconciler import selecting
@@ -15,12 +14,13 @@ from reconciler.language import Check, CheckedDocument, Merge
 from reconciler.present import Present
 from schemas import encoding, patching
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patch import HUMAN_FILE, Patch
 
 HELD_BACK: Final = "the file is held back since the rollback: change and save it to have it applied again"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileSave:
     """A file as read and compiled. `document` is its canonical document, `path` where it lies, for people.
 
@@ -39,7 +39,7 @@ class FileSave:
     checked: CheckedDocument | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedFile:
     """The live document with the file's changes in it, and what these took, one line each."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from reconciler import ownership
@@ -13,6 +13,7 @@ from reconciler.present import Present
 from reconciler.store import Store
 from schemas import limits, patching, pointer, record
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Author, Patch
 from schemas.patching import Op
 from schemas.record import Draft, PatchSpec, Put, Record
@@ -22,7 +23,7 @@ REVISION_TYPES: Final = frozenset({"plan.patched", "plan.refused", "plan.held", 
 _PAGE: Final = 1_000  # Records read at once.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Revision:
     """One record about the plan document. `ops` are what it changed, or would have (refused, held)."""
 
@@ -41,7 +42,7 @@ class Revision:
         return out | {"data": self.data}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Why:
     """Who set a path, when (`at`, seconds since 1970), and why; `over` is whose value it took the place of.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from reconciler.present import moves_of
 from schemas import patching, pointer
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kept:
     """The document with protected tasks put back, and a line for each."""
 

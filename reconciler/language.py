@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Wanted
 
 
@@ -68,7 +68,7 @@ ChangeClassOf: TypeAlias = Callable[[str, str], str]
 """Of a kind and a lowered field: hot, tail, prefix, restart, replace, immutable or none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """The three functions of the compiler that the gate calls. All pure.
 

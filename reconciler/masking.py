@@ -7,18 +7,19 @@ never masked: they are identity. A value shorter than `limits.SECRET_CHARS_MIN` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from schemas import encoding, limits
 from schemas.encoding import Json
+from schemas.frozen import frozen
 from schemas.patching import Op
 from schemas.record import Change, Draft, PatchSpec, Put, SetStatus
 
 MASK: Final = "•••"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Masks:
     """What to look for: each secret, and how it looks inside a JSON text when that differs. Longest first.
 

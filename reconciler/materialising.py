@@ -7,12 +7,13 @@ address is wanted again: `Materialised.pending` names those, and the plan contro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from reconciler.store import View
 from schemas import patching
 from schemas.encoding import Json
+from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
 
@@ -20,7 +21,7 @@ PLANNED_KINDS: Final = ("task", "agent", "container", "hook")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Materialised:
     """`changes` make the view as wanted, but for `pending`: wanted addresses whose old object is still going."""
 

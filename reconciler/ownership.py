@@ -7,10 +7,10 @@ with what was changed since. It is written in the same record as the change it t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Author, author_from_text
 from schemas.patching import Op
 
@@ -18,7 +18,7 @@ STAMP: Final = "@"
 """The key of a node's own stamp. Field names and ids never hold it alone, and a `/` below keeps children apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stamp:
     """The last change of a path: by whom, in which revision."""
 

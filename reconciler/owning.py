@@ -12,13 +12,13 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from reconciler import folders, layout
 from reconciler.errors import NotOwner, StoreFailed
 from schemas import encoding
+from schemas.frozen import frozen
 from schemas.record import Draft
 
 MOUNTS: Final = Path("/proc/self/mounts")
@@ -32,7 +32,7 @@ _LOOKS: Final = 10  # Somebody who looks holds the lock for a moment; so many tr
 _LOOK_S: Final = 0.005  # … this far apart, in seconds.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Owner:
     """What the owner says of itself. `since` is seconds since 1970."""
 

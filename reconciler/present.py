@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from reconciler.store import Store
 from schemas import encoding
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Resource, Uid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Present:
     """`plan` is None before the first apply. `filed` is the document of the last applied file, empty without one."""
 

@@ -6,7 +6,7 @@ and names the plan's uid and document revision, so that it is refused when eithe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from reconciler.admission import Admission
@@ -15,6 +15,7 @@ from reconciler.present import Present
 from schemas.approval import patch_from_json, patch_to_json
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.patch import HUMAN_FILE, Fault, Patch, Verdict
 from schemas.patching import Op, PatchFailed
 
@@ -25,7 +26,7 @@ class BadPreview(ValueError):
     """The file is no saved preview of a version that this program reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preview:
     """What submitting would do, as of `rev`; nothing was written.
 
@@ -52,7 +53,7 @@ class Preview:
         return self.patch.ops
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """A verdict with what it was based on, for who shows both."""
 
@@ -60,7 +61,7 @@ class Decision:
     preview: Preview
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SavedPreview:
     """A preview read back: the patch, what it was made from, and the differences that were shown.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Final
 
 from reconciler.processes import Command
+from schemas.frozen import frozen
 
 FENCED_EXIT: Final = 125
 NO_CWD_EXIT: Final = 126
@@ -61,7 +61,7 @@ def _limits(command: Command) -> str:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShimState:
     """What a state file says. `pid` is the shim's, also the id of its session and group; None until it is written.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import select
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio
+
+from schemas.frozen import frozen
 
 PLAN_LABEL: Final = "PLANLOOP_PLAN"
 OP_LABEL: Final = "PLANLOOP_OP"
@@ -22,7 +23,7 @@ HAS_LABELS: Final = sys.platform == "linux"
 _PROC: Final = Path("/proc")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Labelled:
     """A living process of a plan."""
 

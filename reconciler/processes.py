@@ -8,12 +8,14 @@ next owner can tell never-started from running, ended and lost (law 5).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
+from schemas.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Command:
     """What to run. Exactly one of `argv` and `shell` is given; `cwd` is absolute; `env` is the whole environment.
 
@@ -43,7 +45,7 @@ class Ending(Enum):
     NOT_STARTED = "not started"  # The program is missing, not executable, or its cwd is gone; see `output`.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exit:
     """How a process ended. `code` is negative for a signal, None unless EXITED; `output` is stdout and stderr mixed."""
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 
 from schemas import limits
+from schemas.frozen import frozen
 
 EXPONENT_MAX: Final = 32  # 2**32 base delays is past any cap; without it the power itself grows without bound.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backoff:
     """Delays of an address that keeps failing: `base_s` doubles up to `cap_s`, spread by `jitter` either way."""
 
@@ -34,7 +34,7 @@ class Backoff:
         return float(plain * (1 + self.jitter * (2 * chance - 1)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueCounts:
     """How many addresses are in each set."""
 

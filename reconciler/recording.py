@@ -7,7 +7,6 @@ when, and from which file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from reconciler import ownership
@@ -20,6 +19,7 @@ from schemas import condition, limits
 from schemas.approval import WAITING, ApprovalSpec, patch_to_json
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patch import HUMAN_FILE, Fault, Patch
 from schemas.record import Change, Draft, Drop, PatchSpec, Put, SetStatus
 from schemas.resource import Resource, Uid
@@ -28,7 +28,7 @@ FILE_INVALID: Final = "FileInvalid"
 FILE_CONFLICT: Final = "FileConflict"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """The revision that the record will get, and now in seconds since 1970."""
 
@@ -36,7 +36,7 @@ class Moment:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What acceptance comes to: the objects' changes, when, under which uid the plan lives, and the view before."""
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from reconciler.processes import Command
+from schemas.frozen import frozen
 
 FLOOD_BYTES = 1 << 16  # What `yes` has written by the first look: more than any bound a simulation sets.
 SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """At `at_s` after the start, `act` happens."""
 
@@ -29,7 +30,7 @@ class Step:
     act: Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """What a program does: it takes `takes_s`, then writes `output`, calls `effect` and ends with `code`."""
 

@@ -10,7 +10,6 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -19,6 +18,7 @@ from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.view import MemoryView
 from schemas import encoding
 from schemas import record as records
+from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource, resource_from_json
 
@@ -44,7 +44,7 @@ Row: TypeAlias = tuple[int, float, int, str, str, str, bytes]
 """`rev, at, epoch, type, subject, body, checksum`; `body` is the record's JSON line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """A log as it was opened. `checksum` is that of the last row, `snapshot_rev` the revision of the snapshot."""
 

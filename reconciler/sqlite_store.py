@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from reconciler.sqlite_writing import Blob, Hook, Line, LogWriter, Settings
 from reconciler.view import MemoryView
 from schemas import encoding, limits
 from schemas import record as records
+from schemas.frozen import frozen
 from schemas.record import RECORD_TYPES, Draft, Record
 
 Listener = Callable[[Record, Sequence[str]], None]
@@ -38,7 +38,7 @@ _CLOSED: Final = StoreFailed("the store is closed", "open it again")
 _FOREIGN_POLL_S: Final = 0.2  # How often a reader looks for what another process wrote; the owner's API pushes instead.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreOptions:
     """What only few need. `hook` is called at every step of a write and may raise to crash there.
 

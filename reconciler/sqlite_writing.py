@@ -10,7 +10,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -18,6 +17,7 @@ from reconciler import blobs, layout, sqlite_log
 from reconciler.errors import StoreFailed
 from reconciler.mirroring import Mirror
 from schemas import encoding, limits
+from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -30,7 +30,7 @@ _INSERT_ONE: Final = _INSERT + "(?, ?, ?, ?, ?, ?, ?)"
 _INSERT_MANY: Final = _INSERT + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * _ROWS_AT_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A record to be written: its JSON line as text and as bytes, and the objects as it left them (None: gone)."""
 
@@ -40,7 +40,7 @@ class Line:
     touched: Mapping[str, Resource | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blob:
     """Content to be kept, written before whatever was proposed after it."""
 
@@ -51,7 +51,7 @@ class Blob:
 Item: TypeAlias = Line | Blob
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """Where and as whom a LogWriter writes, and after how many records it renews the snapshot when it is idle."""
 

@@ -8,14 +8,14 @@ again by reconciling everything, as every start does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from reconciler.store import View
 from schemas.encoding import Json
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Seen:
     signal: tuple[Json, ...]
     owner: str | None

@@ -6,12 +6,13 @@ checks are read from the task object; its own spec says who it is and what it ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from schemas.budget import Budget, budget_from_json
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.rights import Rights, rights_from_json
 
 
@@ -27,28 +28,28 @@ class AgentState(StrEnum):
     ENDED = "ended"  # Its task is done, failed or cancelled.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A deterministic agent: steps (`say call patch expect sleep done fail`), each with an optional `when`."""
 
     steps: tuple[JsonObject, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A program that is given a turn as one JSON line and answers with JSON lines of actions."""
 
     argv: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PythonFunction:
     """`file.py:name`, run in a process of its own with the same JSON lines as a program."""
 
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Model:
     """A language model by name, `provider/model`."""
 
@@ -59,7 +60,7 @@ class Model:
 Mind: TypeAlias = Script | Program | PythonFunction | Model
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentSpec:
     """`tools` are the names after toolsets are opened and rights applied; `prompt` is the resolved text.
 

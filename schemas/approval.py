@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Patch, author_from_text
 from schemas.patching import op_from_json
 
@@ -16,7 +17,7 @@ APPROVED: Final = "approved"
 REJECTED: Final = "rejected"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalSpec:
     """`by` asks (an author's text), `why` says for what in a sentence, `what` is the thing itself by `kind`.
 

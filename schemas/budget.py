@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Budget:
     """`time_s` is active time: waiting does not count. `usd` is exact decimal money."""
 

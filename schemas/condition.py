@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 Truth: TypeAlias = Literal["True", "False", "Unknown"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """`reason` is one CamelCase word for programs; `message` a sentence for people; `since` seconds since 1970.
 

@@ -7,15 +7,16 @@ How they are printed is `planloop/rendering`; what each code means is `docs/erro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 Severity: TypeAlias = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A stretch of one source file. Lines and columns count from 1, in characters; `end` is exclusive.
 
@@ -38,7 +39,7 @@ class Span:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Related:
     """Another place that has to do with the fault: where it was declared, the other half of a cycle."""
 
@@ -47,7 +48,7 @@ class Related:
     pointer: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One fault. `summary` states it (lower case, no full stop, names in backticks); `hint` is the cure.
 

@@ -7,11 +7,11 @@ drift. How a written value becomes a canonical one is `compiler/normalising.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from schemas.encoding import Json
+from schemas.frozen import frozen
 
 
 class ChangeClass(StrEnum):
@@ -31,7 +31,7 @@ ScalarKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scalar:
     """One plain value. `count` takes 2M, `duration` 2h (kept in seconds), `size` 512MB (bytes), `money` exact decimals.
 
@@ -45,14 +45,14 @@ class Scalar:
     minimum: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Many:
     """A list, replaced as a whole. One value standing alone is read as a list of one."""
 
     item: FieldType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keyed:
     """A map by id. A list of maps that carry their id (`id` or `name`) is read as one.
 
@@ -63,7 +63,7 @@ class Keyed:
     is_id: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A map with the fields of the named table. `short` is the field that a plain value standing alone is read as."""
 
@@ -71,7 +71,7 @@ class Table:
     short: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Either:
     """A plain value, a list or a map, each with its own type; None where that shape is not allowed."""
 
@@ -96,7 +96,7 @@ COMMAND = Either(plain=TEXT, items=Many(Scalar("loose")))
 """A shell line as text, or a program and its arguments as a list."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One row. `example` is a canonical value that a reader visibly uses (a test applies it).
 
@@ -115,7 +115,7 @@ class Field:
     read_in: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldTable:
     """The fields of one map, and a sentence on what the map is."""
 

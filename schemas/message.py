@@ -6,16 +6,16 @@ record as the turn that read it. The log keeps all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 MessageKind: TypeAlias = Literal["chat", "state", "control", "conflict", "approval"]
 Delivery: TypeAlias = Literal["queue", "steer", "interrupt"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts."""
 

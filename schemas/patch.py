@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.patching import Op
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Author:
     """Who asks: `human:file`, `human:cli`, `agent:<path>` (`agent:.` is the root's), `controller:<kind>`."""
 
@@ -35,7 +35,7 @@ def author_from_text(text: str) -> Author:
     return Author(kind, name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patch:
     """Operations on the plan document. `base_rev` is the revision the author had read; `reason` is for people.
 
@@ -51,7 +51,7 @@ class Patch:
     is_approved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """One ground for refusal. `rule` is schema, scope, owner, conflict, rights, budget, protect, hook or stale."""
 
@@ -62,7 +62,7 @@ class Fault:
     diagnostic: Diagnostic | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted:
     """The patch is in the log at `rev` (the old revision if it changed nothing). `notes` tell what it overrode."""
 
@@ -70,7 +70,7 @@ class Accepted:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """The patch waits as the object at `approval`; `why` says for what."""
 
@@ -79,7 +79,7 @@ class Held:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """Nothing changed. All grounds at once; the refusal is recorded at `rev`."""
 

@@ -7,11 +7,11 @@ few functions copy one path, because a plan of 5,000 tasks is patched on every a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 OpName: TypeAlias = Literal["add", "remove", "replace", "move", "copy", "test"]
 
@@ -25,7 +25,7 @@ class PatchFailed(ValueError):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """One RFC 6902 operation, its paths already parsed. `value` is meant for add, replace and test."""
 

@@ -6,11 +6,12 @@ The fold knows no kind. `type` and `data` are for readers, from a closed vocabul
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias, assert_never
 
 from schemas import patching
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Resource, Uid
 
 RECORD_VERSION: Final = 1
@@ -27,7 +28,7 @@ RECORD_TYPES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Put:
     """Creates the object, or replaces its spec and raises its generation. A new uid means a new object."""
 
@@ -39,7 +40,7 @@ class Put:
     finalizers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PatchSpec:
     """Changes part of a large spec (the plan document) and raises its generation."""
 
@@ -47,7 +48,7 @@ class PatchSpec:
     ops: tuple[patching.Op, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SetStatus:
     """RFC 7386 merge into the status. `uid` fences: a status of an older object is dropped by the fold."""
 
@@ -56,7 +57,7 @@ class SetStatus:
     merge: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Says that the object is to go, or which finalizers are left. None leaves a member as it is."""
 
@@ -66,7 +67,7 @@ class Mark:
     finalizers: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drop:
     """Removes the object. Its history stays in the log."""
 
@@ -74,7 +75,7 @@ class Drop:
     uid: Uid
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Move:
     """Takes the object to the address `to` with its uid, generation and status; dropped when `to` is taken.
 
@@ -90,7 +91,7 @@ class Move:
 Change: TypeAlias = Put | PatchSpec | SetStatus | Mark | Drop | Move
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """A record before it has a revision: what a writer hands to the store.
 
@@ -107,7 +108,7 @@ class Draft:
     cause: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """One revision. `at` is seconds since 1970 (UTC); `epoch` the worker that wrote it."""
 

@@ -6,16 +6,16 @@ nobody mutates in place; each kind reads its own through the typed records of `s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType
 
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 Uid = NewType("Uid", str)
 """Minted once for every object that is created; a re-created address gets a new one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """One object of the fold.
 
@@ -85,7 +85,7 @@ def resource_from_json(raw: JsonObject) -> Resource:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What lowering says should be at an address: a spec with the addresses it refers to."""
 

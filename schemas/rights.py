@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rights:
     """The effective rights of one agent: already the meet along its path to the root.
 

@@ -5,13 +5,13 @@ The plan language checks tool names against this list; the agent controller regi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from schemas.call import EffectClass
+from schemas.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolName:
     """A built-in tool. `effect` holds unless the plan says otherwise under the agent's `effects`."""
 

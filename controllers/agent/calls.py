@@ -7,7 +7,6 @@ single files are looked at by the file tools, which alone know where a path lead
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
@@ -19,6 +18,7 @@ from schemas import limits, patterns
 from schemas.agent import AgentSpec
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
+from schemas.frozen import frozen
 
 Tools = Mapping[str, Tool]
 
@@ -26,19 +26,19 @@ STUCK: Final = "Stuck"
 MALFORMED: Final = "Malformed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Allowed:
     """The call may start."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedsYes:
     """The call waits for approval because of this pattern of the plan."""
 
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refused:
     """The call gets this result and never starts."""
 

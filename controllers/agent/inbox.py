@@ -7,7 +7,6 @@ is delivered twice or lost. A message never grants anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from reconciler.store import View
@@ -15,6 +14,7 @@ from schemas import address as addresses
 from schemas import limits
 from schemas.address import Address, BadAddress
 from schemas.encoding import JsonObject, encode
+from schemas.frozen import frozen
 from schemas.message import Message
 from schemas.record import Change, SetStatus
 from schemas.resource import Resource
@@ -23,7 +23,7 @@ PARENT: Final = "parent"
 CHILDREN: Final = "children"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why a message was not delivered: `NoSuchAgent`, `NotAllowed`, `Full` or `TooLong`."""
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -14,6 +13,7 @@ from reconciler.clock import Clock, Ids
 from reconciler.processes import Processes
 from reconciler.store import Store
 from reconciler.working import WorkPlane
+from schemas.frozen import frozen
 from schemas.patch import Patch, Verdict
 
 
@@ -23,7 +23,7 @@ class Gate(Protocol):
     async def submit(self, patch: Patch) -> Verdict: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class World:
     """`plan` is the plan's address, `folder` the absolute folder of the plan file.
 

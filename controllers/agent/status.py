@@ -6,14 +6,15 @@ would drop their nulls and mix old keys with new ones; lists are replaced whole.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from schemas.call import CallResult, result_from_json
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.message import Message, message_from_json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnCall:
     """A call of the open turn, in call order. `address` names its call object while it is not settled."""
 
@@ -29,7 +30,7 @@ class TurnCall:
         return out | {"key": self.key, "fault": self.fault, "is_parallel": self.is_parallel}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenTurn:
     """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
 
@@ -54,7 +55,7 @@ class OpenTurn:
     claim: JsonObject | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastCall:
     """A call of the turn that ended last, with its result: shown to the mind in the next turn."""
 
@@ -68,7 +69,7 @@ class PastCall:
         return out | {"result": self.result.to_json()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """The agent says that it is done or has failed. `seq` counts claims and never falls."""
 
@@ -78,7 +79,7 @@ class Claim:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Used:
     """What this agent itself has used over all its incarnations. `time_s` is active time."""
 
@@ -90,7 +91,7 @@ class Used:
         return {"turns": self.turns, "calls": self.calls, "time_s": round(self.time_s, 6)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Told:
     """Digests and tokens of what the mind has been told, so that each fact is told once and none is missed."""
 
@@ -101,7 +102,7 @@ class Told:
     budget: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentStatus:
     """`incarnation` 0 means that it has never worked. `again` asks for a turn though nothing outside changed."""
 

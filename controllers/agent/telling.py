@@ -16,6 +16,7 @@ from controllers.agent.observing import Observed
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, digest_of
+from schemas.frozen import frozen
 from schemas.message import Message, MessageKind
 from schemas.resource import Resource
 
@@ -23,7 +24,7 @@ SENDER: Final = "controller:agent"
 DIGEST_CHARS: Final = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class News:
     """`reasons` are words for people and programs; `told` is merged into the status with the turn that tells it.
 

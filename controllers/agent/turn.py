@@ -7,7 +7,6 @@ authorised, started and settled one by one → ended. Between any two of them th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from controllers.agent import budget, calls, inbox
 from controllers.agent.calls import MALFORMED
@@ -22,6 +21,7 @@ from schemas import limits
 from schemas.agent import AgentState, Script
 from schemas.call import CallResult, CallSpec, CallState
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -148,7 +148,7 @@ def call_spec(seen: Observed, turn: int, index: int, call: TurnCall, tools: call
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The result of one call of the open turn, with what takes effect together with it."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reconciler.store import View
 from schemas import address as addresses
 from schemas.approval import WAITING
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """`root` is None until the plan's objects exist. `freed` are pending addresses that nothing old is in the way of.
 

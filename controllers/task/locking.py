@@ -6,14 +6,13 @@ the lock objects; neither imports the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reconciler.store import View
+from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import TaskSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingLock:
     """A lock that the task does not hold, and the task that does (None: nobody, or it is not there yet)."""
 

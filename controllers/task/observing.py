@@ -7,7 +7,7 @@ reads either of them to decide.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from controllers.task import keys
@@ -18,13 +18,14 @@ from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.store import View
 from reconciler.working import WorkPlane
 from schemas import limits
+from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ByAgent, TaskSpec
 
 Halting: TypeAlias = Literal["cancel", "pause"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Halt:
     """Who says that the task is not to go on: the topmost of itself and its ancestors that does. Cancel beats pause."""
 
@@ -32,7 +33,7 @@ class Halt:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
 

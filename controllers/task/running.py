@@ -7,7 +7,6 @@ crash leaves the call Started; the next owner's job adopts the process (law 5).
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 
 import anyio
 
@@ -25,12 +24,13 @@ from reconciler.store import Store
 from schemas import limits
 from schemas.call import CallSpec, CallState, EffectClass
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.record import Draft
 from schemas.resource import Uid
 from schemas.task import Run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Desk:
     """What the jobs of tasks work with."""
 

@@ -7,11 +7,11 @@ task lives in the controller's memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Literal, TypeAlias
 
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import TaskState
 
@@ -53,7 +53,7 @@ def standing(task: Resource) -> Standing:
     return _STANDINGS.get(state, Standing.OPEN)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """The status of one task. `attempt` counts tries for the same wish from 1; `incarnation` counts all runs.
 

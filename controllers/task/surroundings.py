@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from schemas.frozen import frozen
 from schemas.task import TaskSpec
 
 RESERVED = "PLANLOOP_"
@@ -15,7 +16,7 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 """What a command inherits. No TERM: output goes to a file, and colour codes would be kept in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used."""
 

@@ -7,11 +7,11 @@ It holds nothing that `rebuild` could not count again; a property test compares 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from controllers.task.status import Standing, standing
 from reconciler.store import Store, View
+from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -35,7 +35,7 @@ _INDEX = {stand: index for index, stand in enumerate(Standing)}
 assert [stand.value for stand in _INDEX] == list(Tally._fields)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Seen:
     standing: Standing
     owner: str | None

@@ -6,13 +6,13 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from planloop.exits import Exit, Halt
 from planloop.places import all_in
+from schemas.frozen import frozen
 
 EXAMPLE = """
 \b
@@ -23,7 +23,7 @@ SQLITE_OLDEST = (3, 35, 0)
 FREE_BYTES_LEAST = 100 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """`cure` is empty when all is well; `is_needed` tells a fault from a thing one can do without."""
 

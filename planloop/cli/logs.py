@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import click
 
@@ -16,6 +15,7 @@ from planloop.exits import Exit, Halt
 from planloop.following import Following
 from planloop.rendering import records
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -29,7 +29,7 @@ Examples:
 SHOWN = ("model.", "call.", "message.", "check.ran", "agent.", "task.changed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Whose records are shown: a task and the agent that does its work."""
 

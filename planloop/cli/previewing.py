@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -23,10 +22,11 @@ from reconciler import layout
 from reconciler.filing import FileSave
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """A preview with the file it is of. `answer` is the API's; `is_new` says that the plan has no state yet."""
 

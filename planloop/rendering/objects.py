@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from planloop.rendering import amounts, tables
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
 KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "call", "approval", "thread")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sheet:
     """A table of one kind: its head and its rows."""
 

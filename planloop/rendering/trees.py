@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from planloop.rendering import objects as cells
 from planloop.rendering import tables
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 SIGNS: Final = {
@@ -23,7 +23,7 @@ PLAIN_SIGNS: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One task of the tree. `branch` is the drawing before its sign, already as wide as its depth."""
 

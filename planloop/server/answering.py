@@ -7,12 +7,12 @@ command with no owner alive needs no event loop for them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from planloop.exits import Exit, Halt
 from schemas import address as addresses
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.limits import HISTORY_SHOWN_MAX
 from schemas.record import Record, record_to_json
 from schemas.resource import Resource
@@ -36,7 +36,7 @@ class Archive(Protocol):
     def read_output(self, op: str, after: int) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """Who answers: the plan's name and, with an owner alive, its process and what it does with the file."""
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.workspace import Spot, Workspace, read_file
 from schemas import limits, patterns
+from schemas.frozen import frozen
 
 SKIPPED: Final = frozenset({".git", ".plan"})
 LINE_SHOWN_CHARS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A regular file. `below` is relative to the folder that was walked, `path` to the plan's folder."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from controllers.agent.observing import Observed
@@ -17,12 +17,13 @@ from controllers.agent.ports import World
 from controllers.agent.tools.workspace import Workspace
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.patch import Author
 from schemas.record import Change
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settlement:
     """How a call ended. `agent` is merged into the agent's status, `turn` into its open turn, with the result."""
 
@@ -33,7 +34,7 @@ class Settlement:
     data: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch."""
 
@@ -68,7 +69,7 @@ def no_subjects(_: JsonObject) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """`subjects` are the texts in its arguments that denials such as `shell(rm *)` are matched against.
 

@@ -19,6 +19,7 @@ from typing import Final, Literal
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from schemas import limits, patterns
 from schemas.encoding import digest
+from schemas.frozen import frozen
 
 LINKS_MAX: Final = 40  # As the kernel has it: more is a loop.
 CLOSED: Final = frozenset({".plan"})
@@ -29,7 +30,7 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spot:
     """A name in an open directory. `path` is relative to the plan's folder, with `/` between names."""
 
@@ -38,7 +39,7 @@ class Spot:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workspace:
     """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from reconciler.clock import Ids
 from reconciler.processes import Processes
+from schemas.frozen import frozen
 from schemas.task import CheckSpec
 
 Result: TypeAlias = Literal["pass", "fail", "error"]
 """Holds, does not hold, or could not be run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """What a check found. `message` is a sentence for people and models, `output` the whole of what was printed."""
 
@@ -24,7 +25,7 @@ class Finding:
     output: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bench:
     """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands."""
 

@@ -1,0 +1,104 @@
+"""What `@frozen` makes is what `@dataclass(frozen=True, slots=True)` makes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import Any
+
+import pytest
+
+from schemas.frozen import frozen
+
+
+@frozen
+class Quick:
+    """A point in a plan."""
+
+    at: int
+    name: str = "x"
+    tags: dict[str, int] = field(default_factory=dict)
+    cache: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def double(self) -> int:
+        return self.at * 2
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A point in a plan."""
+
+    at: int
+    name: str = "x"
+    tags: dict[str, int] = field(default_factory=dict)
+    cache: list[int] = field(default_factory=list, repr=False, compare=False)
+
+
+@frozen
+class Empty:
+    """Nothing to say."""
+
+
+@frozen
+class Single:
+    """One thing."""
+
+    value: float
+
+
+def test_values_are_equal_when_their_compared_fields_are_and_only_in_one_class() -> None:
+    assert Quick(1) == Quick(1, "x", {}, [7])
+    assert Quick(1) != Quick(2)
+    assert Quick(1) != Standard(1)  # type: ignore[comparison-overlap]
+    assert Empty() == Empty()
+    assert hash(Single(1.5)) == hash(Single(1.5))
+
+
+def test_it_prints_as_the_standard_one_does() -> None:
+    assert repr(Quick(1, "n", {"a": 1})) == repr(Standard(1, "n", {"a": 1})).replace("Standard", "Quick")
+
+
+def test_defaults_are_made_anew_for_each() -> None:
+    first = Quick(1)
+    first.tags["a"] = 1
+
+    assert Quick(1).tags == {}
+
+
+def test_nothing_can_be_set_added_or_deleted() -> None:
+    made: Any = Quick(1)
+    for name in ("at", "other"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, name, 2)
+    with pytest.raises(FrozenInstanceError):
+        del made.at
+    assert not hasattr(made, "__dict__")
+
+
+def test_the_tools_for_dataclasses_know_it() -> None:
+    made = Quick(1, tags={"a": 1})
+
+    assert dataclasses.is_dataclass(made)
+    assert dataclasses.replace(made, at=2) == Quick(2, tags={"a": 1})
+    assert dataclasses.asdict(made) == dataclasses.asdict(Standard(1, tags={"a": 1}))
+    assert [one.name for one in dataclasses.fields(Quick)] == [one.name for one in dataclasses.fields(Standard)]
+    assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
+    match made:
+        case Quick(at, name):
+            assert (at, name, made.double) == (1, "x", 2)
+
+
+def test_a_missing_argument_is_named() -> None:
+    with pytest.raises(TypeError, match="at"):
+        Quick()  # type: ignore[call-arg]
+
+
+def test_a_class_that_inherits_is_refused() -> None:
+    with pytest.raises(AssertionError, match="standard"):
+
+        @frozen
+        class Below(Single):
+            """More."""
