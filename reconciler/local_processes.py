@@ -107,12 +107,13 @@ class LocalProcesses:
         state = self._state(op) or ShimState()
         leader = None if state.has_ended else self._leader(op, state)
         ending = Ending.EXITED
-        if leader is not None:
-            try:
+        try:
+            if leader is not None:
                 ending = await self._watch(leader, op, timeout_s, None)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop(op, leader)
+        finally:
+            # Also of one that ended alone: what it left in the background had nobody to stop it.
+            with anyio.CancelScope(shield=True):
+                await self._stop(op, leader)
         state = self._state(op) or ShimState()
         output = self._output(op, limits.OUTPUT_KEPT_BYTES_MAX)
         if ending is not Ending.EXITED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random  # noqa: TID251 - seeded
 from pathlib import Path
 
+import anyio.lowlevel
 import pytest
 
 from reconciler import process_table
@@ -59,6 +60,18 @@ async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
     assert await processes(tmp_path).sweep(NOTHING) == []
     assert await theirs.trace("theirs") is Trace.RUNNING
     await theirs.stop("theirs")
+
+
+async def test_what_a_command_left_behind_goes_when_a_later_owner_takes_its_result(tmp_path: Path) -> None:
+    owner = BegunOwner(tmp_path, "a", command(tmp_path, "sleep 60 & echo done"))
+    await owner.until_begun()
+    owner.kill()
+    successor = LocalProcesses(tmp_path, str(tmp_path), 2, grace_s=0.2)
+    while await successor.trace("a") is not Trace.ENDED:
+        await anyio.lowlevel.checkpoint()
+
+    assert (await successor.adopt("a")).output == b"done\n"
+    assert process_table.labelled(str(tmp_path)) == []
 
 
 async def test_the_environment_is_the_given_one_and_the_labels(tmp_path: Path) -> None:
