@@ -63,7 +63,7 @@ async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
 
 
 async def test_what_a_command_left_behind_goes_when_a_later_owner_takes_its_result(tmp_path: Path) -> None:
-    owner = BegunOwner(tmp_path, "a", command(tmp_path, "sleep 60 & echo done"))
+    owner = BegunOwner(tmp_path, "a", command(tmp_path, "sleep 60 & sleep 0.1; echo done"))
     await owner.until_begun()
     owner.kill()
     successor = LocalProcesses(tmp_path, str(tmp_path), 2, grace_s=0.2)
