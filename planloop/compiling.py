@@ -14,12 +14,13 @@ import compiler
 from compiler.codes import STOPS_APPLY
 from compiler.graph import Compiled, Graph
 from compiler.reading import SizeLimits
+from planloop import overriding
 from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
 from schemas.collecting import collector_off
-from schemas.diagnostic import Diagnostic
-from schemas.encoding import Json, JsonObject
+from schemas.diagnostic import Diagnostic, Span
+from schemas.encoding import JsonObject
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 STDIN = Path("-")
@@ -27,12 +28,16 @@ STDIN = Path("-")
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan file as read: its bytes, what they compile to, and the local files that took part."""
+    """A plan file as read: its bytes, what they compile to, and the local files that took part.
+
+    `model` is the one that takes the place of those that the file states, None where these hold.
+    """
 
     path: Path
     content: bytes
     compiled: Compiled
     read_files: frozenset[Path]
+    model: str | None = None
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -56,27 +61,46 @@ class PlanFile:
         return self.graph.name
 
 
-def read(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX) -> PlanFile:
+def read(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, model: str | None = None) -> PlanFile:
     """The file at `path`, compiled; its faults are in the result. Raises Halt when it cannot be read at all."""
-    return compiled(path, content_of(path, size_max), size_max=size_max)
+    return compiled(path, content_of(path, size_max), size_max=size_max, model=model)
 
 
-def compiled(path: Path, content: bytes, *, size_max: int = PLAN_FILE_BYTES_MAX) -> PlanFile:
-    """`content` as the text of the plan file `path`, compiled."""
+def compiled(path: Path, content: bytes, *, size_max: int = PLAN_FILE_BYTES_MAX, model: str | None = None) -> PlanFile:
+    """`content` as the text of the plan file `path`, compiled, every agent that a model moves being on `model`."""
     folder = Path.cwd() if path == STDIN else path.absolute().parent
     sources = FolderSources(folder)
     limits = replace(SizeLimits(), size_bytes=size_max)
     with collector_off():
         result = compiler.compile_source(content, file=shown(path), sources=sources, limits=limits)
-    return PlanFile(path, content, result, frozenset(sources.read_files))
+        if model is not None and result.graph is not None:
+            result = _on_model(result, sources, model)
+    return PlanFile(path, content, result, frozenset(sources.read_files), model)
 
 
-def required(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, is_run: bool = False) -> PlanFile:
+def _on_model(result: Compiled, sources: FolderSources, model: str) -> Compiled:
+    assert result.document is not None, "it has a graph"
+    assert result.graph is not None
+    checked = compiler.check_document(overriding.on_model(result.document, result.graph, model), sources=sources)
+    placed = tuple(replace(one, span=_span_of(result, one)) for one in checked.diagnostics)
+    return replace(result, document=checked.document, graph=checked.graph, diagnostics=placed)
+
+
+def _span_of(result: Compiled, diagnostic: Diagnostic) -> Span | None:
+    """Where in the text the thing stands that a diagnostic of the changed document is about."""
+    path = result.origin(diagnostic.pointer or ())
+    place = result.tree.place(path) if path is not None else None
+    return place.value if place is not None else None
+
+
+def required(
+    path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, is_run: bool = False, model: str | None = None
+) -> PlanFile:
     """`read`, but with the faults printed on stderr, and Halt INVALID when any of them is an error.
 
     `is_run` says that the whole file is to be run, so that what this version does not run is an error.
     """
-    file = read(path, size_max=size_max)
+    file = read(path, size_max=size_max, model=model)
     file = to_run(file) if is_run else file
     report(file)
     if file.errors:
@@ -90,39 +114,6 @@ def to_run(file: PlanFile) -> PlanFile:
         replace(one, severity="error") if one.code in STOPS_APPLY else one for one in file.compiled.diagnostics
     )
     return replace(file, compiled=replace(file.compiled, diagnostics=found))
-
-
-def with_model(file: PlanFile, model: str) -> PlanFile:
-    """The same plan with every agent on `model`. Raises Halt INVALID when the plan does not allow it."""
-    document = _on_model(file.document, model, is_agent=False)
-    folder = file.path.absolute().parent
-    checked = compiler.check_document(document, sources=FolderSources(folder))
-    made = replace(file.compiled, document=document, graph=checked.graph, diagnostics=checked.diagnostics)
-    changed = replace(file, compiled=made)
-    report(changed)
-    if changed.errors:
-        raise Halt(Exit.INVALID)
-    return changed
-
-
-def _on_model(value: Json, model: str, *, is_agent: bool) -> Json:
-    """`value` with `model` in every agent that has one; scripts, programs and functions have none."""
-    if not isinstance(value, dict):
-        return value
-    out = {"model": model} if is_agent and "model" in value else {}
-    return (
-        {key: _on_model(one, model, is_agent=key == "agent") for key, one in value.items()}
-        | out
-        | _agents(value, model)
-    )
-
-
-def _agents(value: JsonObject, model: str) -> JsonObject:
-    """The `agents` of a plan, whose values are agents all."""
-    agents = value.get("agents")
-    if not isinstance(agents, dict):
-        return {}
-    return {"agents": {name: _on_model(one, model, is_agent=True) for name, one in agents.items()}}
 
 
 def report(file: PlanFile) -> None:

@@ -57,14 +57,19 @@ class Leaving(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What `plan apply` was asked for. `stay` keeps the owner when all is done; `size_max` bounds the file."""
+    """What `plan apply` was asked for.
+
+    `save` is what to apply of the file first, and the pattern for later saves; None leaves the live plan as it is and
+    the file alone. `words` are the options of a command that goes on in the same way. `stay` keeps the owner when all
+    is done; `size_max` bounds the file.
+    """
 
     file: PlanFile
-    save: FileSave
+    save: FileSave | None
     size_max: int
+    words: tuple[str, ...] = ()
     stay: bool = False
     sync: bool = False
-    follow_file: bool = True
 
 
 class Owning:
@@ -75,7 +80,7 @@ class Owning:
         self._core = core
         self._wish = wish
         self._screen = screen
-        self._edits = LiveEdits(core, wish.file, wish.size_max, screen.say)
+        self._edits = LiveEdits(core, wish.file, wish.save, wish.size_max, screen.say)
         self._leaving: Leaving | None = None
         self._over = anyio.Event()
         self._group: TaskGroup | None = None
@@ -157,13 +162,15 @@ class Owning:
         self._group = group
         if not self._wish.stay:
             group.start_soon(self._until_finished, machine)
-        if self._wish.follow_file:
+        if self._wish.save is not None:
             group.start_soon(self._edits.follow)
         if self._wish.sync:
             group.start_soon(self._edits.sync)
 
     async def _begin(self) -> None:
         """Applies the file of the command. Raises Halt when it is refused and there is nothing to go on with."""
+        if self._wish.save is None:
+            return
         verdict = await self._edits.submit(self._wish.save)
         if verdict["verdict"] == "refused" and not self._core.had_plan:
             raise refusal(verdict)

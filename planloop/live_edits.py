@@ -7,6 +7,7 @@ that had not seen what was written meanwhile counts as edits of the text that it
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -29,13 +30,20 @@ LATE: Final = "note: {name} was saved from an older text: its edits are applied,
 
 
 class LiveEdits:
-    """The plan file of one owner. `file` is the last one that was read, `say` tells people."""
+    """The plan file of one owner. `file` is the last one that was read, `say` tells people.
 
-    def __init__(self, core: Core, file: PlanFile, size_max: int, say: Callable[[str], None]) -> None:
+    Every save is applied as far as `first` was, the one that the owner began with: a target holds as long as it runs.
+    """
+
+    def __init__(
+        self, core: Core, file: PlanFile, first: FileSave | None, size_max: int, say: Callable[[str], None]
+    ) -> None:
         self._core = core
+        self._parts = first or FileSave(file.path.name, b"", {})
         self._say = say
         self._size_max = size_max
         self._last = file
+        self._meant = file.document  # What `_last` means: it may have been saved from an older text.
         self._bases = Bases()
         self._bases.saved(Base(file.content, file.document))
         self._live_file = LiveFile(file.path, size_max=size_max, used=lambda: self._last.read_files)
@@ -77,7 +85,7 @@ class LiveEdits:
                 await self._refuse(f"{why}; the plan goes on as it was")
             case Saved(content):
                 # On the event loop: a plan of 100 tasks takes 10 ms, a hop to a thread would cost a save as much.
-                file = compiling.compiled(self.path, content, size_max=self._size_max)
+                file = self._compiled(content)
                 self._last = file
                 if file.errors:
                     await self._refuse(compiling.fault_text(file, color=False))
@@ -86,14 +94,25 @@ class LiveEdits:
 
     async def _take(self, file: PlanFile) -> None:
         filed = self._core.gate.present.filed
-        base = self._bases.nearest(file.content)
+        is_part = bool(self._parts.targets or self._parts.excludes)
+        # Of a part the applied document says nothing about how old the text is: most of the file is not in it.
+        base = None if is_part else self._bases.nearest(file.content)
         document = stale_saves.meant(base, file.document, filed)
+        self._meant = document
         self._note(Base(file.content, file.document))
         if document == file.document:
-            await self.submit(FileSave(self.path.name, file.content, document, checked=file.compiled))
+            await self.submit(self._save_of(file))
         else:
             self._say(LATE.format(name=self.path.name))
-            await self.submit(FileSave(self.path.name, file.content, document))
+            await self.submit(replace(self._save_of(file), document=document, checked=None))
+
+    def _compiled(self, content: bytes) -> PlanFile:
+        return compiling.compiled(self.path, content, size_max=self._size_max, model=self._last.model)
+
+    def _save_of(self, file: PlanFile) -> FileSave:
+        """The file as it is applied: only the parts that the owner was asked for."""
+        whole = FileSave(file.path.name, file.content, file.document, checked=file.compiled)
+        return replace(whole, targets=self._parts.targets, excludes=self._parts.excludes)
 
     def _note(self, base: Base) -> None:
         plan = self._core.plan
@@ -121,12 +140,17 @@ class LiveEdits:
             return
         from planloop import pulling
 
-        match pulling.pull(file, plan.spec, before_swap=self._live_file.expect):
+        # What would be live if all of the file were applied: what is in it and not live is the person's, and stays.
+        preview = self._core.gate.preview_file(FileSave(file.path.name, file.content, self._meant))
+        if preview.faults or preview.hold or not patching.difference(file.document, preview.document):
+            return
+        match pulling.pull(file, preview.document, before_swap=self._live_file.expect):
             case pulling.Written(content, ops):
-                self._last = compiling.compiled(file.path, content, size_max=self._size_max)
+                self._last = self._compiled(content)
+                self._meant = self._last.document
                 self._bases.written(Base(content, self._last.document))
                 self._say(f"{file.path.name} written: {patch_words(ops)}")
-                await self.submit(FileSave(file.path.name, content, self._last.document, checked=self._last.compiled))
+                await self.submit(self._save_of(self._last))
             case pulling.Beside(path, why):
                 self._say(f"{file.path.name} was left alone: {why}; the live plan is in {path.name}")
             case pulling.Moved():

@@ -30,6 +30,7 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the preview and leave.")
 @click.option("--plan-file", type=click.Path(path_type=Path), metavar="FILE", help="Apply a saved preview.")
 @click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
+@click.option("--as-is", is_flag=True, hidden=True, help="Go on with the live plan; the file is not applied.")
 @click.option("--stay", is_flag=True, hidden=True, help="Keep the owner when all is done: what --detach starts.")
 def command(
     file: Path | None,
@@ -43,6 +44,7 @@ def command(
     out: Path | None,
     plan_file: Path | None,
     max_size: int | None,
+    as_is: bool,
     stay: bool,
 ) -> None:
     """Make what runs follow the plan file, and watch both.
@@ -62,9 +64,13 @@ def command(
         excludes=exclude,
         model=model,
         max_size=max_size,
+        as_is=as_is,
         stay=stay,
     )
     if plan_file is not None:
+        if file is not None or target or exclude or model or sync or dry_run or out is not None:
+            hint = "choose them when it is made: plan apply FILE --out PREVIEW"
+            raise Halt(Exit.USAGE, "a saved preview says itself what of which file is applied", hint)
         applying.apply_saved(plan_file, asked)
     elif file is None:
         raise Halt(Exit.USAGE, "no plan file is named", "plan apply FILE, or --plan-file with a saved preview")

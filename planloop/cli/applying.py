@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn
@@ -49,11 +50,23 @@ class Asked:
     excludes: tuple[str, ...] = ()
     model: str | None = None
     max_size: int | None = None
+    as_is: bool = False
     stay: bool = False
 
     @property
     def size_max(self) -> int:
         return self.max_size or PLAN_FILE_BYTES_MAX
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options that another owner needs to go on in the same way."""
+        words = ["--max-size", str(self.size_max)]
+        words += ["--sync"] if self.sync else []
+        words += ["--as-is"] if self.as_is else []
+        words += ["--model", self.model] if self.model is not None else []
+        words += [word for target in self.targets for word in ("--target", target)]
+        words += [word for exclude in self.excludes for word in ("--exclude", exclude)]
+        return tuple(words)
 
 
 def apply(path: Path, asked: Asked) -> None:
@@ -61,14 +74,11 @@ def apply(path: Path, asked: Asked) -> None:
     if path == compiling.STDIN:
         raise Halt(Exit.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply")
     # With a target only part of the file is run: the gate says whether that part can be.
-    shown = look(path, asked, is_run=not (asked.targets or asked.excludes))
-    faults = [*shown.answer["faults"], *shown.answer["stops"]]
-    if faults:
-        raise refusal({"faults": faults})
-    save = replace(shown.save, is_approved=asked.yes or confirmed(shown))
+    shown = look(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
+    save = None if asked.as_is else _agreed(shown, asked)
     place = shown.access.place
     if asked.detach:
-        detach(place, path, shown, save, asked)
+        detach(shown, save, asked)
         return
     for _ in range(TRIES_MAX):
         try:
@@ -77,7 +87,7 @@ def apply(path: Path, asked: Asked) -> None:
         except OwnerGone:
             pass
         try:
-            own(place, Wish(shown.file, save, asked.size_max, asked.stay, asked.sync))
+            own(place, Wish(shown.file, save, asked.size_max, asked.words, asked.stay, asked.sync))
             return
         except NotOwner:
             time.sleep(TRY_AGAIN_S)
@@ -85,11 +95,17 @@ def apply(path: Path, asked: Asked) -> None:
     raise Halt(Exit.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
 
 
+def _agreed(shown: Shown, asked: Asked) -> FileSave:
+    """The save to apply, once nothing is against it. Raises Halt."""
+    faults = [*shown.answer["faults"], *shown.answer["stops"]]
+    if faults:
+        raise refusal({"faults": faults})
+    return replace(shown.save, is_approved=asked.yes or confirmed(shown))
+
+
 def look(path: Path, asked: Asked, *, is_run: bool = False) -> Shown:
     """The preview of the file with the options that change what is applied. Raises Halt, see `compiling.required`."""
-    file = compiling.required(path, size_max=asked.size_max, is_run=is_run)
-    if asked.model is not None:
-        file = compiling.with_model(file, asked.model)
+    file = compiling.required(path, size_max=asked.size_max, is_run=is_run, model=asked.model)
     return previewing.preview_of(file, targets=asked.targets, excludes=asked.excludes)
 
 
@@ -184,33 +200,31 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
 def _hand_over(wish: Wish) -> NoReturn:
     """Becomes the command that starts a background owner; the lock goes with this program's end."""
     sys.stdout.flush()
-    command = wiring.command_line("apply", str(wish.file.path), "--detach", "--yes")
-    command += ["--sync"] if wish.sync else []
+    command = wiring.command_line("apply", str(wish.file.path), "--detach", "--yes", *wish.words)
     os.execv(command[0], command)
 
 
-def detach(place: Place, path: Path, shown: Shown, save: FileSave, asked: Asked) -> None:
+def detach(shown: Shown, save: FileSave | None, asked: Asked) -> None:
     """Leaves an owner in the background, or sends the file to the one there is."""
+    place = shown.access.place
     try:
-        patching.say(OwnerClient(place.folder).post("file", save_to_json(save)), place.name)
+        if save is None:
+            OwnerClient(place.folder).get("status")
+        else:
+            patching.say(OwnerClient(place.folder).post("file", save_to_json(save)), place.name)
     except OwnerGone:
-        _start_owner(place, path, save, asked)
+        is_approved = save is not None and save.is_approved
+        _start_owner(place, shown.file.path, ("--yes", *asked.words) if is_approved else asked.words)
     status = OwnerClient(place.folder).get("status")
     click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
     click.echo("next: plan get · plan events -w · plan down stops it")
-    del shown
 
 
-def _start_owner(place: Place, path: Path, save: FileSave, asked: Asked) -> None:
+def _start_owner(place: Place, path: Path, words: Sequence[str]) -> None:
     place.folder.mkdir(parents=True, exist_ok=True)
-    arguments = ["apply", str(path.absolute()), "--stay", "--max-size", str(asked.size_max)]
-    arguments += ["--yes"] if save.is_approved else []
-    arguments += ["--sync"] if asked.sync else []
-    arguments += [word for target in asked.targets for word in ("--target", target)]
-    arguments += [word for exclude in asked.excludes for word in ("--exclude", exclude)]
     with (place.folder / LOG).open("ab") as log:
         owner = subprocess.Popen(
-            wiring.command_line(*arguments),
+            wiring.command_line("apply", str(path.absolute()), "--stay", *words),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -241,7 +255,7 @@ def save_preview(path: Path, out: Path, asked: Asked) -> None:
 
 
 def apply_saved(path: Path, asked: Asked) -> None:
-    """Applies a saved preview, unless the plan has moved since, then follows the run."""
+    """Applies a saved preview and nothing else, unless the plan has moved since, then follows the run."""
     try:
         saved = decode(compiling.content_of(path, PREVIEW_BYTES_MAX))
         file = Path(saved["file"])
@@ -251,4 +265,4 @@ def apply_saved(path: Path, asked: Asked) -> None:
     shown = look(file, asked)
     verdict = shown.access.post("saved", body)
     patching.say(verdict, shown.access.place.name)
-    apply(file, asked)
+    apply(file, replace(asked, as_is=True))

@@ -26,21 +26,29 @@ from planloop.verdicts import refusal
 from reconciler.filing import FileSave
 
 
-def join(access: Access, save: FileSave) -> None:
-    """Sends the file, then follows until the plan ends. Raises OwnerGone when there is nobody to join."""
+def join(access: Access, save: FileSave | None) -> None:
+    """Sends the file if there is one to send, then follows until the plan ends.
+
+    Raises OwnerGone when there is nobody to join.
+    """
     owner = OwnerClient(access.place.folder)
     status = owner.get("status")
     click.echo(f"{access.place.name} is run by process {status['pid']}; this one follows it")
-    verdict = owner.post("file", save_to_json(save))
-    if verdict["verdict"] == "refused":
-        raise refusal(verdict)
-    if verdict["verdict"] == "held":
-        printing.note(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
+    if save is not None:
+        _send(owner, save)
     try:
         follow(access)
     except KeyboardInterrupt:
         click.echo(f"\nleft; {access.place.name} goes on in process {status['pid']}")
         raise Halt(Exit.CANCELLED) from None
+
+
+def _send(owner: OwnerClient, save: FileSave) -> None:
+    verdict = owner.post("file", save_to_json(save))
+    if verdict["verdict"] == "refused":
+        raise refusal(verdict)
+    if verdict["verdict"] == "held":
+        printing.note(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
 
 
 def follow(access: Access) -> None:
