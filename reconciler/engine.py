@@ -133,7 +133,7 @@ class Engine:
         """Seconds to hold back a wake-up of `resource` that a controller caused: more than 0 only in a fight."""
         if has_changed:
             content = [resource.spec, resource.status]
-            self._fights.wrote(resource.address, anyio.current_time(), lambda: encoding.digest_of(content))
+            self._fights.wrote(resource.address, anyio.current_time(), lambda: encoding.encode_text(content))
         return self._fights.delay_s(resource.address, anyio.current_time)
 
     async def _worker(self) -> None:

@@ -25,7 +25,7 @@ TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
 class _Record:
     since: float
     writes: int = 0
-    contents: dict[str, int] | None = None
+    contents: dict[int, int] | None = None
     trips: int = 0  # Windows in a row that ended in a fight.
     is_tripped: bool = False
 
@@ -38,7 +38,7 @@ class FightDetector:
         self._prune_at = RECORDS_KEPT
 
     def wrote(self, address: str, now: float, content: Callable[[], str]) -> None:
-        """Notes one write; `content` is asked for a digest of the object only when there were many."""
+        """Notes one write; `content` is asked for the object as text only when there were many."""
         record = self._records.get(address)
         if record is None:
             self._prune(now)
@@ -50,16 +50,16 @@ class FightDetector:
         if record.is_tripped or record.writes <= FREE_WRITES:
             return
         contents = record.contents = record.contents or {}
-        digest = content()
-        contents[digest] = contents.get(digest, 0) + 1
-        if contents[digest] > REPEATS_MAX or record.writes > WRITES_MAX:
+        seen = hash(content())  # Two texts with one hash would only slow an object down.
+        contents[seen] = contents.get(seen, 0) + 1
+        if contents[seen] > REPEATS_MAX or record.writes > WRITES_MAX:
             record.is_tripped = True
             record.trips += 1
 
     def _prune(self, now: float) -> None:
         if len(self._records) < self._prune_at:
             return
-        calm = [address for address, one in self._records.items() if now - one.since > WINDOW_S and not one.is_tripped]
+        calm = [address for address, one in self._records.items() if now - one.since > _over_s(one)]
         for address in calm:
             del self._records[address]
         self._prune_at = max(RECORDS_KEPT, 2 * len(self._records))
@@ -67,10 +67,11 @@ class FightDetector:
     def delay_s(self, address: str, now: Callable[[], float]) -> float:
         """How long controllers' wake-ups of `address` are to be held back; 0 when it is calm."""
         record = self._records.get(address)
-        if record is None or not record.is_tripped or now() - record.since > WINDOW_S + DELAY_CAP_S:
+        if record is None or not record.is_tripped or now() - record.since > _over_s(record):
             return 0.0
         return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** min(record.trips - 1, TRIPS_COUNTED)))
 
-    def forget(self, address: str) -> None:
-        """Drops what is known of an object that is gone."""
-        self._records.pop(address, None)
+
+def _over_s(record: _Record) -> float:
+    """Seconds after which a window has no more bearing on anything: a fight's outlasts the longest delay."""
+    return WINDOW_S + DELAY_CAP_S if record.is_tripped else WINDOW_S
