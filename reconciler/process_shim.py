@@ -50,7 +50,7 @@ def _body(command: Command, state_file: str) -> str:
 
 
 def _limits(command: Command) -> str:
-    lines = ""
+    lines = f"ulimit -f {max(1, command.file_bytes_max // 512)};"
     if command.memory_bytes_max is not None:
         lines += f"ulimit -v {max(1, command.memory_bytes_max // 1024)};"
     if command.processes_max is not None:

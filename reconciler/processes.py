@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Protocol
 
 from schemas.frozen import frozen
+from schemas.limits import COMMAND_FILE_BYTES_MAX
 
 
 @frozen
@@ -20,7 +21,8 @@ class Command:
     """What to run. Exactly one of `argv` and `shell` is given; `cwd` is absolute; `env` is the whole environment.
 
     `stdin` is given whole, then closed. `output_bytes_max` stops the group when passed. `memory_bytes_max`,
-    `processes_max` and `cpu_s_max` become rlimits; None leaves the inherited limit.
+    `processes_max` and `cpu_s_max` become rlimits; None leaves the inherited limit. `file_bytes_max` bounds every file
+    that it writes, its output among them: what still holds when the owner that watches the output has died.
     """
 
     cwd: str
@@ -33,6 +35,7 @@ class Command:
     memory_bytes_max: int | None = None
     processes_max: int | None = None
     cpu_s_max: int | None = None
+    file_bytes_max: int = COMMAND_FILE_BYTES_MAX
 
 
 class Ending(Enum):

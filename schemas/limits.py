@@ -33,6 +33,7 @@ FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long 
 
 # What is kept.
 OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
+COMMAND_FILE_BYTES_MAX: Final = 8 << 30  # Of any file a command writes; its output too, when no owner lives to watch.
 OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Of one command, as a blob; then its process group is stopped.
 MIND_OUTPUT_BYTES_MAX: Final = 4 << 20  # Of a program that takes turns: a reply with whole files in it fits.
 FILE_BYTES_MAX: Final = 1 << 20  # Of a file that a tool reads or writes whole; larger ones are the shell's work.

@@ -50,6 +50,15 @@ async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
     assert process_table.labelled(str(tmp_path)) == []
 
 
+async def test_no_file_of_a_command_grows_without_end(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+
+    exit_ = await owner.run("a", command(tmp_path, "yes > big", file_bytes_max=1 << 16))
+
+    assert exit_.code != 0
+    assert (tmp_path / "big").stat().st_size <= 1 << 16
+
+
 async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
     other = tmp_path / "other"
     owner = BegunOwner(other, "theirs", command(tmp_path, "sleep 60"))
