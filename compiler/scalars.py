@@ -15,6 +15,7 @@ from compiler import naming
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
+from schemas import durations
 from schemas.fields import Scalar
 
 NOTHING: Final = object()
@@ -211,18 +212,12 @@ def _whole(number: Decimal) -> int:
     return int(number)
 
 
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d)\s*)+")
-_DURATION_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-_SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86400)}
-
-
 def _duration(value: SourceValue) -> int | float:
     if isinstance(value, str) and not isinstance(value, Trap):
-        text = value.strip()
-        if not _DURATION.fullmatch(text):
+        found = durations.seconds(value)
+        if found is None:
             raise Misfit("a time", "write it as 90s, 10m, 1h30m or a number of seconds")
-        parts = _DURATION_PART.findall(text)
-        return _trimmed(float(sum(Decimal(number) * _SECONDS[unit] for number, unit in parts)))
+        return _trimmed(found)
     try:
         return _number(value)
     except Misfit as misfit:

@@ -84,7 +84,7 @@ def _mind(mind: JsonObject) -> str:
             steps = len(mind.get("steps") or ())
             return f"a script of {steps} steps" if steps != 1 else "a script of one step"
         case "model":
-            return str(mind.get("model", "a model"))
+            return str(mind.get("model") or "a model")
         case "python":
             return str(mind.get("target", "a Python function"))
         case "program":

@@ -43,11 +43,6 @@ class ApprovalSpec:
         }
 
 
-def approval_from_json(raw: JsonObject) -> ApprovalSpec:
-    """Inverse of `ApprovalSpec.to_json`."""
-    return ApprovalSpec(raw["kind"], raw["by"], raw["why"], raw["what"], tuple(raw["differences"]))
-
-
 def patch_to_json(patch: Patch) -> JsonObject:
     """A patch for an approval, a record or a saved preview. Whether it is approved is not part of it."""
     return {

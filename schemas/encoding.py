@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import json.encoder
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from schemas.collecting import collector_off
@@ -92,8 +92,3 @@ def digest(content: bytes) -> str:
 def digest_of(value: Json) -> str:
     """`digest` of the canonical bytes of `value`: the same for equal values."""
     return digest(canonical(value))
-
-
-def as_object(value: Mapping[str, Json]) -> JsonObject:
-    """A plain dict copy of one level: what the log may keep without aliasing the caller's mapping."""
-    return dict(value)

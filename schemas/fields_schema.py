@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from schemas import durations
 from schemas.encoding import JsonObject
 from schemas.fields import Either, Field, FieldType, Keyed, Many, Scalar, ScalarKind, Table
 from schemas.fields_all import TABLES, fields_of
@@ -29,7 +30,7 @@ _NUMBERS: Final[Mapping[ScalarKind, tuple[str, str]]] = {
     "integer": ("integer", ""),
     "number": ("number", ""),
     "count": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGbB]?$"),
-    "duration": ("number", r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$"),
+    "duration": ("number", f"^{durations.PATTERN}$"),
     "size": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"),
     "money": ("number", r"^\$?\d+(\.\d+)?$"),
 }

@@ -76,8 +76,15 @@ def _edited(access: Access, path: Path, before: str) -> JsonObject | None:
         faults = compiling.fault_text(file, color=False)
         before = "".join(f"# {line}\n" for line in faults.splitlines()) + _body(text)
         path.write_text(before)
-        if not click.confirm(f"{faults}Edit again?", default=True):
+        if not _wants_again(faults):
             raise Halt(Exit.INVALID, "the edit has faults; nothing was changed", f"your text is in {path}")
+
+
+def _wants_again(faults: str) -> bool:
+    try:
+        return click.confirm(f"{faults}Edit again?", default=True)
+    except click.Abort:
+        return False  # Ctrl-C, or nobody there to ask: the person is told where the text is all the same.
 
 
 def _body(text: str) -> str:

@@ -14,6 +14,7 @@ from planloop.cli.watching import not_running
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.following import Following
+from schemas import durations
 from schemas.condition import of_status
 from schemas.resource import Resource
 
@@ -26,7 +27,6 @@ Examples:
   plan wait task/api --for condition=Accepted
 """
 TERMINAL = ("done", "failed", "cancelled")
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 Claim = Callable[[Resource], bool]
 
@@ -118,9 +118,8 @@ def _condition_is(item: Resource, type_: str, wanted: str) -> bool:
 
 
 def seconds_of(text: str) -> float:
-    """`90`, `90s`, `10m`, `2h` in seconds. Raises Halt."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS else (text, "s")
-    try:
-        return float(number) * UNITS[unit]
-    except ValueError:
-        raise Halt(Exit.USAGE, f"`{text}` is not a time", "write 90s, 10m or 2h") from None
+    """`90`, `90s`, `10m`, `1h30m` in seconds. Raises Halt."""
+    found = durations.seconds(f"{text}s" if text.isdecimal() else text)
+    if found is None:
+        raise Halt(Exit.USAGE, f"`{text}` is not a time", "write 90s, 10m or 1h30m")
+    return found

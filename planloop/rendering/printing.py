@@ -16,7 +16,6 @@ import click
 from schemas.encoding import Json
 
 WIDTH_MIN: Final = 40
-COLOURS: Final = {"done": "green", "failed": "red", "running": "cyan", "blocked": "yellow", "cancelled": "bright_black"}
 
 
 def width() -> int | None:

@@ -1,0 +1,20 @@
+"""Times as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import durations
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90s", 90), ("1h30m", 5400), (" 1h 30m ", 5400), ("250ms", 0.25), ("0.5d", 43200), ("0s", 0)],
+)
+def test_a_time_is_the_sum_of_its_parts(text: str, expected: float) -> None:
+    assert durations.seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m"])
+def test_what_is_no_time_has_no_seconds(text: str) -> None:
+    assert durations.seconds(text) is None
