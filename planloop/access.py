@@ -37,7 +37,8 @@ class Access:
             return cold.answer(self.place, path, {name: str(value) for name, value in query.items()})
 
     def post(self, path: str, body: JsonObject) -> Json:
-        """The answer to POST `path`. Raises Halt."""
+        """The answer to POST `path`. Raises Halt, REFUSED for a command that the plan itself runs."""
+        self.refuse_insiders()
         for _ in range(TRIES_MAX):
             try:
                 return self._owner.post(path, body)
@@ -52,6 +53,22 @@ class Access:
                 time.sleep(TRY_AGAIN_S)
         hint = "plan doctor looks at it; plan down --force ends it"
         raise Halt(Exit.TIMEOUT, f"a process holds {self.place.name} but does not answer", hint)
+
+    def refuse_insiders(self) -> None:
+        """An agent with a shell must not approve or patch as a person would: its rights end at its plan tools.
+
+        This stops accidents and the obvious try; a command that hides its label is held back by a sandbox alone.
+        """
+        from planloop import wiring
+
+        label = wiring.environment().get("PLANLOOP_PLAN")
+        if label is None:
+            return
+        from planloop.core import label_of
+
+        if label == label_of(self.place):
+            hint = "an agent uses its plan tools (edit_plan, request); a person runs this from outside the plan"
+            raise Halt(Exit.REFUSED, f"a command of {self.place.name} may not change {self.place.name}", hint)
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
         """Values as they come from the owner. Raises OwnerGone when there is none, TimeoutError at `until`."""

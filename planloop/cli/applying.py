@@ -77,6 +77,7 @@ def apply(path: Path, asked: Asked) -> None:
     shown = look(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
     save = None if asked.as_is else _agreed(shown, asked)
     place = shown.access.place
+    shown.access.refuse_insiders()
     if asked.detach:
         detach(shown, save, asked)
         return

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.e2e.folder import Folder, Owner
+from tests.e2e.folder import PLAN, Folder, Owner
 
 # `paint` works in steps until a file `stop` appears; `wait` is a long command with a child process of its own.
 PLAN_TEXT = """\
@@ -241,3 +241,17 @@ def test_what_failed_runs_again_when_it_is_resumed(folder: Folder) -> None:
     assert folder.run("apply", "p.yaml").code == 0
 
     assert folder.states() == {"task/.": "done", "task/a": "done", "task/b": "done"}
+
+
+def test_law_6_a_command_of_a_plan_cannot_act_on_it_as_a_person(folder: Folder) -> None:
+    plan = " ".join(PLAN)
+    folder.write(
+        "p.yaml",
+        f"plan: p\ntasks:\n  a: {{run: \"{plan} patch task/b priority=9; echo $? > code\"}}\n  b: {{run: 'true'}}\n",
+    )
+
+    said = folder.run("apply", "p.yaml")
+
+    assert said.code == 0, said.text
+    assert (folder.path / "code").read_text() == "5\n"
+    assert folder.json("get", "task/b")["spec"]["priority"] == 0
