@@ -119,7 +119,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
     place, address = core.place, f"plan/{core.place.name}"
     processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
-    queue = AddressQueue(chance=random.random)
+    queue = AddressQueue(time.monotonic, random.random)  # What asyncio counts in; asking anyio asks which loop it is.
     bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
     work = WorkPools(queue, bounds)
     surroundings = Surroundings(place.name, place.root.absolute(), environment())

@@ -133,8 +133,8 @@ class Engine:
         """Seconds to hold back a wake-up of `resource` that a controller caused: more than 0 only in a fight."""
         if has_changed:
             content = [resource.spec, resource.status]
-            self._fights.wrote(resource.address, anyio.current_time(), lambda: encoding.encode_text(content))
-        return self._fights.delay_s(resource.address, anyio.current_time)
+            self._fights.wrote(resource.address, self._queue.now(), lambda: encoding.encode_text(content))
+        return self._fights.delay_s(resource.address, self._queue.now)
 
     async def _worker(self) -> None:
         while True:
@@ -206,7 +206,7 @@ class Engine:
 
     async def _clear(self, address: str) -> None:
         """Takes back what the engine itself said about an object that is well again, and says when it fights."""
-        delay_s = self._fights.delay_s(address, anyio.current_time)
+        delay_s = self._fights.delay_s(address, self._queue.now)
         if delay_s:
             message = f"controllers keep undoing each other's writes; next look in {delay_s:.0f} s"
             await self._say(address, FIGHTING, "HotLoop", message)

@@ -48,7 +48,7 @@ class QueueCounts:
 
 
 class AddressQueue:
-    """`now` is a monotonic clock in seconds (`anyio.current_time` in the product), `chance` gives values in [0, 1)."""
+    """`now` is the event loop's monotonic clock in seconds, whichever loop that is, `chance` gives values in [0, 1)."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class AddressQueue:
         chance: Callable[[], float] = lambda: 0.5,
         backoff: Backoff = Backoff(),
     ) -> None:
-        self._now = now
+        self.now = now
         self._chance = chance
         self._backoff = backoff
         self._arrivals = 0
@@ -72,7 +72,7 @@ class AddressQueue:
     def add(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
         """Asks for `address` to be reconciled, not before `after_s` from now unless somebody asks for sooner."""
         if after_s > 0:
-            self._add_delayed(address, self._now() + after_s, priority)
+            self._add_delayed(address, self.now() + after_s, priority)
         elif address in self._processing:
             known = self._processing[address]
             self._processing[address] = priority if known is None else max(known, priority)
@@ -142,7 +142,7 @@ class AddressQueue:
         while True:
             self._timer_moved = anyio.Event()
             due = self.next_due()
-            wait_s = float("inf") if due is None else due - self._now()
+            wait_s = float("inf") if due is None else due - self.now()
             if wait_s > 0:
                 with anyio.move_on_after(wait_s):
                     await self._timer_moved.wait()
@@ -184,7 +184,7 @@ class AddressQueue:
                 self._timer_moved.set()
 
     def _promote_due(self) -> None:
-        now = self._now()
+        now = self.now()
         while (due := self.next_due()) is not None and due <= now:
             _, _, address = heapq.heappop(self._due_heap)
             _, priority = self._delayed.pop(address)

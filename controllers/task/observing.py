@@ -18,6 +18,7 @@ from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.store import View
 from reconciler.working import WorkPlane
 from schemas import limits
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ByAgent, TaskSpec
@@ -69,13 +70,14 @@ class Observed:
 
 
 class Observer:
-    """Reads for decisions. Keeps parsed specs by address; a spec is parsed once in its life."""
+    """Reads for decisions. Keeps parsed specs and statuses by address; each is parsed once in its life."""
 
     def __init__(self, view: View, tallies: Tallies, plane: WorkPlane | None) -> None:
         self._view = view
         self._tallies = tallies
         self._plane = plane
         self._wishes: dict[str, Wish] = {}
+        self._progresses: dict[str, tuple[JsonObject, Progress]] = {}
 
     def observe(self, address: str, now: float, *, without_job: str = "") -> Observed | None:
         """What there is to know about `address`; None when there is no such object.
@@ -85,6 +87,7 @@ class Observer:
         me = self._view.get(address)
         if me is None:
             self._wishes.pop(address, None)
+            self._progresses.pop(address, None)
             return None
         return self.observe_as(me, now, without_job=without_job)
 
@@ -93,7 +96,7 @@ class Observer:
         wish = self._wish(me)
         spec = wish.spec
         view = self._view
-        progress = progress_of(me.status)
+        progress = self._progress(me)
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
@@ -128,6 +131,12 @@ class Observer:
         if known is None or known.raw is not me.spec:
             known = self._wishes[me.address] = wish_of(me.spec)
         return known
+
+    def _progress(self, me: Resource) -> Progress:
+        known = self._progresses.get(me.address)
+        if known is None or known[0] is not me.status:
+            known = self._progresses[me.address] = me.status, progress_of(me.status)
+        return known[1]
 
     def _jobs(self, me: Resource, progress: Progress, priority: int, without: str) -> frozenset[str]:
         if self._plane is None:
