@@ -1,7 +1,7 @@
 """How the children and the needs of every task stand, counted as they change.
 
 A fold of the view kept beside it, because counting 1,000 children at each of their 2,000 changes would be quadratic.
-It holds nothing that `rebuild` could not count again; a property test compares it with plain counting.
+It holds nothing that could not be counted again; a property test compares it with plain counting.
 """
 
 from __future__ import annotations
@@ -57,16 +57,15 @@ class Tallies:
 
     def follow(self, store: Store) -> None:
         """Counts what is there now and whatever changes from now on."""
-        self.rebuild(store.view)
+        self.count(store.view)
 
         def on_change(_: Record, addresses: Sequence[str]) -> None:
             self.update(store.view, addresses)
 
         store.on_change(on_change)
 
-    def rebuild(self, view: View) -> None:
-        """Counts everything again."""
-        self.__init__()  # type: ignore[misc]
+    def count(self, view: View) -> None:
+        """Takes in every task of `view`."""
         self.update(view, [task.address for task in view.list("task")])
 
     def update(self, view: View, addresses: Iterable[str]) -> None:
@@ -115,10 +114,15 @@ class Tallies:
     def _forget(self, address: str, old: _Seen) -> None:
         del self._seen[address]
         if old.owner is not None:
-            self._children[old.owner][_INDEX[old.standing]] -= 1
+            counts = self._children[old.owner]
+            counts[_INDEX[old.standing]] -= 1
+            if not any(counts):
+                del self._children[old.owner]
         self._shift_dependents(address, old.standing, Standing.OPEN)
         for need in old.needs:
             self._needed_by[need].discard(address)
+            if not self._needed_by[need]:
+                del self._needed_by[need]
         self._needs.pop(address, None)
 
     def _move(self, address: str, owner: str | None, before: Standing, after: Standing) -> None:

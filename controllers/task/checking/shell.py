@@ -36,9 +36,10 @@ async def run(arguments: JsonObject, bench: Bench, timeout_s: float) -> Exit:
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
     )
     op = bench.ids.mint()
-    exit_ = await bench.processes.run(op, command)
-    bench.processes.forget([op])
-    return exit_
+    try:
+        return await bench.processes.run(op, command)
+    finally:
+        bench.processes.forget([op])  # Cancelled as well: nobody will ask for its output.
 
 
 def not_ended(exit_: Exit, timeout_s: float) -> Finding | None:

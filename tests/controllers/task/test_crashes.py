@@ -60,7 +60,7 @@ def next_owner(world: World, *, had_begun: bool) -> None:
     world.plane.jobs.clear()
     world.plane.slots.clear()
     world.tallies = Tallies()
-    world.tallies.rebuild(world.view)
+    world.tallies.count(world.view)
     if not had_begun:
         for call in list(world.view.list("call")):
             world.fold(SetStatus(call.address, call.uid, {"state": "Authorized"}))

@@ -85,7 +85,7 @@ def crash(world: World) -> None:
     world.plane.jobs.clear()
     world.plane.slots.clear()
     world.tallies = Tallies()
-    world.tallies.rebuild(world.view)
+    world.tallies.count(world.view)
     world.settle()
     for key, job in list(world.plane.jobs.items()):
         name = world.plane.owners[key].removeprefix("task/")
@@ -155,7 +155,7 @@ def test_counting_as_things_change_agrees_with_counting_again(
             gone = data.draw(st.sampled_from(sorted(set(world.specs) - {"task/."})))
             world.edit({gone.removeprefix("task/"): None})
         afresh = Tallies()
-        afresh.rebuild(world.view)
+        afresh.count(world.view)
         for task in world.view.list("task"):
             assert world.tallies.children(task.address) == afresh.children(task.address)
             assert world.tallies.needs(task.address) == afresh.needs(task.address)
