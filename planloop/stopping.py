@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from planloop.core import Core
 from reconciler.journal import state_of
-from schemas.call import CallState, EffectClass, call_from_json
+from schemas.call import CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.record import Draft, SetStatus
 
 ACTOR = "human:cli"
-AGAIN = (EffectClass.READ, EffectClass.IDEMPOTENT)
 
 
 async def note_stopped(core: Core) -> tuple[str, ...]:
@@ -25,7 +24,7 @@ async def note_stopped(core: Core) -> tuple[str, ...]:
     for call in list(core.store.view.list("call")):
         if state_of(call) is not CallState.STARTED:
             continue
-        is_again = call_from_json(call.spec).effect in AGAIN
+        is_again = call_from_json(call.spec).effect.may_run_again
         state = CallState.AUTHORIZED if is_again else CallState.UNKNOWN
         status: JsonObject = {"state": str(state), "why": "plan down stopped it while it ran"}
         change = SetStatus(call.address, call.uid, status)

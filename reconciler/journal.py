@@ -13,7 +13,7 @@ from typing import Final
 from reconciler.processes import Processes, Trace
 from reconciler.store import Store
 from schemas import address as addresses
-from schemas.call import CallResult, CallSpec, CallState, EffectClass, call_from_json
+from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, Drop, Put, SetStatus
 from schemas.resource import Resource, Uid
@@ -112,7 +112,7 @@ async def _fate(call: Resource, spec: CallSpec, processes: Processes) -> tuple[s
             return "adopt", None
         case Trace.NEVER_BEGAN:
             return "again", _back_to_authorized(call, "the owner stopped before it began")
-        case Trace.LOST if spec.effect in (EffectClass.READ, EffectClass.IDEMPOTENT):
+        case Trace.LOST if spec.effect.may_run_again:
             return "again", _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
         case Trace.LOST:
             why = "the owner stopped while it ran, and nobody saw how it ended"

@@ -44,6 +44,11 @@ class EffectClass(StrEnum):
     RECONCILABLE = "reconcilable"
     ONCE = "once"
 
+    @property
+    def may_run_again(self) -> bool:
+        """Whether a call whose outcome nobody saw may simply be made again."""
+        return self in (EffectClass.READ, EffectClass.IDEMPOTENT)
+
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:

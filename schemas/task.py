@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.budget import Budget, budget_from_json
 from schemas.encoding import JsonObject
@@ -29,7 +29,11 @@ class TaskState(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        return self in (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED)
+        return self in ENDED
+
+
+ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED})
+"""States in which nothing more happens unless somebody changes something. Holds their texts as well."""
 
 
 @dataclass(frozen=True, slots=True)

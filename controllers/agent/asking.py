@@ -19,7 +19,7 @@ from controllers.agent.ports import World
 from controllers.agent.status import PastCall
 from controllers.agent.telling import rejected_verdict
 from controllers.agent.tools.faults import ToolFault
-from controllers.agent.workspaces import workspace_of
+from controllers.agent.workspaces import environment, workspace_of
 from schemas import limits
 from schemas.agent import Model, Program, PythonFunction, Script
 
@@ -51,9 +51,8 @@ def _setting(world: World, seen: Observed) -> ProgramMind.Setting:
         workspace.ensure()
     except ToolFault as fault:
         raise MindFailed(str(fault)) from fault
-    own = {} if seen.task_spec is None else {str(key): str(value) for key, value in seen.task_spec.env.items()}
     time_s = min(limits.CALL_TIMEOUT_S, seen.left.get("time_s", limits.CALL_TIMEOUT_S))
-    return ProgramMind.Setting(str(workspace.root), {**world.env, **own}, time_s)
+    return ProgramMind.Setting(str(workspace.root), environment(world, seen), time_s)
 
 
 async def ask(world: World, tools: Tools, seen: Observed, op: str) -> Reply:

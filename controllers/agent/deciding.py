@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from controllers.agent import budget
 from controllers.agent.observing import Observed, judges_doubt
@@ -18,8 +18,7 @@ from schemas.agent import AgentState, Model
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.resource import Resource
-
-HALTED: Final = frozenset({"done", "failed", "cancelled"})
+from schemas.task import ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def decide(seen: Observed, is_parallel: IsParallel) -> Step:
     """The one next step of this agent."""
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
-    if seen.task is None or seen.go is None or seen.task_state in HALTED:
+    if seen.task is None or seen.go is None or seen.task_state in ENDED:
         return _without_go(seen)
     if seen.go != seen.status.incarnation:
         return _stop(seen, "it begins anew") or Begin(seen.go)
@@ -149,7 +148,7 @@ def _without_go(seen: Observed) -> Step:
         return _paused(seen)
     if (stop := _stop(seen, f"its task is {seen.task_state or 'gone'}")) is not None:
         return stop
-    if seen.task_state in HALTED:
+    if seen.task_state in ENDED:
         return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
     return Rest(AgentState.IDLE, "its task has not started")
 

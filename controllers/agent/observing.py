@@ -19,11 +19,9 @@ from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.resource import Resource
-from schemas.task import TaskSpec, task_from_json
+from schemas.task import ENDED, TaskSpec, task_from_json
 
 SPECS_KEPT_MAX: Final = 4_096  # Parsed specs: about 2 KiB each.
-
-ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 T = TypeVar("T")
 

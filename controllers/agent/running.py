@@ -22,12 +22,11 @@ from controllers.agent.tools.tool import Context, Settlement, Tool, failure
 from controllers.agent.workspaces import workspace_of
 from reconciler import journal
 from reconciler.processes import Trace
-from schemas.call import CallResult, CallSpec, CallState, EffectClass, call_from_json
+from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
 
 CLEANUP_S = 10.0  # For writing down that a call was stopped.
-RUNS_AGAIN = (EffectClass.READ, EffectClass.IDEMPOTENT)
 
 Job = Callable[[], Awaitable[None]]
 Look = Callable[[str], Observed | None]
@@ -64,7 +63,7 @@ class CallRun:
         seen = self.look(self.spec.owner)
         if seen is None or not seen.is_wanted or seen.interrupts:
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
-        elif self.spec.effect in RUNS_AGAIN:
+        elif self.spec.effect.may_run_again:
             await self._go_back()
         else:
             text = "its owner left while it ran: it was stopped, and may have had its effect"
@@ -100,7 +99,7 @@ class CallRun:
             if isinstance(context, Settlement):
                 return context
             return settlement_of(context, await self.world.processes.adopt(self.spec.op))
-        if trace is Trace.LOST and self.spec.effect not in RUNS_AGAIN:
+        if trace is Trace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, "it began, and nobody saw how it ended", "Unknown"))
         await self._go_back()
         return None

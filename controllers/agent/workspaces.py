@@ -1,14 +1,24 @@
-"""The workspace of an agent: its task's folder below the plan's, under the agent's rights to paths."""
+"""Where an agent acts: its task's folder below the plan's, under its rights to paths, and what its commands see."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
+
+RESERVED: Final = "PLANLOOP_"
+"""Our labels find a plan's processes again; a plan does not set them."""
+
+
+def environment(world: World, seen: Observed) -> dict[str, str]:
+    """The clean environment with the task's own variables."""
+    own = {} if seen.task_spec is None else {str(name): str(value) for name, value in seen.task_spec.env.items()}
+    return {**world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
 
 
 def workspace_of(world: World, seen: Observed) -> Workspace:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from reconciler.store import View
 from schemas.resource import Resource
-from schemas.task import TaskState
+from schemas.task import ENDED
 
 WAITING_FOR_LOCKS = "AwaitingLocks"  # The reason that a task's controller gives; nothing else is in its way.
 
@@ -80,5 +80,5 @@ def _wisher(task: Resource) -> Wisher:
         paths=tuple(task.spec["locks"]),
         priority=int(task.spec["priority"]),
         is_waiting=not task.deleting and ready.get("reason") == WAITING_FOR_LOCKS,
-        is_over=task.state in {str(state) for state in TaskState if state.is_terminal},
+        is_over=task.state in ENDED,
     )

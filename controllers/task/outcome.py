@@ -48,7 +48,7 @@ def cancelled() -> Outcome:
 
 def lost(work: Run) -> Outcome:
     """Nobody saw how far the command got: its effect class decides whether it may run again."""
-    if work.effect in (EffectClass.READ, EffectClass.IDEMPOTENT):
+    if EffectClass(work.effect).may_run_again:
         return Outcome(CallResult(CallState.CANCELLED, "lost, and may run again", "Lost"), None)
     return Outcome(CallResult(CallState.UNKNOWN, "nobody saw how it ended", "Lost"), None)
 

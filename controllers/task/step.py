@@ -1,6 +1,6 @@
 """What a decision is: a status to merge, other writes of the same append, jobs to start and to cancel.
 
-Values only. `acting.py` carries them out; the rules next door make them.
+Values only. `controller.py` carries them out; the rules next door make them.
 """
 
 from __future__ import annotations

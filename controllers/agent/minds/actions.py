@@ -16,7 +16,6 @@ from controllers.agent.minds.port import ProposedCall, Reply, Then
 from schemas.encoding import Json, JsonObject
 
 VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
-EXTRAS = frozenset("with to reason key".split())
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")

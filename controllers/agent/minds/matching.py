@@ -16,8 +16,8 @@ from typing import Final
 from controllers.agent.minds.port import CallOutcome, ChildView
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, encode
+from schemas.task import ENDED
 
-ENDED: Final = frozenset({"done", "failed", "cancelled"})
 WHEN_KEYS: Final = frozenset("message from child state children goal notes rejected result".split())
 EXPECT_KEYS: Final = frozenset("ok error exit contains not".split())
 

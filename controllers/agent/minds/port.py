@@ -136,9 +136,4 @@ class Reply:
 class Mind(Protocol):
     """Decides. Adapters raise MindFailed; everything else that goes wrong is an answer."""
 
-    @property
-    def is_instant(self) -> bool:
-        """Answers without waiting for anything outside: asked in place, with no slot and no durable request."""
-        ...
-
     async def respond(self, turn: TurnInput) -> Reply: ...

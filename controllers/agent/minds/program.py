@@ -22,8 +22,6 @@ TAIL_CHARS: Final = 600  # Of its output, in the reason of a failure.
 class ProgramMind:
     """Runs `argv` once a turn."""
 
-    is_instant = False
-
     @dataclass(frozen=True, slots=True)
     class Setting:
         """Absolute working folder, the whole environment, and seconds for one turn."""

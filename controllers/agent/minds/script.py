@@ -52,8 +52,6 @@ class _Walk:
 class ScriptMind:
     """Answers a turn by walking `steps` until one needs a result, a wait or a claim."""
 
-    is_instant = True
-
     def __init__(self, steps: Sequence[JsonObject]) -> None:
         self._steps = tuple(steps)
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import AliasChoices, Field
 
-from controllers.agent.tools.clamping import difference
+from controllers.agent.tools.comparing import difference
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import files_below, hits_in
 from controllers.agent.tools.tool import Context, Settlement, failure, ok

@@ -6,18 +6,17 @@ command whose end nobody saw is never run again by itself.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
 from controllers.agent.tools.tool import Context, Settlement
+from controllers.agent.workspaces import environment
 from reconciler.clamping import clamped
 from reconciler.processes import Command, Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
-
-RESERVED: Final = "PLANLOOP_"
 
 
 async def shell(
@@ -42,7 +41,7 @@ def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
     return Command(
         cwd=str(context.workspace.root),
         shell=line,
-        env=environment(context),
+        env=environment(context.world, context.seen),
         timeout_s=time_bound_s(context, timeout_s),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         memory_bytes_max=bounds.get("memory"),
@@ -54,13 +53,6 @@ def time_bound_s(context: Context, wanted_s: float | None) -> float:
     """Seconds that one command may take: what was asked for, the call limit, and what is left of active time."""
     bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.seen.left.get("time_s")]
     return min(bound for bound in bounds if bound is not None)
-
-
-def environment(context: Context) -> dict[str, str]:
-    """The clean environment with the task's own variables; nobody sets the labels that find our processes again."""
-    task = context.seen.task_spec
-    own = {} if task is None else {str(name): str(value) for name, value in task.env.items()}
-    return {**context.world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
 
 
 def settlement_of(context: Context, ended: Exit) -> Settlement:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.tools.clamping import difference
+from controllers.agent.tools.comparing import difference
 from reconciler.clamping import clamped
 from tests.controllers.agent.arena import Arena, arena
 

@@ -291,22 +291,6 @@ async def test_a_reader_follows_what_another_process_writes(tmp_path: Path) -> N
 
 
 @pytest.mark.anyio
-async def test_history_gives_objects_as_they_were_and_records_by_subject(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
-        await store.append(made("plan/p", goal="one"))
-        await store.append(made("task/a"))
-        replaced = PatchSpec("plan/p", (Op("replace", ("goal",), "two"),))
-        await store.append(Draft("plan.patched", "human:cli", "plan/p", (replaced,)))
-        first, last = await replaying.object_at(store, "plan/p", 1), await replaying.object_at(store, "plan/p", 3)
-        assert first is not None
-        assert last is not None
-        assert (first.spec, last.spec) == ({"goal": "one"}, {"goal": "two"})
-        assert await replaying.object_at(store, "task/a", 1) is None
-        assert [record.rev for record in await replaying.records_about(store, "plan/p")] == [1, 3]
-        assert [record.rev for record in await replaying.records_about(store, "plan/p", after=1)] == [3]
-
-
-@pytest.mark.anyio
 async def test_replay_compares_with_a_live_view(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.append(made())
