@@ -58,12 +58,12 @@ async def test_an_agent_may_add_children_and_work_on_them(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tasks/b/notes", "/goal", "/limits", "/tasks/c", "/agents"])
-async def test_an_agent_stays_in_its_own_subtree(plan: Plan, path: str) -> None:
+async def test_law_6_an_agent_stays_in_its_own_subtree(plan: Plan, path: str) -> None:
     assert "scope" in await by(plan, "a", op("add", path, {"goal": "mine"}))
 
 
 @pytest.mark.parametrize("field", ["goal", "needs", "acceptance", "rights", "budget", "agent", "hooks", "cwd", "env"])
-async def test_an_agents_own_terms_belong_to_its_parent(plan: Plan, field: str) -> None:
+async def test_law_6_an_agents_own_terms_belong_to_its_parent(plan: Plan, field: str) -> None:
     assert "scope" in await by(plan, "a", op("add", f"/tasks/a/{field}", {}))
 
 
@@ -139,7 +139,7 @@ async def test_a_revision_from_the_future_is_stale(plan: Plan) -> None:
     assert rules(await plan.patch(op("replace", "/goal", "x"), base=plan.rev + 5)) == ["stale"]
 
 
-async def test_a_child_runs_no_command_that_its_author_may_not(plan: Plan) -> None:
+async def test_law_6_a_child_runs_no_command_that_its_author_may_not(plan: Plan) -> None:
     assert await by(plan, "b", op("add", "/tasks/b/tasks", {"n": {"run": "make", "cwd": "b"}})) == ["rights"]
     checks: Json = [{"sh": "make"}]
     assert await by(plan, "b", op("add", "/tasks/b/tasks", {"n": {"acceptance": checks, "cwd": "b"}})) == ["rights"]
@@ -147,7 +147,7 @@ async def test_a_child_runs_no_command_that_its_author_may_not(plan: Plan) -> No
     assert await by(plan, "b", op("add", "/tasks/b/tasks", {"n": {"acceptance": files, "cwd": "b"}})) == []
 
 
-async def test_a_denied_command_stays_denied_below(plan: Plan) -> None:
+async def test_law_6_a_denied_command_stays_denied_below(plan: Plan) -> None:
     assert await by(plan, "a", op("add", "/tasks/a/tasks/n", {"run": "rm -rf x", "cwd": "a"})) == ["rights"]
     assert await by(plan, "a", op("add", "/tasks/a/tasks/n", {"run": "make x", "cwd": "a"})) == []
 

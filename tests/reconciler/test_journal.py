@@ -120,7 +120,7 @@ async def test_what_runs_or_ended_is_left_to_be_adopted(desk: Desk, shell: str) 
         (EffectClass.ONCE, "Unknown"),
     ],
 )
-async def test_what_was_lost_runs_again_only_where_its_class_says_so(
+async def test_law_5_what_was_lost_runs_again_only_where_its_class_says_so(
     desk: Desk, effect: EffectClass, state: str
 ) -> None:
     await desk.start(spec(effect))

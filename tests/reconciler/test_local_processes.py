@@ -160,7 +160,8 @@ async def test_law_5_an_owner_killed_around_a_start_never_leads_to_a_second_run(
         else:
             assert (await successor.adopt(op)).ending is Ending.EXITED
 
-    assert await successor.sweep(NOTHING) == []
+    await successor.sweep(NOTHING)  # It may find a late start on its way out: one that was fenced, and did nothing.
+    assert process_table.labelled(str(tmp_path)) == []
     assert sorted((tmp_path / "effects").read_text().split()) == sorted(begun)
 
 

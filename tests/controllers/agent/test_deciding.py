@@ -24,6 +24,7 @@ from controllers.agent.deciding import (
     decide,
 )
 from controllers.agent.observing import Child, Observed, child_of
+from controllers.agent.running import is_current
 from controllers.agent.status import TurnCall
 from controllers.agent.telling import digest
 from schemas.agent import AgentSpec, AgentState, Model, Script
@@ -217,6 +218,16 @@ def test_a_started_call_without_a_job_is_taken_up_again() -> None:
     assert isinstance(step(seen(status, calls=objects(a="Started"))), Run)
     rest = step(seen(status, calls=objects(a="Started"), live=frozenset({"call/a"})))
     assert isinstance(rest, Rest) and rest.state is AgentState.RUNNING
+
+
+def test_law_7_a_result_counts_only_for_the_call_and_the_operation_that_the_turn_waits_for() -> None:
+    mine = call("call/a", "Started")
+    waiting = seen(opened(("call/a",)), calls={"call/a": mine})
+    assert is_current(waiting, mine)
+    assert not is_current(waiting, replace(mine, uid=Uid("older")))
+    assert not is_current(waiting, replace(mine, spec=mine.spec | {"op": "older"}))
+    assert not is_current(seen(opened(("call/b",)), calls={"call/a": mine}), mine), "of an earlier turn"
+    assert not is_current(seen(WORKED, calls={"call/a": mine}), mine), "its turn was closed"
 
 
 def test_the_turn_ends_when_every_call_has_its_result() -> None:

@@ -131,6 +131,14 @@ def test_of_state_messages_only_the_newest_of_a_key_is_kept() -> None:
     assert found is not None and set(found.status["inbox"]) == {"m3", "m4"}
 
 
+async def test_law_12_an_agent_that_waits_for_a_message_is_in_no_queue(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{when: {message: never}, say: x}]}")
+        await here.until_state("agent/.", "asleep")
+        await here.settled_but_timers()
+        assert here.engine.quiescent()
+
+
 @pytest.mark.slow
 async def test_law_12_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
