@@ -16,20 +16,12 @@ from compiler.needs import Needs, TaskPath, rings
 from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
-from schemas.fields_all import fields_of
+from schemas.fields_all import TABLES, fields_of
 from schemas.fields_checks import KIND_FIELDS
 
 KINDS: Final = tuple(row.name for row in KIND_FIELDS)
 _WITH_RUN: Final = ("effect", "timeout")
 _OF_RUN: Final = frozenset(("run", *_WITH_RUN))
-_PARTS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    # Of each kind that is a map: groups of members, of which exactly one must be there.
-    "contains": (("path",), ("text", "pattern")),
-    "json": (("path", "sh"), ("subset",)),
-    "http": (("url",),),
-    "port": (("port",),),
-    "run-in": (("container",), ("sh",)),
-}
 
 
 _WITH_COMMAND: Final = ("json", "run-in")
@@ -181,7 +173,7 @@ def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObjec
     value = check[kind]
     check_command(check, "sh", to, faults)
     if isinstance(value, dict):
-        for group in _PARTS.get(kind, ()):
+        for group in TABLES[kind].one_of if kind in TABLES else ():
             _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
         if kind in _WITH_COMMAND:
             check_command(value, "sh", (*to, kind), faults)

@@ -12,6 +12,7 @@ from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
 from schemas.fields_agent import STEP_VERBS
+from schemas.fields_all import TABLES
 
 _MINDS: Final = ("script", "python", "run", "model")
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
@@ -28,7 +29,7 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     for name, hook in document.get("hooks", {}).items():
         _check_hook(hook, ("hooks", name), faults)
     for name, server in document.get("mcp", {}).items():
-        _check_exactly_one(("command", "url"), server, ("mcp", name), faults)
+        _check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
     _check_containers(document.get("containers", {}), faults)
 
@@ -64,9 +65,9 @@ def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
 
 
 def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
-    if not hook.get("on") and not faults.is_at(to):
-        faults.on_key("P0210", f"hook `{to[-1]}` lacks `on`", "say when it is asked, as in `on: before-call`", to=to)
-    _check_exactly_one(("run", "python", "agent"), hook, to, faults)
+    _check_exactly_one("hook", hook, to, faults)
+    if hook.get("on") == []:
+        faults.on_key("P0210", f"hook `{to[-1]}` is never asked", "as in `on: before-call`", to=(*to, "on"))
     check_command(hook, "run", to, faults)
     agent: Json = hook.get("agent")
     if isinstance(agent, dict):
@@ -75,20 +76,22 @@ def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
         check_target(hook["python"], (*to, "python"), faults)
 
 
-def _check_exactly_one(group: tuple[str, ...], value: JsonObject, to: Pointer, faults: Faults) -> None:
-    given = [name for name in group if name in value]
-    wanted = " or ".join(f"`{name}`" for name in group)
-    if not given and not faults.is_at(to):
-        faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
-    if len(given) > 1:
-        said = " and ".join(f"`{name}`" for name in given)
-        faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+def _check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults) -> None:
+    """Tells where a map of `table` lacks a member that it must have, or has several that exclude each other."""
+    for group in TABLES[table].one_of:
+        given = [name for name in group if name in value]
+        wanted = " or ".join(f"`{name}`" for name in group)
+        if not given and not faults.is_at(to):
+            faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
+        if len(given) > 1:
+            said = " and ".join(f"`{name}`" for name in given)
+            faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
 
 
 def _check_containers(containers: JsonObject, faults: Faults) -> None:
     for name, container in containers.items():
         to = ("containers", name)
-        _check_exactly_one(("image", "build", "rootfs"), container, to, faults)
+        _check_exactly_one("container", container, to, faults)
         needs = container.get("needs", ())
         for index, need in enumerate(needs):
             place = (*to, "needs", need if isinstance(needs, dict) else str(index))

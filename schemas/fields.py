@@ -117,8 +117,9 @@ class Field:
 
 @frozen
 class FieldTable:
-    """The fields of one map, and a sentence on what the map is."""
+    """The fields of one map, and a sentence on what the map is. Of each group in `one_of` exactly one must be there."""
 
     name: str
     doc: str
     fields: tuple[Field, ...]
+    one_of: tuple[tuple[str, ...], ...] = ()

@@ -181,6 +181,8 @@ AGENT_FIELDS: Final = (*MIND_FIELDS, *NATURE_FIELDS, *POWER_FIELDS, *CONDUCT_FIE
 
 AGENT: Final = FieldTable("agent", "Who takes turns for a task; prototypes have the same fields.", AGENT_FIELDS)
 
+STEP_VERBS: Final = tuple("say call patch task send expect sleep done fail parallel again memory".split())
+
 STEP: Final = FieldTable(
     "step",
     "One step of a script: exactly one verb, with what belongs to it.",
@@ -213,9 +215,8 @@ STEP: Final = FieldTable(
         Field("reason", ANY, "Why the `patch` beside it is made.", "the design changed"),
         Field("key", ANY, "A name for the step, so that editing the script keeps its place.", "first"),
     ),
+    one_of=(STEP_VERBS,),
 )
-
-STEP_VERBS: Final = "say call patch task send expect sleep done fail parallel again memory".split()
 
 AGENT_TABLES: Final = (
     AGENT,

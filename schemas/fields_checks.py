@@ -60,6 +60,7 @@ CHECK: Final = FieldTable(
         Field("timeout", DURATION, "How long it may take.", 60, default=600),
         Field("empty", FLAG, "For `require-file`: an empty file will do.", True, default=False),
     ),
+    one_of=(tuple(row.name for row in KIND_FIELDS),),
 )
 
 CHECK_TABLES: Final = (
@@ -72,6 +73,7 @@ CHECK_TABLES: Final = (
             Field("text", TEXT, "The exact text.", "npm start"),
             Field("pattern", TEXT, "A regular expression.", "npm (start|run)"),
         ),
+        one_of=(("path",), ("text", "pattern")),
     ),
     FieldTable(
         "json",
@@ -81,6 +83,7 @@ CHECK_TABLES: Final = (
             Field("sh", COMMAND, "A command that prints the JSON.", "npm ls --json"),
             Field("subset", ANY, "Members that must be there with these values; more may be.", {"private": True}),
         ),
+        one_of=(("path", "sh"), ("subset",)),
     ),
     FieldTable(
         "http",
@@ -91,6 +94,7 @@ CHECK_TABLES: Final = (
             Field("contains", TEXT, "A text in the body.", "ok"),
             Field("subset", ANY, "Members of the JSON body.", {"ok": True}),
         ),
+        one_of=(("url",),),
     ),
     FieldTable(
         "port",
@@ -99,6 +103,7 @@ CHECK_TABLES: Final = (
             Field("port", Scalar("integer", minimum=1), "Its number.", 8080),
             Field("host", TEXT, "On which host.", "0.0.0.0", default="127.0.0.1"),
         ),
+        one_of=(("port",),),
     ),
     FieldTable(
         "run-in",
@@ -107,5 +112,6 @@ CHECK_TABLES: Final = (
             Field("container", WORD, "The container's name.", "sut"),
             Field("sh", COMMAND, "The command.", "npm test"),
         ),
+        one_of=(("container",), ("sh",)),
     ),
 )

@@ -132,6 +132,7 @@ PLAN_TABLES: Final = (
             Field("on-fault", Scalar("word", ("deny", "note")), "What a broken or late hook means.", "deny"),
             Field("timeout", DURATION, "How long it may think.", 10),
         ),
+        one_of=(("on",), ("run", "python", "agent")),
     ),
     FieldTable(
         "mcp",
@@ -148,6 +149,7 @@ PLAN_TABLES: Final = (
                 {"read_file": "read"},
             ),
         ),
+        one_of=(("command", "url"),),
     ),
     FieldTable(
         "container",
@@ -207,6 +209,7 @@ PLAN_TABLES: Final = (
                 "labels", Keyed(Scalar("loose"), is_id=False), "Labels of your own.", {"team": "chat"}, ChangeClass.NONE
             ),
         ),
+        one_of=(("image", "build", "rootfs"),),
     ),
     FieldTable(
         "mount",

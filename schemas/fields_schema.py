@@ -76,12 +76,19 @@ def _listed_table(type_: FieldType) -> str:
 
 def _table(name: str) -> JsonObject:
     properties = {spelled: _field(row) for spelled, row in fields_of(name).items()}
-    return {
+    out: JsonObject = {
         "description": TABLES[name].doc,
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
     }
+    groups = [_exactly_one(name, group) for group in TABLES[name].one_of]
+    return {**out, "allOf": groups} if groups else out
+
+
+def _exactly_one(table: str, group: tuple[str, ...]) -> JsonObject:
+    spelled = [name for name, row in fields_of(table).items() if row.name in group]
+    return {"oneOf": [{"required": [name]} for name in spelled]}
 
 
 def _item(name: str) -> JsonObject:
