@@ -15,6 +15,7 @@ from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource, Wanted
+from schemas.task import ENDED
 
 Action: TypeAlias = Literal[
     "cancel",
@@ -36,8 +37,6 @@ STRUCTURE: Final = frozenset({"children", "parent"})
 
 BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
 """States in which a task has work that can be lost."""
-
-ENDED: Final = frozenset({"done", "failed", "cancelled"})
 
 
 @frozen

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from schemas import limits
+
 WINDOW_S: Final = 10.0
 FREE_WRITES: Final = 50  # In a window, before contents are compared at all: nearly every object stays below.
-REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a state a few times, a fight forever.
-WRITES_MAX: Final = 2_000  # In a window, whatever the content: a counter or a clock in a status hides repeats.
 DELAY_BASE_S: Final = 1.0
 DELAY_CAP_S: Final = 60.0
 RECORDS_KEPT: Final = 1_000  # Addresses remembered before those of past windows are dropped.
@@ -52,7 +52,7 @@ class FightDetector:
         contents = record.contents = record.contents or {}
         seen = hash(content())  # Two texts with one hash would only slow an object down.
         contents[seen] = contents.get(seen, 0) + 1
-        if contents[seen] > REPEATS_MAX or record.writes > WRITES_MAX:
+        if contents[seen] > limits.FIGHT_REPEATS_MAX or record.writes > limits.FIGHT_WRITES_MAX:
             record.is_tripped = True
             record.trips += 1
 

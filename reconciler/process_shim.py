@@ -19,7 +19,7 @@ NO_CWD_EXIT: Final = 126
 FENCE_LINE: Final = "fenced"  # Written by `trace` in place of a process id: it never began and never will.
 LOST_LINE: Final = "lost"  # Written by `trace` after a reboot: files of before it prove nothing.
 NO_CWD_LINE: Final = "no-cwd"
-SIGNALS_MAX: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
+LAST_SIGNAL: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
 
 # A caught signal is back to its default in what the shell starts; an ignored one would stay ignored.
 _BEGIN: Final = 'set -C;echo $$ >"$1"||exit 125;set +C;'
@@ -96,4 +96,4 @@ def parse_state(text: str) -> ShimState:
 def from_shell(status: int) -> int:
     """The exit code behind a shell's `$?`: 128 + n means that signal n ended the command, here -n."""
     number = status - 128
-    return -number if 0 < number <= SIGNALS_MAX else status
+    return -number if 0 < number <= LAST_SIGNAL else status

@@ -17,7 +17,7 @@ import anyio
 from schemas import limits
 from schemas.frozen import frozen
 
-EXPONENT_MAX: Final = 32  # 2**32 base delays is past any cap; without it the power itself grows without bound.
+DOUBLINGS_COUNTED: Final = 32  # 2**32 base delays is past any cap; without it the power itself grows without bound.
 
 
 @frozen
@@ -30,7 +30,7 @@ class Backoff:
 
     def delay_s(self, failures: int, chance: float) -> float:
         """Seconds before the next try after `failures` (from 1) in a row; `chance` is in [0, 1)."""
-        plain = min(self.cap_s, self.base_s * 2 ** min(failures - 1, EXPONENT_MAX))
+        plain = min(self.cap_s, self.base_s * 2 ** min(failures - 1, DOUBLINGS_COUNTED))
         return float(plain * (1 + self.jitter * (2 * chance - 1)))
 
 

@@ -20,13 +20,13 @@ from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Context, Settlement, Tool
 from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
+from schemas import limits
 from schemas.address import Address
 from schemas.agent import AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
-STEPS_MAX: Final = 64  # In one pass: a turn has about five; then the queue gets its turn.
 MIND: Final = "mind"
 
 
@@ -48,7 +48,7 @@ class AgentReconciler:
         name = str(address)
         before = store.view.rev
         outcome: Outcome | None = None
-        for _ in range(STEPS_MAX):
+        for _ in range(limits.PASS_STEPS_MAX):
             seen = self.look(name)
             if seen is None:
                 break

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from controllers.agent import budget
 from controllers.agent import status as statuses
@@ -15,13 +15,12 @@ from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
 from reconciler.store import View
 from reconciler.working import WorkPlane
+from schemas import limits
 from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskSpec, task_from_json
-
-SPECS_KEPT_MAX: Final = 4_096  # Parsed specs: about 2 KiB each.
 
 T = TypeVar("T")
 
@@ -37,7 +36,7 @@ class Parsed(Generic[T]):
         kept = self._kept.get(resource.address)
         if kept is not None and kept[0] is resource.spec:
             return kept[1]
-        if len(self._kept) >= SPECS_KEPT_MAX:
+        if len(self._kept) >= limits.SPECS_KEPT_MAX:
             self._kept.clear()
         value = self._parse(resource.spec)
         self._kept[resource.address] = (resource.spec, value)
@@ -73,7 +72,7 @@ class Children:
 
     def of(self, view: View, addresses: Sequence[str]) -> tuple[Child, ...]:
         """Those of `addresses` that are there, in the same order."""
-        if len(self._kept) > SPECS_KEPT_MAX + len(addresses):
+        if len(self._kept) > limits.SPECS_KEPT_MAX + len(addresses):
             self._kept.clear()
         found = (view.get(address) for address in addresses)
         return tuple(self._of(resource) for resource in found if resource is not None)

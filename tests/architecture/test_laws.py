@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,13 @@ def test_law_3_every_write_says_what_it_was_computed_from() -> None:
 
     # `{}` says that nothing was read for it.
     assert silent == []
+
+
+def test_law_11_bounds_of_the_engine_and_the_controllers_live_in_one_module() -> None:
+    named = {f"{file}: {node.target.id}" for file in ENGINE for node in nodes(file) if isinstance(node, ast.AnnAssign)
+             if isinstance(node.target, ast.Name) and re.search(r"^_?[A-Z_]+_MAX(_S)?$", node.target.id)}  # fmt: skip
+
+    assert named == set(), "bounds belong into schemas/limits.py, with their unit and their reason"
 
 
 def writes(file: Path) -> Iterator[ast.Call]:

@@ -7,7 +7,8 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.fighting import FREE_WRITES, REPEATS_MAX, WINDOW_S, WRITES_MAX, FightDetector
+from reconciler.fighting import FREE_WRITES, WINDOW_S, FightDetector
+from schemas.limits import FIGHT_REPEATS_MAX, FIGHT_WRITES_MAX
 
 
 def writes(detector: FightDetector, contents: list[str], *, every_s: float = 0.001, since: float = 0.0) -> float:
@@ -22,13 +23,13 @@ def writes(detector: FightDetector, contents: list[str], *, every_s: float = 0.0
 def test_two_writers_that_undo_each_other_are_slowed_down() -> None:
     detector = FightDetector()
 
-    now = writes(detector, ["left", "right"] * (FREE_WRITES // 2 + REPEATS_MAX + 1))
+    now = writes(detector, ["left", "right"] * (FREE_WRITES // 2 + FIGHT_REPEATS_MAX + 1))
 
     assert detector.delay_s("task/a", lambda: now) == 1.0
     assert detector.delay_s("task/b", lambda: now) == 0.0
 
 
-@given(steps=st.integers(0, WRITES_MAX - 1))
+@given(steps=st.integers(0, FIGHT_WRITES_MAX - 1))
 def test_progress_is_never_slowed_down(steps: int) -> None:
     detector = FightDetector()
 
@@ -40,7 +41,7 @@ def test_progress_is_never_slowed_down(steps: int) -> None:
 def test_a_status_with_a_counter_cannot_hide_a_hot_loop_for_long() -> None:
     detector, numbers = FightDetector(), count()
 
-    now = writes(detector, [str(next(numbers)) for _ in range(WRITES_MAX + 1)], every_s=0.0001)
+    now = writes(detector, [str(next(numbers)) for _ in range(FIGHT_WRITES_MAX + 1)], every_s=0.0001)
 
     assert detector.delay_s("task/a", lambda: now) == 1.0
 

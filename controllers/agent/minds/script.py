@@ -16,11 +16,11 @@ from typing import Final
 from controllers.agent.minds import actions
 from controllers.agent.minds.matching import Facts, expectation_fault, matched
 from controllers.agent.minds.port import ProposedCall, Reply, TurnInput
+from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.message import Message
 
-HEARD_MAX: Final = 256  # Messages kept for a later `when`, as many as an inbox holds.
 LEVELS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
 LIVE: Final = frozenset({"", "waiting", "blocked", "running", "checking", "paused", "stopping"})
 
@@ -58,7 +58,7 @@ class ScriptMind:
     async def respond(self, turn: TurnInput) -> Reply:
         place = _Place(**_place_of(turn.memory))
         heard = [message.to_json() for message in turn.messages if not _is_level(message)]
-        walk = _Walk(turn, replace(place, heard=(*place.heard, *heard)[-HEARD_MAX:]))
+        walk = _Walk(turn, replace(place, heard=(*place.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
         if place.until is not None and turn.now < place.until and not is_woken:
             # Woken early: the message is kept, the sleep goes on.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from typing import Final
 
 from reconciler.clamping import clamped
-
-DIFF_LINES_MAX: Final = 4_000  # Comparing is quadratic in the worst case.
+from schemas import limits
 
 
 def difference(old: bytes | None, new: bytes, path: str) -> str:
@@ -15,7 +13,7 @@ def difference(old: bytes | None, new: bytes, path: str) -> str:
     if old is None:
         return f"`{path}` now has {len(new)} bytes; what it was before is not kept"
     before, after = old.decode(errors="replace").splitlines(), new.decode(errors="replace").splitlines()
-    if len(before) + len(after) > DIFF_LINES_MAX:
+    if len(before) + len(after) > limits.DIFF_LINES_MAX:
         return f"`{path}` went from {len(before)} to {len(after)} lines"
     lines = difflib.unified_diff(before, after, f"{path} (as you read it)", f"{path} (now)", lineterm="", n=2)
     return clamped("\n".join(lines).encode())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from reconciler.store import View
+from schemas import limits
 from schemas.encoding import encode
 
-LINES_MAX: Final = 500
 GOAL_CHARS: Final = 160
 
 
@@ -15,8 +15,9 @@ def outline(view: View, address: str) -> str:
     """The tasks from `address` down."""
     lines: list[str] = []
     _add(view, address, 0, lines)
-    if len(lines) > LINES_MAX:
-        return "\n".join([*lines[:LINES_MAX], f"[… {len(lines) - LINES_MAX} more tasks; name one below …]"])
+    surplus = len(lines) - limits.OUTLINE_LINES_MAX
+    if surplus > 0:
+        lines[limits.OUTLINE_LINES_MAX :] = [f"[… {surplus} more tasks; name one below …]"]
     return "\n".join(lines)
 
 

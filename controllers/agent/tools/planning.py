@@ -7,7 +7,7 @@ found to be in the plan already (`_holds`), so nothing is done twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Unpack
+from typing import Annotated, Any, Unpack
 
 from pydantic import AliasChoices, Field
 
@@ -23,7 +23,6 @@ from schemas.patch import Accepted, Fault, Held, Patch, Refused
 from schemas.patching import Op, OpName, PatchFailed
 
 Tokens = tuple[str, ...]
-REASON_CHARS_MAX: Final = 500
 
 
 def plan_view(
@@ -71,7 +70,7 @@ async def edit_plan(
     context: Context,
     path: Annotated[str, Field(min_length=1, description="`/tasks/ui/goal`, or below your own task: `tasks/ui/goal`.")],
     value: Annotated[Any, Field(description="The new value; null removes the field.")] = None,
-    reason: Annotated[str, Field(max_length=REASON_CHARS_MAX)] = "",
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
 ) -> Settlement:
     """Sets or removes one field of the plan, in your own subtree or where the plan leaves it open."""
     tokens = _tokens(context, path)
@@ -83,7 +82,7 @@ async def edit_plan(
 async def plan_patch(
     context: Context,
     ops: Annotated[list[dict[str, Any]], Field(min_length=1, description="RFC 6902 operations on the plan.")],
-    reason: Annotated[str, Field(max_length=REASON_CHARS_MAX)] = "",
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
 ) -> Settlement:
     """Applies operations to the plan, all or none. Paths without a leading `/` are below your own task."""
     try:

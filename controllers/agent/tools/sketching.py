@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, TypedDict
 from pydantic import Field
 
 from controllers.agent.tools.faults import ToolFailed
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 
 OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "prompt")
-ID_CHARS_MAX: Final = 40
 
 
 class TaskFields(TypedDict, total=False):
@@ -71,4 +71,4 @@ def _with(agent: Json, own: JsonObject) -> JsonObject:
 
 def _slug(goal: Json) -> str:
     words = re.findall(r"[a-z0-9]+", str(goal or "").lower())
-    return "-".join(words)[:ID_CHARS_MAX].strip("-")
+    return "-".join(words)[: limits.TASK_ID_CHARS_MAX].strip("-")

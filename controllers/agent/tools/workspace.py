@@ -21,7 +21,6 @@ from schemas import limits, patterns
 from schemas.encoding import digest
 from schemas.frozen import frozen
 
-LINKS_MAX: Final = 40  # As the kernel has it: more is a loop.
 CLOSED: Final = frozenset({".plan"})
 UNWRITABLE: Final = frozenset({".git", ".plan"})
 
@@ -181,7 +180,7 @@ class _Walk:
 
     def _through(self, target: str) -> list[str]:
         self._links += 1
-        if self._links > LINKS_MAX:
+        if self._links > limits.LINKS_MAX:
             raise ToolDenied("too many symbolic links on the way")
         names = list(Path(target).parts)
         if Path(target).is_absolute():
