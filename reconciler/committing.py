@@ -28,7 +28,7 @@ FLUSHES_AVERAGED: Final = (
     8  # About so many count: one slow flush sends the next to the thread, fast ones bring them back.
 )
 FLUSH_UNKNOWN_S: Final = 0.005  # Taken for the time of a flush at first: a disk has to show that it is fast.
-QUICK_BYTES_MAX: Final = 256 << 10  # More than this takes a while to write, however fast the flush.
+QUICK_BYTES: Final = 256 << 10  # More than this takes a while to write, however fast the flush.
 
 
 class Committing(Protocol):
@@ -197,7 +197,7 @@ class Adaptive:
     def _is_quick(self, batch: list[Item]) -> bool:
         if self._flush_s > FLUSH_QUICK_S or self._writer.is_snapshot_due(len(batch)):
             return False
-        return sum(len(item.content) for item in batch) <= QUICK_BYTES_MAX
+        return sum(len(item.content) for item in batch) <= QUICK_BYTES
 
     def _commit(self, batch: list[Item]) -> int:
         rev = self._writer.commit(batch, is_idle=not self._pending)

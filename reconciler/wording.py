@@ -13,10 +13,10 @@ from schemas.encoding import Json, JsonObject
 from schemas.resource import Wanted
 from schemas.tools import CORE_TOOLS
 
-TEXT_MAX: Final = 60  # Characters of a command or of one side of a change.
-PAIR_MAX: Final = 60  # Characters of both sides together; longer ones show only what differs …
+TEXT_CHARS: Final = 60  # Characters of a command or of one side of a change.
+PAIR_CHARS: Final = 60  # Characters of both sides together; longer ones show only what differs …
 CONTEXT: Final = 2  # … with so many words around it.
-TOOLS_MAX: Final = 5
+TOOLS_SHOWN: Final = 5
 SHOWN_AS: Final = {"heal_every_s": "heal.every", "wake_every_s": "wake", "talk_to": "topology", "timeout_s": "timeout"}
 
 
@@ -73,8 +73,8 @@ def _agent(agent: Wanted | None) -> str:
     spec = agent.spec
     name, mind = str(spec.get("prototype") or ""), _mind(spec.get("mind") or {})
     tools = [str(tool) for tool in spec.get("tools") or () if tool not in CORE_TOOLS]
-    more = f" and {len(tools) - TOOLS_MAX} more" if len(tools) > TOOLS_MAX else ""
-    with_tools = f", tools {' '.join(tools[:TOOLS_MAX])}{more}" if tools else ""
+    more = f" and {len(tools) - TOOLS_SHOWN} more" if len(tools) > TOOLS_SHOWN else ""
+    with_tools = f", tools {' '.join(tools[:TOOLS_SHOWN])}{more}" if tools else ""
     return (f"{name} on {mind}" if name else mind) + with_tools
 
 
@@ -134,7 +134,7 @@ def _text(field: str, value: str | float | None) -> str:
 
 
 def _pair(before: str, after: str) -> str:
-    if len(before) + len(after) > PAIR_MAX or "\n" in before + after:
+    if len(before) + len(after) > PAIR_CHARS or "\n" in before + after:
         before, after = _differing(before.split(), after.split())
     return f"{_short(before)} → {_short(after)}"
 
@@ -155,6 +155,6 @@ def _differing(before: Sequence[str], after: Sequence[str]) -> tuple[str, str]:
 
 def _short(text: str) -> str:
     first, _, rest = text.strip().partition("\n")
-    if len(first) > TEXT_MAX:
-        return first[: TEXT_MAX - 1].rstrip() + "…"
+    if len(first) > TEXT_CHARS:
+        return first[: TEXT_CHARS - 1].rstrip() + "…"
     return first + (" …" if rest.strip() else "")
