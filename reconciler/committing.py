@@ -156,10 +156,14 @@ class Adaptive:
         await future
 
     async def close(self) -> None:
-        self._batches.put(self._taken())
+        while self._pending:
+            self._batches.put(self._taken())
         self._batches.put(None)
-        await anyio.to_thread.run_sync(self._thread.join)
-        self._end(None)
+        try:
+            # Abandoned when the caller's patience ends: a disk that hangs holds the thread, and the epoch fences it.
+            await anyio.to_thread.run_sync(self._thread.join, abandon_on_cancel=True)
+        finally:
+            self._end(None)
 
     # On the loop.
 

@@ -97,7 +97,7 @@ class SqliteStore:
         try:
             yield store
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(limits.STORE_CLOSE_S, shield=True):
                 await store._close()
 
     @property

@@ -25,6 +25,7 @@ QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this 
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
+STORE_CLOSE_S: Final = 30.0  # For writing what is queued at the end; a disk that takes longer hangs.
 TERM_GRACE_S: Final = 5.0  # Between TERM and KILL of a process group.
 BACKOFF_BASE_S: Final = 0.05
 FIGHT_REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a state a few times, a fight forever.

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from reconciler.errors import Conflict, StoreFailed
 from reconciler.store import Store, View
+from schemas import limits
 from schemas.encoding import JsonObject, canonical
 from schemas.patching import Op, PatchFailed
 from schemas.record import Draft, Drop, Mark, PatchSpec, Put, Record, SetStatus
@@ -328,10 +329,12 @@ class StoreContract:
 
     @pytest.mark.anyio
     async def test_what_was_proposed_is_durable_when_the_store_has_closed(self, tmp_path: Path) -> None:
+        count = 2 * limits.BATCH_RECORDS_MAX + 1
         async with self.opened(tmp_path) as store:
-            store.propose(made(goal="x"))
+            for _ in range(count):
+                store.propose(made(goal="x"))
         async with self.opened(tmp_path) as store:
-            assert store.durable_rev == 1
+            assert store.durable_rev == count
 
     @pytest.mark.anyio
     async def test_a_closed_store_refuses_writes(self, tmp_path: Path) -> None:
