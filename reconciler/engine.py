@@ -38,7 +38,7 @@ AGAIN_FLOOR_S: Final = 0.005  # "Again at once" from a controller that changes n
 CONFLICT_BASE_S: Final = 0.001  # A lost race is read again at once; it backs off only if it keeps losing.
 # That an effect began is news that nobody acts on: told a little later, it is mostly overtaken by the news of its end,
 # which saves half the reconciles of short commands.
-STARTED_NEWS_S: Final = 0.005
+STARTED_NEWS_S: Final = 0.05
 
 STALLED: Final = "Stalled"
 RETRYING: Final = "Retrying"
