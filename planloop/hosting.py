@@ -32,6 +32,7 @@ from planloop.verdicts import refusal
 from reconciler.filing import FileSave
 from reconciler.journal import Recovery, recover
 from reconciler.store import View
+from reconciler.working_pools import WorkPools
 from schemas.encoding import JsonObject
 from schemas.limits import PARALLEL_DEFAULT
 from schemas.patch import HUMAN_CLI, Patch
@@ -99,6 +100,7 @@ class Owning:
         await self._tell_takeover(recovery, swept)
         self._screen.begin(core.store.view, core.place.name)
         core.store.on_change(self._note)
+        core.store.on_change(lambda record, _: self._heed_limits(record, machine.work))
         await self._begin()
         core.place.note_file(self._wish.file.path)
         host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
@@ -210,6 +212,15 @@ class Owning:
         self._moved.set()
         if f"plan/{self._core.place.name}" in changed and record.draft.type == "plan.patched":
             self._edits.changed()
+
+    def _heed_limits(self, record: Record, work: WorkPools) -> None:
+        """Bounds are hot: an edit of them counts for the next command that starts."""
+        plan = self._core.plan
+        if plan is not None and record.draft.type == "plan.patched":
+            parallel, models = limits_of(plan.spec)
+            work.resize("tools", parallel)
+            for pattern, bound in models.items():
+                work.resize(f"models:{pattern}", bound)
 
     def _is_ended(self) -> bool:
         root = self._core.store.view.get(ROOT)

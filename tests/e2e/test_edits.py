@@ -114,6 +114,16 @@ def test_a_changed_budget_check_or_priority_does_not_restart(folder: Folder) -> 
         assert incarnations(folder)["task/wait"] == 1
 
 
+def test_more_commands_run_at_once_as_soon_as_the_plan_allows_it(folder: Folder) -> None:
+    folder.write("p.yaml", "limits: {parallel: 1}\ntasks: {a: {run: sleep 300}, b: {run: sleep 300}}\n")
+    with folder.started("p.yaml") as owner:
+        owner.until(r"running +task/\w")
+
+        change(folder, "parallel: 1", "parallel: 2")
+
+        owner.until(r"running +task/\w")
+
+
 def test_a_changed_command_stops_the_old_one_and_starts_the_new(folder: Folder) -> None:
     prepare(folder)
     with folder.started("--yes", "p.yaml") as owner:
