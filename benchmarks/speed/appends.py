@@ -160,8 +160,8 @@ def report(found: dict[str, list[float]]) -> None:
     for title, name, floor in (
         ("one writer: append + fdatasync", "file1", "1"),
         ("one writer: SQLite row", "sqlite1", "1"),
-        ("one writer: store, its thread", "ours1", "1"),
-        ("one writer: store, inline", "inline1", "1"),
+        ("one writer: store", "ours1", "1"),
+        ("one writer: store, no thread at all", "inline1", "1"),
         ("100 a commit: append + fdatasync", "filen", "n"),
         ("100 a commit: SQLite rows", "sqliten", "n"),
         ("100 writers: store", "ours100", "n"),

@@ -1,6 +1,8 @@
 """1,000 `true` tasks in a dependency tree, two at a time: `plan apply` as a whole process, every state durable.
 
-Floors, in the same run: `true` a thousand times by posix_spawn, two at a time, and by asyncio. Memory is the peak.
+Floors, in the same run: `true` a thousand times by posix_spawn, two at a time, and by asyncio; and a line appended to a
+file and flushed a thousand times, as each task must before it may begin. Processor time is of the whole process with
+its commands, because it hardly depends on what else the machine does. Memory is the peak.
 """
 
 from __future__ import annotations
@@ -59,6 +61,15 @@ def asyncio_floor() -> float:
     return time.perf_counter() - start
 
 
+def flush_floor() -> float:
+    with tempfile.TemporaryFile() as file:
+        start = time.perf_counter()
+        for _ in range(TASKS):
+            os.write(file.fileno(), b"x" * 500)
+            os.fdatasync(file.fileno())
+        return time.perf_counter() - start
+
+
 def ours() -> tuple[float, float, int]:
     """Seconds of the whole process, seconds from the first record to the last, and records."""
     with tempfile.TemporaryDirectory(prefix="thousand-") as name:
@@ -76,18 +87,25 @@ def ours() -> tuple[float, float, int]:
 
 
 def main() -> None:
-    spawn, loop, runs = [], [], []
+    spawn, loop, flush, runs = [], [], [], []
+    cpu = 0.0
     for _ in range(ROUNDS):
         spawn.append(spawn_floor())
         loop.append(asyncio_floor())
+        flush.append(flush_floor())
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         runs.append(ours())
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu += (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / ROUNDS
     floor = statistics.median(spawn)
     print(f"{'':38}{'s':>8}{'× spawn':>9}")
     for title, seconds in (
         ("posix_spawn", floor),
         ("asyncio", statistics.median(loop)),
+        ("append + fdatasync", statistics.median(flush)),
         ("plan apply, first record to last", statistics.median(inside for _, inside, _ in runs)),
         ("plan apply, whole process", statistics.median(whole for whole, _, _ in runs)),
+        ("plan apply, processor", cpu),
     ):
         print(f"{title:38}{seconds:>8.2f}{seconds / floor:>9.2f}")
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
