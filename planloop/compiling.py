@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import compiler
@@ -21,12 +21,13 @@ from planloop.sources import FolderSources, read_bounded
 from schemas.collecting import collector_off
 from schemas.diagnostic import Diagnostic, Span
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 STDIN = Path("-")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanFile:
     """A plan file as read: its bytes, what they compile to, and the local files that took part.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import version
 from typing import Final, NoReturn
@@ -34,6 +33,7 @@ from reconciler.journal import Recovery, recover
 from reconciler.store import View
 from reconciler.working_pools import WorkPools
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.limits import PARALLEL_DEFAULT
 from schemas.patch import HUMAN_CLI, Patch
 from schemas.patching import Op
@@ -56,7 +56,7 @@ class Leaving(Enum):
     DOWN = "down"  # `plan down`: what ran was stopped.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wish:
     """What `plan apply` was asked for.
 

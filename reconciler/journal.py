@@ -7,7 +7,6 @@ and adopting processes is the controllers' work; these are the changes they writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from reconciler.processes import Processes, Trace
@@ -15,6 +14,7 @@ from reconciler.store import Store
 from schemas import address as addresses
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -72,7 +72,7 @@ def _back_to_authorized(call: Resource, why: str) -> Change:
     return SetStatus(call.address, call.uid, {"state": str(CallState.AUTHORIZED), "why": why})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recovery:
     """What `recover` found: the operations to keep alive (for `Processes.sweep`), and calls by what became of them."""
 

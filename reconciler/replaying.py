@@ -7,16 +7,16 @@ plan looked like at an earlier revision is `history.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler import layout, mirroring, sqlite_log
 from reconciler.view import MemoryView
 from schemas import encoding
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replay:
     """What a replay found. `different` are addresses at which the log's fold and what was compared disagree.
 

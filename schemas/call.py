@@ -6,10 +6,10 @@ decides what then happens (law 5). Source: design/runtime.md, "Calls".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
 
 class CallState(StrEnum):
@@ -50,7 +50,7 @@ class EffectClass(StrEnum):
         return self in (EffectClass.READ, EffectClass.IDEMPOTENT)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallSpec:
     """What is to be done, for whom. `op` is the operation id we minted; `turn` and `index` place it in a transcript.
 
@@ -100,7 +100,7 @@ def call_from_json(raw: JsonObject) -> CallSpec:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallResult:
     """How a call ended. `text` is what the caller reads (clamped); `blob` the digest of the whole output, if any.
 

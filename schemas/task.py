@@ -6,12 +6,13 @@ seconds, defaults are filled in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from schemas.budget import Budget, budget_from_json
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 
 
 class TaskState(StrEnum):
@@ -36,12 +37,12 @@ ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED}
 """States in which nothing more happens unless somebody changes something. Holds their texts as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """Only child tasks: done when they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """A command. Exactly one of `shell` and `argv` is set. `effect` is an EffectClass's text."""
 
@@ -51,7 +52,7 @@ class Run:
     timeout_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByAgent:
     """Done by the agent at this address."""
 
@@ -61,7 +62,7 @@ class ByAgent:
 Work: TypeAlias = Group | Run | ByAgent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckSpec:
     """One acceptance check. `key` is its place in the list as text; `arguments` are the check's own, by `kind`.
 
@@ -84,7 +85,7 @@ def check_from_json(raw: JsonObject) -> CheckSpec:
     return CheckSpec(raw["key"], raw["kind"], raw["arguments"], raw["timeout_s"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskSpec:
     """`cwd` is relative to the plan file's folder, `.` for that folder itself. `env` is added to the clean one."""
 

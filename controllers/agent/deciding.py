@@ -7,7 +7,6 @@ No reason means asleep, and an agent that is asleep is rows in the store (law 12
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from controllers.agent import budget
@@ -17,85 +16,86 @@ from controllers.agent.telling import News, news
 from schemas.agent import AgentState, Model
 from schemas.approval import WAITING
 from schemas.call import CallState
+from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cancel:
     """Stop these jobs; the next pass sees what is left."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Close:
     """The open turn ends without its rest: the work was called off or begun anew."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Release:
     """Nothing of it runs any more: the object may go."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Begin:
     """A new incarnation."""
 
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """A new turn, for these reasons, telling this news."""
 
     news: News
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ask:
     """The mind is to be asked for the open turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Authorise:
     """The calls of the reply have not been looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """These calls may start, or go on after a crash."""
 
     calls: tuple[Resource, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Collect:
     """These calls have ended elsewhere (a person's word, an answer): their results belong to the turn."""
 
     calls: tuple[Resource, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interrupt:
     """A message stops the step in flight: what has not started is not started."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """These calls waited for a yes and have their answer."""
 
     calls: tuple[Resource, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     """Every call has its result."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rest:
     """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it)."""
 

@@ -6,7 +6,7 @@ Parsing a spec costs more than deciding does, so parsed specs are kept by object
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from controllers.agent import budget
@@ -18,6 +18,7 @@ from reconciler.working import WorkPlane
 from schemas import limits
 from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.message import Message
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskSpec, task_from_json
@@ -43,7 +44,7 @@ class Parsed(Generic[T]):
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Child:
     """A child task of this agent's task. `is_live` says that it may still come to an end by itself.
 
@@ -86,7 +87,7 @@ class Children:
         return child
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Specs:
     """The parsed specs of agents and tasks, and the children of tasks."""
 
@@ -95,7 +96,7 @@ class Specs:
     children: Children = field(default_factory=Children)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 

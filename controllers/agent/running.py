@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
@@ -23,6 +23,7 @@ from controllers.agent.workspaces import workspace_of
 from reconciler import journal
 from reconciler.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
+from schemas.frozen import frozen
 from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
 
@@ -33,7 +34,7 @@ Look = Callable[[str], Observed | None]
 """The agent at an address as it stands now."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallRun:
     """One start of one call."""
 

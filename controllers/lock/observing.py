@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from reconciler.store import View
+from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
 
 WAITING_FOR_LOCKS = "AwaitingLocks"  # The reason that a task's controller gives; nothing else is in its way.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """The task that has a lock. `fence` rises with every grant; `since` is seconds since 1970."""
 
@@ -22,7 +23,7 @@ class Holder:
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lock:
     """`path` is a path or glob below the plan's folder. `waiters` maps tasks to when they were first seen waiting."""
 
@@ -33,7 +34,7 @@ class Lock:
     fence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wisher:
     """A task that names locks."""
 
@@ -46,7 +47,7 @@ class Wisher:
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """Locks by path, tasks by address."""
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reconciler.clamping import clamped, last_line
 from reconciler.processes import Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.task import Run
 
 STATUS_TEXT_BYTES = 1 << 10  # Of an output, in the task's status; the rest is in the blob.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """`result` goes into the status (None: nobody saw the end, so there is none); `call` settles the call object."""
 

@@ -5,18 +5,19 @@ Values only. `controller.py` carries them out; the rules next door make them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 from controllers.task.observing import Observed
 from controllers.task.status import progress_of
 from schemas import patching
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.record import Change
 from schemas.task import CheckSpec, TaskState
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunJob:
     """Starts the task's command, or adopts one that runs already."""
 
@@ -24,7 +25,7 @@ class RunJob:
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckJob:
     """Runs one check of round `round`; `digest` names the check as it was written."""
 
@@ -35,7 +36,7 @@ class CheckJob:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopJob:
     """Stops a command of an earlier owner that nobody waits for."""
 
@@ -47,7 +48,7 @@ class StopJob:
 Job: TypeAlias = RunJob | CheckJob | StopJob
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Says:
     """The state and why: one CamelCase reason, a sentence, and what would change it.
 
@@ -61,7 +62,7 @@ class Says:
     is_stuck: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds."""
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -29,6 +29,7 @@ from reconciler.errors import NotOwner
 from reconciler.filing import FileSave
 from reconciler.store import View
 from schemas.encoding import JsonObject, decode, encode
+from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
 
 START_S: Final = 20.0  # A background owner that has not answered by then has failed.
@@ -39,7 +40,7 @@ NAMED_MAX: Final = 2  # Failed tasks named one by one.
 PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document and the patch.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """The options of `plan apply`."""
 

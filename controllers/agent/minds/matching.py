@@ -10,19 +10,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from controllers.agent.minds.port import CallOutcome, ChildView
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, encode
+from schemas.frozen import frozen
 from schemas.task import ENDED
 
 WHEN_KEYS: Final = frozenset("message from child state children goal notes rejected result".split())
 EXPECT_KEYS: Final = frozenset("ok error exit contains not".split())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What a `when` is matched against."""
 

@@ -7,11 +7,12 @@ wants to keep between turns it hands back as `memory`. A mind may be asked again
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from schemas.call import CallResult
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 from schemas.message import Message
 
 Then: TypeAlias = Literal["again", "sleep", "final"]
@@ -21,7 +22,7 @@ class MindFailed(Exception):
     """The mind gave no usable answer. The message is for people; the agent claims failure with it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallOutcome:
     """One call of the turn before, and its one result."""
 
@@ -34,7 +35,7 @@ class CallOutcome:
         return {"id": self.id, "tool": self.tool, "arguments": self.arguments, "result": self.result.to_json()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChildView:
     """A child task as its parent's mind sees it. `state` is a TaskState's text, empty before the first reconcile."""
 
@@ -50,7 +51,7 @@ class ChildView:
         return out | {"result": self.result, "is_removing": self.is_removing}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnInput:
     """All that a mind is told for one turn: levels (goal, children, budget) and what is new (messages, results).
 
@@ -102,7 +103,7 @@ class TurnInput:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProposedCall:
     """A call as a mind asks for it, not yet looked at. `arguments` may be anything; `key` is the mind's own id for it.
 
@@ -117,7 +118,7 @@ class ProposedCall:
     is_parallel: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """What a mind answers. With calls it is asked again when they have their results, whatever `then` says.
 

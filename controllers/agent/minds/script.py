@@ -19,13 +19,14 @@ from controllers.agent.minds.port import ProposedCall, Reply, TurnInput
 from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from schemas.frozen import frozen
 from schemas.message import Message
 
 LEVELS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
 LIVE: Final = frozenset({"", "waiting", "blocked", "running", "checking", "paused", "stopping"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where the script stands."""
 
