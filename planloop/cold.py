@@ -14,9 +14,9 @@ from planloop.exits import Exit, Halt
 from planloop.places import Place
 from planloop.server.answering import Host, log_answer, page_of
 from planloop.server.answering import answer as answer_from
-from reconciler import blobs, layout, sqlite_log
 from reconciler.errors import StoreFailed
-from reconciler.view import MemoryView
+from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing.view import MemoryView
 from schemas.encoding import Json, digest
 from schemas.record import Draft, Record
 from schemas.resource import Resource
@@ -58,7 +58,7 @@ class ColdArchive:
 
 
 class ColdStore:
-    """A `reconciler.store.Store` that is only read: what the gate previews against when nobody runs the plan.
+    """A `reconciler.storing.store.Store` that is only read: what the gate previews against when nobody runs the plan.
 
     `place` without a log gives the empty store of a plan that was never applied.
     """

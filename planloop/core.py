@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from planloop.places import Place
+from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock, Ids
-from reconciler.engine import Engine
-from reconciler.gate import Gate
-from reconciler.local_processes import LocalProcesses
-from reconciler.owning import Owner
-from reconciler.queueing import AddressQueue
-from reconciler.sqlite_store import SqliteStore
-from reconciler.working_pools import WorkPools
+from reconciler.driving.engine import Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.storing.owning import Owner
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas.encoding import digest
 from schemas.frozen import frozen
 from schemas.resource import Resource

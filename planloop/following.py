@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planloop.access import Access
-from reconciler.view import MemoryView
+from reconciler.storing.view import MemoryView
 from schemas.frozen import frozen
 from schemas.record import Record, record_from_json
 from schemas.resource import resource_from_json

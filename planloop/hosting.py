@@ -28,10 +28,10 @@ from planloop.server.answering import Host
 from planloop.server.desk import PlanDesk
 from planloop.stopping import note_stopped
 from planloop.verdicts import refusal
-from reconciler.filing import FileSave
-from reconciler.journal import Recovery, recover
-from reconciler.store import View
-from reconciler.working_pools import WorkPools
+from reconciler.driving.working_pools import WorkPools
+from reconciler.editing.filing import FileSave
+from reconciler.effects.journal import Recovery, recover
+from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PARALLEL_DEFAULT

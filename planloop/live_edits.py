@@ -21,7 +21,7 @@ from planloop.rendering.records import patch_words
 from planloop.server.forms import decision_to_json
 from planloop.stale_saves import Base, Bases
 from planloop.verdicts import refusal
-from reconciler.filing import FileSave
+from reconciler.editing.filing import FileSave
 from schemas import patching
 from schemas.encoding import JsonObject
 

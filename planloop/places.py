@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from planloop.exits import Exit, Halt
-from reconciler import layout
+from reconciler.storing import layout
 from schemas.encoding import decode, encode
 from schemas.frozen import frozen
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from reconciler import layout
+from reconciler.storing import layout
 
 PATH_BYTES_MAX: Final = 100  # Linux takes 107, macOS 103.
 

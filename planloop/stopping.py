@@ -7,7 +7,7 @@ nobody knows how far it got: it is in doubt, and a person says what became of it
 from __future__ import annotations
 
 from planloop.core import Core
-from reconciler.journal import state_of
+from reconciler.effects.journal import state_of
 from schemas.call import CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.record import Draft, SetStatus

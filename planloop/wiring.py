@@ -18,9 +18,9 @@ from schemas.encoding import Json, JsonObject
 if TYPE_CHECKING:
     from compiler.graph import Graph
     from planloop.core import Core, Machine
-    from reconciler.filing import FileSave
-    from reconciler.gate import Gate
-    from reconciler.language import Language
+    from reconciler.admitting.gate import Gate
+    from reconciler.admitting.language import Language
+    from reconciler.editing.filing import FileSave
 
 
 def now() -> float:
@@ -38,7 +38,7 @@ def language(place: Place) -> Language:
     from compiler import Checked, change_class, check_document, merging
     from compiler.codes import STOPS_APPLY
     from planloop.sources import FolderSources
-    from reconciler.language import Language
+    from reconciler.admitting.language import Language
 
     sources = FolderSources(place.root)
 
@@ -60,8 +60,8 @@ def preview_without_owner(place: Place, save: FileSave) -> Json:
 def gate_without_owner(place: Place) -> Gate:
     """A gate that can only preview: over the log as it is, or over nothing for a plan that was never applied."""
     from planloop.cold import ColdStore
+    from reconciler.admitting.gate import Gate
     from reconciler.clock import RandomIds, SystemClock
-    from reconciler.gate import Gate
 
     return Gate(ColdStore(place), place.name, ids=RandomIds(), clock=SystemClock(), language=language(place))
 
@@ -86,10 +86,10 @@ def why_without_owner(place: Place, at: str) -> Json:
 async def opened(place: Place) -> AsyncIterator[Core]:
     """The plan of `place`, owned by this process and open for changes. Raises NotOwner, StoreFailed, StoreCorrupt."""
     from planloop.core import Core
-    from reconciler import owning, sqlite_log
+    from reconciler.admitting.gate import Gate
     from reconciler.clock import RandomIds, SystemClock
-    from reconciler.gate import Gate
-    from reconciler.sqlite_store import SqliteStore
+    from reconciler.storing import owning, sqlite_log
+    from reconciler.storing.sqlite_store import SqliteStore
 
     clock, ids = SystemClock(), RandomIds()
     with owning.own(place.folder, now=clock.now(), stored_epoch=sqlite_log.stored_epoch) as owner:
@@ -110,12 +110,12 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.task.surroundings import KEPT, Surroundings
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
-    from reconciler import layout
     from reconciler.contract import Reconciler
-    from reconciler.engine import Engine
-    from reconciler.local_processes import LocalProcesses
-    from reconciler.queueing import AddressQueue
-    from reconciler.working_pools import WorkPools
+    from reconciler.driving.engine import Engine
+    from reconciler.driving.queueing import AddressQueue
+    from reconciler.driving.working_pools import WorkPools
+    from reconciler.effects.local_processes import LocalProcesses
+    from reconciler.storing import layout
 
     place, address = core.place, f"plan/{core.place.name}"
     processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
@@ -166,7 +166,7 @@ def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
     from controllers.task import checking
     from controllers.task.surroundings import Surroundings
     from reconciler.clock import RandomIds
-    from reconciler.local_processes import LocalProcesses
+    from reconciler.effects.local_processes import LocalProcesses
     from schemas.task import task_from_json
 
     surroundings = Surroundings(place.name, place.root.absolute(), environment())
@@ -194,8 +194,8 @@ def stop_strays(place: Place) -> int:
 
     from planloop.core import label_of
     from planloop.stopping import note_stopped
-    from reconciler import layout
-    from reconciler.local_processes import LocalProcesses
+    from reconciler.effects.local_processes import LocalProcesses
+    from reconciler.storing import layout
 
     async def stop() -> int:
         async with opened(place) as core:

@@ -1,6 +1,6 @@
-"""The engine: log, view, gate, queue, workers, processes.
+"""The engine, in five parts; the bottom three know no kind of object by name.
 
-What stores and drives objects knows no kind by name; the gate, which judges edits of plans, knows tasks and agents.
-
-Start with `contract.py` (what a controller is), `store.py` (what is stored) and `engine.py` (what drives it).
+`storing` keeps the log and its fold, `effects` runs processes that outlive us, `driving` turns changes into reconciles,
+`admitting` is the one gate for edits of the plan, `editing` says what an edit comes to. Start with `contract.py` (what
+a controller is), `storing/store.py` (what is stored) and `driving/engine.py` (what drives it).
 """

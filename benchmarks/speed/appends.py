@@ -19,9 +19,9 @@ from pathlib import Path
 
 import anyio
 
-from reconciler import blobs, layout, sqlite_log
 from reconciler.clock import SystemClock
-from reconciler.sqlite_store import SqliteStore
+from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas import encoding
 from schemas.record import Draft, Put, SetStatus
 from schemas.resource import Uid

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controllers.agent.status import Used
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.agent import AgentSpec
 from schemas.budget import Budget
 from schemas.encoding import JsonObject

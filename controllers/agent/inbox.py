@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits
 from schemas.address import Address, BadAddress

@@ -13,8 +13,8 @@ from controllers.agent import budget
 from controllers.agent import status as statuses
 from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
-from reconciler.store import View
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import JsonObject

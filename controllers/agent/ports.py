@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Protocol
 
 from reconciler.clock import Clock, Ids
-from reconciler.processes import Processes
-from reconciler.store import Store
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.effects.processes import Processes
+from reconciler.storing.store import Store
 from schemas.frozen import frozen
 from schemas.patch import Patch, Verdict
 
 
 class Gate(Protocol):
-    """Takes patches of the plan document: `reconciler/gate.py`."""
+    """Takes patches of the plan document: `reconciler/admitting/gate.py`."""
 
     async def submit(self, patch: Patch) -> Verdict: ...
 

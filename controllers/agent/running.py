@@ -20,8 +20,8 @@ from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.shell import settlement_of
 from controllers.agent.tools.tool import Context, Settlement, Tool, failure
 from controllers.agent.workspaces import workspace_of
-from reconciler import journal
-from reconciler.processes import Trace
+from reconciler.effects import journal
+from reconciler.effects.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.frozen import frozen
 from schemas.record import Draft, SetStatus

@@ -15,8 +15,8 @@ from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
 from controllers.agent.status import PastCall, TurnCall, boxed
 from controllers.agent.telling import News
-from reconciler import journal
-from reconciler.store import View
+from reconciler.effects import journal
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState, Script
 from schemas.call import CallResult, CallSpec, CallState

@@ -9,7 +9,7 @@ from controllers.lock.deciding import allotted
 from controllers.lock.observing import Lock, observe
 from reconciler.clock import Clock
 from reconciler.contract import Done, Outcome
-from reconciler.store import Store
+from reconciler.storing.store import Store
 from schemas.address import Address
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, SetStatus

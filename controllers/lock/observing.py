@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED

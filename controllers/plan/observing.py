@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas.approval import WAITING
 from schemas.frozen import frozen

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from controllers.plan import deciding
 from controllers.plan.observing import Observed, observe
-from reconciler import materialising, present
+from reconciler.admitting import materialising, present
+from reconciler.admitting.language import Check
+from reconciler.admitting.materialising import Materialised
 from reconciler.clock import Clock, Ids
 from reconciler.contract import Done, Outcome
-from reconciler.language import Check
-from reconciler.materialising import Materialised
-from reconciler.store import Store
+from reconciler.storing.store import Store
 from schemas import patching
 from schemas.address import Address
 from schemas.encoding import JsonObject

@@ -5,9 +5,9 @@ A command's slot is not held for that: results of commands that end close togeth
 
 from __future__ import annotations
 
-from reconciler.processes import Processes
-from reconciler.store import Store
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.effects.processes import Processes
+from reconciler.storing.store import Store
 
 KEY = "task:clearing"
 

@@ -15,9 +15,9 @@ from controllers.task.tallying import Tallies
 from controllers.task.writing import write
 from reconciler.clock import Clock, Ids
 from reconciler.contract import Again, Done, Outcome
-from reconciler.processes import Processes
-from reconciler.store import Store
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.effects.processes import Processes
+from reconciler.storing.store import Store
 from schemas.address import Address
 from schemas.resource import Uid
 

@@ -6,7 +6,7 @@ from controllers.task.deciding import step_for
 from controllers.task.observing import Observer
 from controllers.task.step import Says
 from controllers.task.tallying import Tallies
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.resource import Resource
 
 

@@ -6,7 +6,7 @@ the lock objects; neither imports the other.
 
 from __future__ import annotations
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import TaskSpec

@@ -15,8 +15,8 @@ from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
 from controllers.task.status import Progress, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
-from reconciler.store import View
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.clamping import clamped, last_line
-from reconciler.processes import Ending, Exit
+from reconciler.effects.clamping import clamped, last_line
+from reconciler.effects.processes import Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import JsonObject

@@ -17,10 +17,10 @@ from controllers.task.observing import Observed, Observer
 from controllers.task.outcome import Outcome
 from controllers.task.step import RunJob, StopJob
 from controllers.task.surroundings import Surroundings
-from reconciler import journal
 from reconciler.clock import Clock, Ids
-from reconciler.processes import Command, Exit, Processes
-from reconciler.store import Store
+from reconciler.effects import journal
+from reconciler.effects.processes import Command, Exit, Processes
+from reconciler.storing.store import Store
 from schemas import limits
 from schemas.call import CallSpec, CallState, EffectClass
 from schemas.encoding import JsonObject

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from controllers.task.status import Standing, standing
-from reconciler.store import Store, View
+from reconciler.storing.store import Store, View
 from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource

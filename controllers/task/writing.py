@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controllers.task.observing import Observed
 from controllers.task.step import Step
-from reconciler.store import Store
+from reconciler.storing.store import Store
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, SetStatus
 

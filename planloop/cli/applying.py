@@ -25,9 +25,9 @@ from planloop.rendering import amounts
 from planloop.screens import screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
+from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
-from reconciler.filing import FileSave
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.encoding import JsonObject, decode, encode
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX

@@ -52,8 +52,8 @@ def command(plan: str | None, leave: bool, force: bool) -> None:
 
 def _stopped(access: Access, *, leave: bool, force: bool) -> bool:
     """Stops the owner, or what is left of one; False while one holds the plan and does not listen."""
-    from reconciler import owning
     from reconciler.errors import NotOwner
+    from reconciler.storing import owning
 
     try:
         owner = OwnerClient(access.place.folder, timeout_s=FORCE_PATIENCE_S if force else ANSWER_TIMEOUT_S)
@@ -89,7 +89,7 @@ def _tell_doubts(access: Access) -> None:
 
 
 def _until_gone(access: Access) -> None:
-    from reconciler import owning
+    from reconciler.storing import owning
 
     deadline = time.monotonic() + PATIENCE_S
     while owning.look(access.place.folder) is not None:
@@ -108,7 +108,7 @@ def _stop_strays(access: Access) -> None:
 
 
 def _kill(access: Access) -> None:
-    from reconciler import owning
+    from reconciler.storing import owning
 
     owner = owning.look(access.place.folder)
     if owner is not None:

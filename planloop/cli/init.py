@@ -103,6 +103,6 @@ def template(name: str) -> str:
 
 def _ignore_state(root: Path) -> None:
     """The state folder is nobody's source: git is told inside it, so that no file of the person's is touched."""
-    from reconciler import layout
+    from reconciler.storing import layout
 
     (root / layout.STATE / ".gitignore").write_text("*\n")

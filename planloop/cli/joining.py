@@ -23,7 +23,7 @@ from planloop.rendering import printing
 from planloop.screens import Key, screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
-from reconciler.filing import FileSave
+from reconciler.editing.filing import FileSave
 
 
 def join(access: Access, save: FileSave | None) -> None:

@@ -18,8 +18,8 @@ from planloop.places import Place
 from planloop.rendering import differences, printing
 from planloop.rendering.records import short_path
 from planloop.server.forms import save_to_json
-from reconciler import layout
-from reconciler.filing import FileSave
+from reconciler.editing.filing import FileSave
+from reconciler.storing import layout
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen

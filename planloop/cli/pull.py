@@ -63,7 +63,7 @@ def _tell(access: object, file: object) -> None:
     from planloop.access import Access
     from planloop.compiling import PlanFile
     from planloop.server.forms import save_to_json
-    from reconciler.filing import FileSave
+    from reconciler.editing.filing import FileSave
 
     assert isinstance(access, Access)
     assert isinstance(file, PlanFile)

@@ -24,7 +24,7 @@ def command(plan: str | None, output: str | None) -> None:
     Verifies every checksum, folds all records from the first, and compares the result byte for byte with what opening
     the plan gives. Uses no clock, no network and starts nothing. Exit 1 when they differ.
     """
-    from reconciler import replaying
+    from reconciler.storing import replaying
 
     place = place_of(plan)
     found = replaying.replay(place.folder)

@@ -38,7 +38,7 @@ def schema_text() -> str:
 
 def write_schema(root: Path) -> Path:
     """Puts the schema in the state folder of `root`; returns its path relative to `root`."""
-    from reconciler import layout
+    from reconciler.storing import layout
 
     path = root / layout.STATE / "schema.json"
     path.parent.mkdir(exist_ok=True)

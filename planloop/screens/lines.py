@@ -14,7 +14,7 @@ import anyio
 from planloop.rendering import objects as cells
 from planloop.rendering import records
 from planloop.screens.port import Key
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.record import Record
 
 TOLD: Final = {

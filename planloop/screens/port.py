@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.record import Record
 
 

@@ -21,7 +21,7 @@ from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
 from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.record import Record
 from schemas.resource import Resource

@@ -20,9 +20,10 @@ from planloop.server.forms import (
     verdict_to_json,
     why_answer,
 )
-from reconciler import layout, previewing
+from reconciler.editing import previewing
+from reconciler.effects.journal import settle_doubt
 from reconciler.errors import Terminal
-from reconciler.journal import settle_doubt
+from reconciler.storing import layout
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
 from schemas.message import Message

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from planloop.exits import Exit, Halt
-from reconciler import history, ownership
-from reconciler.diffing import Difference
-from reconciler.filing import FileSave
-from reconciler.gate import Gate
-from reconciler.present import Present
-from reconciler.previewing import Decision, Preview
-from reconciler.recording import fault_to_json
-from reconciler.scoping import covers, open_patterns
-from reconciler.store import Store
+from reconciler.admitting import ownership
+from reconciler.admitting.gate import Gate
+from reconciler.admitting.present import Present
+from reconciler.admitting.recording import fault_to_json
+from reconciler.admitting.scoping import covers, open_patterns
+from reconciler.editing import history
+from reconciler.editing.diffing import Difference
+from reconciler.editing.filing import FileSave
+from reconciler.editing.previewing import Decision, Preview
+from reconciler.storing.store import Store
 from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Held, Refused, Verdict

@@ -17,8 +17,8 @@ from aiohttp.typedefs import Handler, Middleware
 from planloop import crash
 from planloop.exits import Exit, Halt
 from planloop.server.serving import Desk
-from reconciler.attempting import Bug, LostRace, attempt
 from reconciler.contract import Failed, TerminalFailure
+from reconciler.driving.attempting import Bug, LostRace, attempt
 from reconciler.errors import EngineError
 from schemas.encoding import Json, decode_foreign, encode
 from schemas.record import record_to_json

@@ -16,9 +16,11 @@ ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "co
 # Fold, diff, admission and what each controller decides with; the compiler and the vocabulary have an import contract.
 PURE = [
     *("reconciler/" + name for name in (
-        "admission.py", "approving.py", "canonicalising.py", "diffing.py", "fighting.py", "filing.py", "holding.py",
-        "keeping.py", "masking.py", "materialising.py", "ownership.py", "recording.py", "restricting.py", "scoping.py",
-        "selecting.py", "view.py", "watching.py",
+        "admitting/admission.py", "admitting/approving.py", "admitting/canonicalising.py",
+        "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
+        "admitting/recording.py", "admitting/restricting.py", "admitting/scoping.py", "driving/fighting.py",
+        "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
+        "editing/selecting.py", "storing/masking.py", "storing/view.py",
     )),
     *(f"controllers/{kind}/deciding.py" for kind in ("agent", "lock", "plan", "task")),
     *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "plan", "task")),
@@ -52,7 +54,7 @@ def test_law_8_the_core_waits_for_nothing_and_reaches_for_nothing_outside_its_ar
 def test_law_2_only_the_gates_record_changes_the_document_of_a_plan() -> None:
     makers = {str(file) for file in ENGINE for call in calls_of(file, "PatchSpec") if call.args}
 
-    assert makers == {"reconciler/recording.py"}
+    assert makers == {"reconciler/admitting/recording.py"}
 
 
 def test_law_3_every_write_says_what_it_was_computed_from() -> None:

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.processes import Command, Ending, Exit, Processes, Trace
+from reconciler.effects.processes import Command, Ending, Exit, Processes, Trace
 
 NOTHING: frozenset[str] = frozenset()
 

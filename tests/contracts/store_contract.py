@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import Conflict, StoreFailed
-from reconciler.store import Store, View
+from reconciler.storing.store import Store, View
 from schemas import limits
 from schemas.encoding import JsonObject, canonical
 from schemas.patching import Op, PatchFailed

@@ -10,9 +10,9 @@ import anyio.lowlevel
 import pytest
 from trio.testing import MockClock
 
-from reconciler.local_processes import LocalProcesses
-from reconciler.processes import Command, Processes
-from reconciler.simulated_processes import SimulatedMachine, SimulatedProcesses
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Command, Processes
+from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import BegunOwner, kill_operation
 from tests.fakes.virtual_time import VirtualClock

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from reconciler.clock import SystemClock
-from reconciler.sqlite_store import SqliteStore, StoreOptions
-from reconciler.store import Store
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing.store import Store
 from tests.contracts.store_contract import StoreContract
 
 OFTEN = StoreOptions(snapshot_every=3)

@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from reconciler import process_table
-from reconciler.processes import Command
+from reconciler.effects import process_table
+from reconciler.effects.processes import Command
 from schemas import encoding
 
 # The owner says `begun` once the shim has taken its state file, and then waits for the end like any owner.
@@ -21,8 +21,8 @@ OWNER = """
 import json, sys
 from pathlib import Path
 import anyio
-from reconciler.local_processes import LocalProcesses
-from reconciler.processes import Command
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Command
 
 async def main(folder, op, command):
     processes = LocalProcesses(Path(folder), folder, 1)
@@ -72,8 +72,8 @@ COUNTING_OWNER = """
 import sys
 from pathlib import Path
 import anyio
-from reconciler.local_processes import LocalProcesses
-from reconciler.processes import Command
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Command
 
 async def main(folder):
     processes = LocalProcesses(Path(folder) / "run", folder, 1)

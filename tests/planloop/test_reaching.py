@@ -13,7 +13,7 @@ from planloop import places, sockets
 from planloop.client import OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.server.serving import serving
-from reconciler import layout
+from reconciler.storing import layout
 from schemas.encoding import Json, JsonObject
 from schemas.record import Draft, Record
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.filing import FileSave
-from reconciler.gate import Gate
-from reconciler.language import Language
-from reconciler.sqlite_store import SqliteStore
+from reconciler.admitting.gate import Gate
+from reconciler.admitting.language import Language
+from reconciler.editing.filing import FileSave
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas import encoding, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, Author, Patch, Verdict

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from compiler import merging
-from reconciler.language import Language
+from reconciler.admitting.language import Language
 from schemas.address import Address
 from schemas.agent import AgentSpec, Script
 from schemas.budget import budget_from_json

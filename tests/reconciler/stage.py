@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 
 from reconciler.contract import Done, Outcome, Reconciler
-from reconciler.engine import BugReport, Engine
-from reconciler.queueing import AddressQueue
-from reconciler.sqlite_store import SqliteStore
-from reconciler.store import Store
-from reconciler.working_pools import WorkPools
+from reconciler.driving.engine import BugReport, Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.storing.sqlite_store import SqliteStore
+from reconciler.storing.store import Store
 from schemas.address import Address
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, Mark, Put, SetStatus

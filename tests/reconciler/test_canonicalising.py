@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.canonicalising import canonicalise
+from reconciler.admitting.canonicalising import canonicalise
 from schemas import patching
 from schemas.encoding import Json, JsonObject
 from tests.reconciler.plans import op

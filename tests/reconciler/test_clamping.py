@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.clamping import clamped, last_line
+from reconciler.effects.clamping import clamped, last_line
 
 
 def test_a_short_output_is_shown_whole() -> None:

@@ -4,8 +4,9 @@ from typing import Any
 
 from hypothesis import given
 
-from reconciler import diffing, materialising
-from reconciler.diffing import Difference
+from reconciler.admitting import materialising
+from reconciler.editing import diffing
+from reconciler.editing.diffing import Difference
 from schemas import patching
 from schemas.encoding import JsonObject
 from tests.reconciler import small_language

@@ -7,7 +7,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.fighting import FREE_WRITES, WINDOW_S, FightDetector
+from reconciler.driving.fighting import FREE_WRITES, WINDOW_S, FightDetector
 from schemas.limits import FIGHT_REPEATS_MAX, FIGHT_WRITES_MAX
 
 

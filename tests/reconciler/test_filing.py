@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler import selecting
+from reconciler.editing import selecting
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Refused
 from tests.reconciler.plans import Plan, agent, op, opened, save_of

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import history
+from reconciler.admitting.ownership import Stamp
+from reconciler.editing import history
+from reconciler.editing.filing import HELD_BACK
 from reconciler.errors import Terminal
-from reconciler.filing import HELD_BACK
-from reconciler.ownership import Stamp
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted
 from tests.reconciler.plans import Plan, agent, op, opened, save_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from reconciler import journal
-from reconciler.processes import Command
-from reconciler.simulated_processes import SimulatedMachine, SimulatedProcesses
-from reconciler.sqlite_store import SqliteStore
+from reconciler.effects import journal
+from reconciler.effects.processes import Command
+from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.record import Draft, Put
 from schemas.resource import Resource, Uid

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import compiler
 from compiler import merging
 from planloop.sources import FolderSources
-from reconciler import admission, materialising, recording
-from reconciler.language import Language
-from reconciler.present import Present
-from reconciler.recording import Moment, Outcome
-from reconciler.view import MemoryView
+from reconciler.admitting import admission, materialising, recording
+from reconciler.admitting.language import Language
+from reconciler.admitting.present import Present
+from reconciler.admitting.recording import Moment, Outcome
+from reconciler.storing.view import MemoryView
 from schemas import patching
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_FILE, Patch

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from reconciler import process_table
-from reconciler.local_processes import LocalProcesses
-from reconciler.processes import Command, Ending, Trace
+from reconciler.effects import process_table
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Command, Ending, Trace
 from tests.fakes.owners import BegunOwner, CountingOwner
 
 pytestmark = pytest.mark.anyio

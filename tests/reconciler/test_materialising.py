@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler import materialising
-from reconciler.view import MemoryView
+from reconciler.admitting import materialising
+from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
 from schemas.resource import Uid

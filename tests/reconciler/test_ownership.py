@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from reconciler import ownership
-from reconciler.ownership import Stamp
+from reconciler.admitting import ownership
+from reconciler.admitting.ownership import Stamp
 from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_FILE, Author

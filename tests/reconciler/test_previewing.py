@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import previewing
-from reconciler.previewing import BadPreview
+from reconciler.editing import previewing
+from reconciler.editing.previewing import BadPreview
 from schemas import encoding
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Accepted, Refused

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reconciler.queueing import AddressQueue, Backoff
+from reconciler.driving.queueing import AddressQueue, Backoff
 
 ADDRESSES = ("task/a", "task/b", "task/c")
 PRIORITIES = st.integers(-2, 2)

@@ -10,7 +10,7 @@ import pytest
 import compiler
 from compiler import merging
 from planloop.sources import FolderSources
-from reconciler.language import Language
+from reconciler.admitting.language import Language
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Refused

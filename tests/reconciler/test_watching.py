@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reconciler.view import MemoryView
-from reconciler.watching import Watcher
+from reconciler.driving.watching import Watcher
+from reconciler.storing.view import MemoryView
 from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
 from schemas.resource import Uid
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler import wording
+from reconciler.editing import wording
 from schemas.encoding import Json
 
 LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --jobs 8 --verbose --report out.html"

@@ -9,11 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.attempting import Bug, Fault
 from reconciler.contract import Failed
+from reconciler.driving.attempting import Bug, Fault
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
 from reconciler.errors import Transient
-from reconciler.queueing import AddressQueue
-from reconciler.working_pools import WorkPools
 
 pytestmark = pytest.mark.anyio
 

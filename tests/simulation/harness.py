@@ -20,17 +20,17 @@ from trio.testing import MockClock
 import compiler
 from compiler import merging
 from planloop.sources import FolderSources
-from reconciler import journal
+from reconciler.admitting.gate import Gate
+from reconciler.admitting.language import Language
 from reconciler.contract import Reconciler
-from reconciler.engine import BugReport, Engine
+from reconciler.driving.engine import BugReport, Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.editing.filing import FileSave
+from reconciler.effects import journal
+from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from reconciler.errors import StoreFailed
-from reconciler.filing import FileSave
-from reconciler.gate import Gate
-from reconciler.language import Language
-from reconciler.queueing import AddressQueue
-from reconciler.simulated_processes import SimulatedMachine, SimulatedProcesses
-from reconciler.sqlite_store import SqliteStore, StoreOptions
-from reconciler.working_pools import WorkPools
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.patch import Accepted
 from schemas.record import Draft, Record
 from schemas.resource import Resource

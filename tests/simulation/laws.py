@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.engine import Engine
-from reconciler.sqlite_store import SqliteStore
-from reconciler.view import MemoryView
-from reconciler.working_pools import WorkPools
+from reconciler.driving.engine import Engine
+from reconciler.driving.working_pools import WorkPools
+from reconciler.storing.sqlite_store import SqliteStore
+from reconciler.storing.view import MemoryView
 from schemas.record import Put, Record, SetStatus
 from schemas.resource import Resource
 

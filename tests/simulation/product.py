@@ -13,12 +13,12 @@ from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
+from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock, Ids
 from reconciler.contract import Reconciler
-from reconciler.gate import Gate
-from reconciler.processes import Processes
-from reconciler.store import Store
-from reconciler.working import WorkPlane
+from reconciler.driving.working import WorkPlane
+from reconciler.effects.processes import Processes
+from reconciler.storing.store import Store
 
 ENV = {"PATH": "/usr/bin:/bin"}
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from controllers.agent.minds import actions
 from controllers.agent.minds.port import MindFailed, Reply, TurnInput
-from reconciler.processes import Command, Ending, Exit, Processes
+from reconciler.effects.processes import Command, Ending, Exit, Processes
 from schemas import limits
 from schemas.encoding import Json, decode_foreign, encode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from reconciler.clamping import clamped
+from reconciler.effects.clamping import clamped
 from schemas import limits
 
 

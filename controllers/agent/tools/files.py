@@ -16,7 +16,7 @@ from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import files_below, hits_in
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from controllers.agent.tools.workspace import Spot, digest_at, read_file, replace_file
-from reconciler.clamping import clamped
+from reconciler.effects.clamping import clamped
 from schemas import limits, patterns
 from schemas.encoding import Json, JsonObject, digest
 

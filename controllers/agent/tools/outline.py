@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reconciler.store import View
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.encoding import encode
 

@@ -15,7 +15,7 @@ from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.outline import outline
 from controllers.agent.tools.sketching import TaskFields, sketched
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
-from reconciler.clamping import clamped
+from reconciler.effects.clamping import clamped
 from schemas import limits, patching, pointer
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject

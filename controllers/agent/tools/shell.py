@@ -12,8 +12,8 @@ from pydantic import AliasChoices, Field
 
 from controllers.agent.tools.tool import Context, Settlement
 from controllers.agent.workspaces import environment
-from reconciler.clamping import clamped
-from reconciler.processes import Command, Ending, Exit
+from reconciler.effects.clamping import clamped
+from reconciler.effects.processes import Command, Ending, Exit
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject

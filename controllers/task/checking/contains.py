@@ -13,7 +13,7 @@ from typing import Final
 from controllers.task.checking import reading, shell
 from controllers.task.checking.contract import Bench, Finding
 from controllers.task.checking.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
-from reconciler.processes import Command
+from reconciler.effects.processes import Command
 from schemas.task import CheckSpec
 
 CHILD: Final = Path(__file__).with_name("pattern_child.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from reconciler.clock import Ids
-from reconciler.processes import Processes
+from reconciler.effects.processes import Processes
 from schemas.frozen import frozen
 from schemas.task import CheckSpec
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controllers.task.checking.contract import Bench, Finding
-from reconciler.clamping import last_line
-from reconciler.processes import Command, Ending, Exit
+from reconciler.effects.clamping import last_line
+from reconciler.effects.processes import Command, Ending, Exit
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.task import CheckSpec

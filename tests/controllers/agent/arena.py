@@ -19,17 +19,17 @@ from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
-from reconciler import journal
+from reconciler.admitting.gate import Gate
+from reconciler.admitting.language import Language
 from reconciler.clock import RandomIds, SystemClock
-from reconciler.engine import BugReport, Engine
-from reconciler.filing import FileSave
-from reconciler.gate import Gate
-from reconciler.language import Language
-from reconciler.local_processes import LocalProcesses
-from reconciler.processes import Command, Exit
-from reconciler.queueing import AddressQueue
-from reconciler.sqlite_store import SqliteStore, StoreOptions
-from reconciler.working_pools import WorkPools
+from reconciler.driving.engine import BugReport, Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.editing.filing import FileSave
+from reconciler.effects import journal
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Command, Exit
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.encoding import Json, JsonObject
 from schemas.message import Delivery, Message
 from schemas.patch import HUMAN_CLI, Patch, Verdict

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.gate import Gate
+from reconciler.admitting.gate import Gate
 from schemas.approval import APPROVED, REJECTED
 from schemas.record import Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena

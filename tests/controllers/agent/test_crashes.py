@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler import journal
+from reconciler.effects import journal
 from reconciler.errors import StoreFailed
-from reconciler.sqlite_store import StoreOptions
+from reconciler.storing.sqlite_store import StoreOptions
 from schemas.call import CallState
 from schemas.record import Draft
 from schemas.resource import Resource

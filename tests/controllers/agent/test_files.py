@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controllers.agent.tools.comparing import difference
-from reconciler.clamping import clamped
+from reconciler.effects.clamping import clamped
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from controllers.agent import AgentReconciler, deciding, inbox
-from reconciler.view import MemoryView
+from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.agent import AgentState
 from schemas.message import Message

@@ -14,7 +14,7 @@ import pytest
 
 from controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
 from reconciler.clock import RandomIds
-from reconciler.local_processes import LocalProcesses
+from reconciler.effects.local_processes import LocalProcesses
 from schemas.fields_checks import KIND_FIELDS
 from schemas.task import CheckSpec
 from tests.controllers.task.yard import ENV, sh

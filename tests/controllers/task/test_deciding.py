@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controllers.task.status import Standing, standing
-from reconciler.processes import Ending
+from reconciler.effects.processes import Ending
 from schemas.budget import Budget
 from schemas.record import Put, SetStatus
 from schemas.resource import Uid

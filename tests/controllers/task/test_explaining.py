@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controllers.task import Says, why
-from reconciler.processes import Ending
+from reconciler.effects.processes import Ending
 from schemas.task import TaskState
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec

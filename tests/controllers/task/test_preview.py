@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compiler import change_class
-from reconciler.diffing import diff
+from reconciler.editing.diffing import diff
 from schemas.budget import Budget
 from schemas.resource import Wanted
 from schemas.task import Run, TaskSpec

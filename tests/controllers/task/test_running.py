@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from controllers.task.observing import Observer
-from reconciler import layout
-from reconciler.view import MemoryView
+from reconciler.storing import layout
+from reconciler.storing.view import MemoryView
 from schemas.budget import Budget
 from schemas.record import Draft, Move, Put
 from schemas.resource import Resource

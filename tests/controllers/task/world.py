@@ -16,9 +16,9 @@ from controllers.task.observing import Observed, Observer
 from controllers.task.outcome import Outcome, cancelled, of_exit
 from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
 from controllers.task.tallying import Tallies
-from reconciler import journal
-from reconciler.processes import Ending, Exit
-from reconciler.view import MemoryView
+from reconciler.effects import journal
+from reconciler.effects.processes import Ending, Exit
+from reconciler.storing.view import MemoryView
 from schemas.call import CallSpec, CallState
 from schemas.encoding import Json, JsonObject
 from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus

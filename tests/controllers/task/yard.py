@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 
 from controllers.task import Surroundings, TaskController
-from reconciler import journal
 from reconciler.clock import RandomIds, SystemClock
-from reconciler.engine import BugReport, Engine
-from reconciler.local_processes import LocalProcesses
-from reconciler.queueing import AddressQueue
-from reconciler.sqlite_store import SqliteStore
-from reconciler.working_pools import WorkPools
+from reconciler.driving.engine import BugReport, Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.effects import journal
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas.address import Address, parse
 from schemas.record import Change, Draft, Mark, Put
 from schemas.resource import Resource, Uid

@@ -16,7 +16,7 @@ import anyio
 
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreFailed
-from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.record import Draft, SetStatus
 from schemas.resource import Uid
 from tests.reconciler.store.drafts import made

@@ -9,10 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler import committing
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreFailed
-from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing import committing
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from tests.reconciler.store.drafts import made, status
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import layout, replaying, sqlite_log
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing import layout, replaying, sqlite_log
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.encoding import JsonObject
 from tests.reconciler.store.drafts import made, status
 

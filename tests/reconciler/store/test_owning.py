@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from reconciler import layout, owning, sqlite_log
 from reconciler.clock import SystemClock
 from reconciler.errors import NotOwner, StoreFailed
-from reconciler.sqlite_store import SqliteStore
+from reconciler.storing import layout, owning, sqlite_log
+from reconciler.storing.sqlite_store import SqliteStore
 from schemas.record import RECORD_TYPES
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from reconciler import owning, sqlite_log
+from reconciler.storing import owning, sqlite_log
 with owning.own(Path(sys.argv[1]), now=5.0, stored_epoch=sqlite_log.stored_epoch) as owner:
     print(owner.pid, owner.epoch, flush=True)
     sys.stdin.read()

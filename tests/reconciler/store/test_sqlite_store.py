@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler import blobs, layout, replaying, sqlite_log
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.masking import MASK
-from reconciler.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing import blobs, layout, replaying, sqlite_log
+from reconciler.storing.masking import MASK
+from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas import encoding, limits
 from schemas.patching import Op
 from schemas.record import Draft, PatchSpec, Put, SetStatus

@@ -1,0 +1,81 @@
+"""Answers to what waits: an approved patch is put on the present plan and admitted again; one that is stale is not.
+
+Pure parts; `Gate.approve` and `Gate.reject` write them. Requests and calls that wait only get their answer written: the
+controller that asked reads it there and drops the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from reconciler.admitting import ownership
+from reconciler.admitting.present import Present
+from reconciler.errors import Terminal
+from reconciler.storing.store import View
+from schemas import pointer
+from schemas.approval import WAITING, patch_from_json
+from schemas.frozen import frozen
+from schemas.patch import Author, Fault, Patch
+from schemas.record import Change, Draft, Drop, SetStatus
+from schemas.resource import Resource
+
+
+@frozen
+class Answer:
+    """Somebody's answer: `state` is approved or rejected."""
+
+    state: str
+    by: Author
+    reason: str = ""
+
+
+def waiting(view: View, address: str) -> Resource:
+    """The approval at `address` (the bare id will do). Raises Terminal when there is none or it was answered."""
+    found = view.get(address if address.startswith("approval/") else f"approval/{address}")
+    if found is None:
+        raise Terminal("NotFound", f"there is no {address}; `plan get approvals` lists what waits")
+    if found.state != WAITING:
+        raise Terminal("Answered", f"{found.address} was {found.state} already")
+    return found
+
+
+def is_of_patch(approval: Resource) -> bool:
+    """Whether a patch waits there, rather than a call or a request."""
+    return approval.spec.get("kind") == "patch"
+
+
+def rebased(approval: Resource, now: Present) -> Patch:
+    """The patch that was held, as approved, on the present revision."""
+    held = patch_from_json(approval.spec["what"])
+    return replace(held, base_rev=now.rev, is_approved=True)
+
+
+def stale_faults(approval: Resource, now: Present) -> Iterator[Fault]:
+    """What somebody changed, at the places the patch is about, since it was held."""
+    held = patch_from_json(approval.spec["what"])
+    for op in held.ops:
+        later = ownership.changes_since(now.stamps, op.path, held.base_rev)
+        if later:
+            yield Fault(
+                "stale",
+                f"`{pointer.render(op.path)}` was changed by {later[0].author} in revision {later[0].rev}, after this "
+                f"patch was held in revision {approval.created_rev}",
+                op.path,
+                "make the change again on the present plan",
+            )
+
+
+def settling(approval: Resource, answer: Answer) -> tuple[Change, ...]:
+    """Writes the answer where an agent waits to read it; what only people asked for just goes."""
+    if (approval.owner or "").startswith("plan/"):
+        return (Drop(approval.address, approval.uid),)
+    told = {"state": answer.state, "by": str(answer.by), "reason": answer.reason}
+    return (SetStatus(approval.address, approval.uid, told),)
+
+
+def answered(approval: Resource, answer: Answer, plan: str) -> Draft:
+    """The record of an answer that changes no document."""
+    data = {"approval": approval.address, "reason": answer.reason, "why": approval.spec.get("why", "")}
+    changes = settling(approval, answer)
+    return Draft(f"plan.{answer.state}", str(answer.by), plan, changes, data, cause=approval.created_rev)

@@ -1,0 +1,143 @@
+"""From the wanted graph to changes of objects: the new and changed are put, the vanished marked, the moved moved.
+
+Pure. A second pass over the result gives no changes. An object that is on its way out is left alone, even when its
+address is wanted again: `Materialised.pending` names those, and the plan controller comes back when they are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from reconciler.storing.store import View
+from schemas import patching
+from schemas.encoding import Json
+from schemas.frozen import frozen
+from schemas.record import Change, Mark, Move, Put
+from schemas.resource import Resource, Uid, Wanted
+
+PLANNED_KINDS: Final = ("task", "agent", "container", "hook")
+"""Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
+
+
+@frozen
+class Materialised:
+    """`changes` make the view as wanted, but for `pending`: wanted addresses whose old object is still going."""
+
+    changes: tuple[Change, ...]
+    pending: tuple[str, ...] = ()
+
+
+def planned(view: View, plan: str) -> dict[str, Resource]:
+    """The live objects that the plan document answers for, by address; those already deleting included."""
+    listed = [one for kind in PLANNED_KINDS for one in view.list(kind)]
+    locks = [one for one in view.list("lock") if one.owner == plan]
+    return {one.address: one for one in (*listed, *locks)}
+
+
+def materialise(
+    wanted: Mapping[str, Wanted], view: View, plan: str, mint: Callable[[], str], moved: Mapping[str, str] | None = None
+) -> Materialised:
+    """The changes that take the planned objects of `view` to `wanted`. `moved` maps old task addresses to new ones."""
+    live = planned(view, plan)
+    moves = effective_moves(moved or {}, live, wanted)
+    changes: list[Change] = [Move(old, live[old].uid, new) for old, new in moves.items()]
+    changes += [change for old, new in moves.items() for change in _following(view, live, old, new, moves)]
+    at = _after(live, moves)
+    pending: dict[str, None] = {}
+    for address, want in wanted.items():
+        old_one = at.get(address)
+        # A new child would keep its parent's old self from ever ending, so it waits with its parent.
+        if old_one.deleting if old_one is not None else want.owner in pending:
+            pending[address] = None
+        elif old_one is None or not is_as_wanted(old_one, want):
+            changes.append(_put(old_one, want, mint))
+    leaving = (one for one in at.values() if one.address not in wanted and not one.deleting)
+    changes += [Mark(one.address, one.uid, deleting=True) for one in leaving]
+    return Materialised(tuple(changes), tuple(pending))
+
+
+def is_as_wanted(live: Resource, want: Wanted) -> bool:
+    """Whether putting `want` would change nothing. Finalizers are the controllers' once the object lives."""
+    return live.refs == want.refs and live.owner == want.owner and patching.same(live.spec, want.spec)
+
+
+def effective_moves(
+    moved: Mapping[str, str], live: Mapping[str, Resource], wanted: Mapping[str, Wanted]
+) -> dict[str, str]:
+    """Old address → new one, of every object that `moved` takes along: tasks, what is below them, and their agents.
+
+    A move that was made already (nothing lives at the old address) or cannot be made (something lives at the new one,
+    or nothing is wanted there) is left out. Ordered so that an address is free before it is moved into.
+    """
+    if not moved:
+        return {}
+    asked = {old: _moved_to(old, moved) for old, one in live.items() if not one.deleting}
+    moves = {old: new for old, new in asked.items() if new is not None and new != old and new in wanted}
+    while True:
+        taken = set(moves.values())
+        # An address that is still wanted is left only for somebody who moves in; one that is lived in must be left.
+        wrong = [old for old in moves if (old in wanted and old not in taken) or _is_stuck(moves[old], live, moves)]
+        if not wrong:
+            return _in_free_order(moves, live)
+        moves = {old: new for old, new in moves.items() if old not in wrong}
+
+
+def _is_stuck(new: str, live: Mapping[str, Resource], moves: Mapping[str, str]) -> bool:
+    return new in live and new not in moves
+
+
+def renamed(value: Json, moves: Mapping[str, str]) -> Json:
+    """`value` with every text that is a moved address replaced by the new address, keys included."""
+    if isinstance(value, str):
+        return moves.get(value, value)
+    if isinstance(value, list):
+        return [renamed(item, moves) for item in value]
+    if isinstance(value, dict):
+        return {moves.get(key, key): renamed(item, moves) for key, item in value.items()}
+    return value
+
+
+def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
+    kind, _, path = address.partition("/")
+    if kind not in ("task", "agent"):
+        return None
+    parts = path.split("/")
+    for length in range(len(parts), 0, -1):
+        target = moved.get("task/" + "/".join(parts[:length]))
+        if target is not None:
+            return "/".join((kind, *target.partition("/")[2].split("/"), *parts[length:]))
+    return None
+
+
+def _in_free_order(moves: dict[str, str], live: Mapping[str, Resource]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    waiting = dict(moves)
+    while waiting:
+        ready = [old for old, new in waiting.items() if new not in live or new in out]
+        if not ready:
+            break  # A ring: nobody can go first. The addresses then hold new objects, as without `moved`.
+        out |= {old: waiting.pop(old) for old in ready}
+    return out
+
+
+def _after(live: Mapping[str, Resource], moves: Mapping[str, str]) -> dict[str, Resource]:
+    stay = {address: one for address, one in live.items() if address not in moves}
+    return stay | {new: replace(live[old], address=new) for old, new in moves.items()}
+
+
+def _following(
+    view: View, live: Mapping[str, Resource], old: str, new: str, moves: Mapping[str, str]
+) -> Iterator[Change]:
+    """Calls, locks and other objects that controllers made for a moved owner: they follow it, keeping their status."""
+    for one in view.owned_by(old):
+        if one.address not in live:
+            refs = tuple(moves.get(ref, ref) for ref in one.refs)
+            yield Put(one.address, one.uid, renamed(one.spec, moves), refs, new, one.finalizers)
+
+
+def _put(old: Resource | None, want: Wanted, mint: Callable[[], str]) -> Put:
+    if old is None:
+        return Put(want.address, Uid(mint()), want.spec, want.refs, want.owner, want.finalizers)
+    return Put(want.address, old.uid, want.spec, want.refs, want.owner, old.finalizers)

@@ -1,0 +1,46 @@
+"""Which addresses a change concerns: the level-triggered side of waking.
+
+A changed object wakes itself, its owner, and, when its `signal` changed, those that name it in their `refs`. The
+answer depends on state before and after only, never on what kind of record it was; so a wake-up that is lost is found
+again by reconciling everything, as every start does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from reconciler.storing.store import View
+from schemas.encoding import Json
+from schemas.frozen import frozen
+from schemas.resource import Resource
+
+
+@frozen
+class _Seen:
+    signal: tuple[Json, ...]
+    owner: str | None
+
+
+class Watcher:
+    """Remembers the signal of every object, to tell whether it changed."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._seen = {resource.address: _Seen(resource.signal, resource.owner) for resource in resources}
+
+    def concerned(self, view: View, changed: Sequence[str]) -> list[str]:
+        """The addresses to reconcile after `changed` moved, each once, the changed ones first."""
+        woken = dict.fromkeys(changed)
+        for address in changed:
+            old = self._seen.get(address)
+            resource = view.get(address)
+            owners = {old.owner if old else None, resource.owner if resource else None}
+            woken.update(dict.fromkeys(owner for owner in owners if owner is not None))
+            if resource is None:
+                self._seen.pop(address, None)
+            elif old is not None and old.signal == resource.signal and old.owner == resource.owner:
+                continue
+            else:
+                self._seen[address] = _Seen(resource.signal, resource.owner)
+            if (old.signal if old else None) != (resource.signal if resource else None):
+                woken.update(dict.fromkeys(view.referrers(address)))
+        return list(woken)

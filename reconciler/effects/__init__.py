@@ -1,0 +1,1 @@
+"""Effects on the world: processes that outlive a crash of their owner, and the journal that makes them safe."""

@@ -1,0 +1,299 @@
+"""The SQLite file behind a store: its schema, how it is opened, and how its rows are read and verified.
+
+`log` is the truth: one row a revision, its checksum chained to the one before. `objects` is a snapshot of the fold as
+of the revision in `meta`, so that opening folds a bounded tail; it can be thrown away. Writing is `sqlite_writing.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from reconciler.errors import StoreCorrupt, StoreFailed
+from reconciler.storing import folders, layout
+from reconciler.storing.view import MemoryView
+from schemas import encoding
+from schemas import record as records
+from schemas.frozen import frozen
+from schemas.record import Record
+from schemas.resource import Resource, resource_from_json
+
+SCHEMA_VERSION: Final = 1
+GENESIS: Final = b"\0" * 32  # What the first record is chained to.
+LOCK_WAIT_S: Final = 5.0  # A reader holds no lock for long; a second writer is a fault that fencing names.
+WAL_PAGES: Final = 250  # Between checkpoints, 1 MB: a log file that is written over flushes faster than one that grows.
+WAL_KEPT_BYTES: Final = 8 << 20  # The write-ahead log is cut back to this after a burst.
+
+_OBJECTS_AT_ONCE: Final = 1_000  # Of a snapshot, while it is read.
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (
+  rev INTEGER PRIMARY KEY, at REAL NOT NULL, epoch INTEGER NOT NULL, type TEXT NOT NULL, subject TEXT NOT NULL,
+  body TEXT NOT NULL, checksum BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS objects (address TEXT PRIMARY KEY, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS blobs (digest TEXT PRIMARY KEY, content BLOB NOT NULL);
+"""
+
+Row: TypeAlias = tuple[int, float, int, str, str, str, bytes]
+"""`rev, at, epoch, type, subject, body, checksum`; `body` is the record's JSON line."""
+
+
+@frozen
+class Loaded:
+    """A log as it was opened. `checksum` is that of the last row, `snapshot_rev` the revision of the snapshot."""
+
+    view: MemoryView
+    checksum: bytes
+    snapshot_rev: int
+
+
+def chained(previous: bytes, line: bytes) -> bytes:
+    """The checksum of a row: SHA-256 over the checksum before it and the record's line."""
+    return hashlib.sha256(previous + line).digest()
+
+
+def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
+    """The database, made if missing, with `epoch` in it, which fences every older writer.
+
+    Raises StoreFailed when the folder cannot be written, when the file is of a newer version, or when a later epoch
+    has been there; StoreCorrupt when it is no database.
+    """
+    path = layout.log_file(folder)
+    with failures_named(path):
+        folders.make(folder)
+        if not path.exists():
+            _create(path)
+        connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+        with ExitStack() as unless_done:
+            unless_done.callback(connection.close)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+            _take_epoch(connection, epoch)
+            folders.sync(folder)
+            unless_done.pop_all()
+    return connection
+
+
+def _create(path: Path) -> None:
+    """An empty log at `path`, there all at once: a reader beside us finds none, or one with its tables.
+
+    The caller holds the owner's lock, so what a killed one left half made beside it is nobody's.
+    """
+    beside = path.with_name(path.name + ".made")
+    for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
+        left.unlink(missing_ok=True)
+    with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(_SCHEMA)
+    beside.rename(path)
+
+
+def open_for_reading(folder: Path) -> sqlite3.Connection:
+    """The database as another process may be writing it. Raises StoreFailed, StoreCorrupt.
+
+    Such a connection never writes, and so never takes part in a checkpoint beside the owner's.
+    """
+    path = layout.log_file(folder)
+    if not path.exists():
+        raise StoreFailed(f"there is no log at {path}", "the plan has not been applied yet: run `plan apply`")
+    with failures_named(path):
+        try:
+            return _connected(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) or _has_tail(path):
+                raise
+        # In a folder that cannot be written there is no place for the index of the write-ahead log. None is needed
+        # when that log is empty, and no writer can be there.
+        return _connected(path, "immutable=1")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+    with ExitStack() as unless_done:
+        unless_done.callback(connection.close)
+        _check_version(connection)
+        unless_done.pop_all()
+    return connection
+
+
+def _has_tail(path: Path) -> bool:
+    tail = path.with_name(path.name + "-wal")
+    return tail.exists() and tail.stat().st_size > 0
+
+
+def stored_epoch(folder: Path) -> int:
+    """The highest epoch that ever wrote here, 0 for none. Raises StoreFailed, StoreCorrupt."""
+    if not layout.log_file(folder).exists():
+        return 0
+    connection = open_for_reading(folder)
+    try:
+        return int(meta(connection, "epoch", 0))
+    finally:
+        connection.close()
+
+
+def meta(connection: sqlite3.Connection, key: str, default: int) -> int:
+    """A number from the `meta` table."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return default if found is None else int(found[0])
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: int) -> None:
+    """Writes what `meta` reads, in the running transaction."""
+    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+
+
+def load(connection: sqlite3.Connection) -> Loaded:
+    """The snapshot with the rest of the log folded over it, as of one moment. Raises StoreCorrupt."""
+    with one_moment(connection):
+        view, snapshot_rev = _load_snapshot(connection)
+        checksum = checksum_at(connection, snapshot_rev)
+        for row in rows(connection, snapshot_rev):
+            record = verified(row, view.rev, checksum)
+            view.fold(record)
+            checksum = row[6]
+    return Loaded(view, checksum, snapshot_rev)
+
+
+@contextmanager
+def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """Reads within see one state of the database, whatever a writer does meanwhile. Nests."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
+
+
+def checksum_at(connection: sqlite3.Connection, rev: int) -> bytes:
+    """The checksum of the row at `rev`; GENESIS for 0. Raises StoreCorrupt when there is no such row."""
+    if rev == 0:
+        return GENESIS
+    found = connection.execute("SELECT checksum FROM log WHERE rev = ?", (rev,)).fetchone()
+    if found is None:
+        raise StoreCorrupt(rev, "the snapshot is of this revision, but the log does not have it")
+    return bytes(found[0])
+
+
+def rows(connection: sqlite3.Connection, after: int, limit: int = -1) -> Iterator[Row]:
+    """Rows over `after` in order; a `limit` below 0 means all."""
+    yield from connection.execute(
+        "SELECT rev, at, epoch, type, subject, body, checksum FROM log WHERE rev > ? ORDER BY rev LIMIT ?",
+        (after, limit),
+    )
+
+
+def verified(row: Row, previous_rev: int, previous_checksum: bytes) -> Record:
+    """The record in `row`. Raises StoreCorrupt unless it follows `previous_rev` and its checksum holds."""
+    rev, at, epoch, type_, subject, body, checksum = row
+    if rev != previous_rev + 1:
+        raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which goes on at {rev}")
+    if chained(previous_checksum, body.encode()) != checksum:
+        raise StoreCorrupt(rev, "its checksum does not match: the row, or one before it, was changed or damaged")
+    record = to_record(body, rev)
+    if (record.rev, record.at, record.epoch, record.draft.type, record.draft.subject) != (
+        rev,
+        at,
+        epoch,
+        type_,
+        subject,
+    ):
+        raise StoreCorrupt(rev, "its columns and its body disagree")
+    return record
+
+
+def to_record(body: str, rev: int) -> Record:
+    """The record that `body` states. Raises StoreCorrupt."""
+    try:
+        return records.record_from_json(encoding.decode(body))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreCorrupt(rev, f"cannot be read as a record: {error!r}") from error
+
+
+def _load_snapshot(connection: sqlite3.Connection) -> tuple[MemoryView, int]:
+    rev = meta(connection, "snapshot_rev", 0)
+    try:
+        objects = list(_snapshot(connection))
+    except (ValueError, KeyError, TypeError):
+        objects = []
+    if len(objects) != meta(connection, "snapshot_count", 0):
+        # Somebody emptied or damaged the table: it is only a snapshot, and the log has it all.
+        return MemoryView(), 0
+    return MemoryView(objects, rev), rev
+
+
+def _snapshot(connection: sqlite3.Connection) -> Iterator[Resource]:
+    cursor = connection.execute("SELECT body FROM objects")
+    while found := cursor.fetchmany(_OBJECTS_AT_ONCE):
+        # One text, because a decoder shares the keys of the maps that it reads together: a third of time and memory.
+        yield from map(resource_from_json, encoding.decode(f"[{','.join(body for (body,) in found)}]"))
+
+
+def _take_epoch(connection: sqlite3.Connection, epoch: int) -> None:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        _check_version(connection)
+        latest = meta(connection, "epoch", 0)
+        if latest > epoch:
+            raise fenced(epoch, latest)
+        set_meta(connection, "version", SCHEMA_VERSION)
+        set_meta(connection, "epoch", epoch)
+
+
+def fenced(epoch: int, latest: int) -> StoreFailed:
+    """What a writer of an old epoch gets."""
+    return StoreFailed(
+        f"epoch {latest} owns this plan; this process wrote as epoch {epoch}",
+        "another process took the plan over: this one stops, and `plan get` shows who owns it",
+    )
+
+
+def _check_version(connection: sqlite3.Connection) -> None:
+    version = meta(connection, "version", SCHEMA_VERSION)
+    if version > SCHEMA_VERSION:
+        raise StoreFailed(
+            f"the log was written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})",
+            "install the newer planloop that wrote it",
+        )
+
+
+_DAMAGE: Final = ("malformed", "not a database", "no such table")  # The last: a file that was emptied.
+
+
+@contextmanager
+def failures_named(path: Path) -> Iterator[None]:
+    """Turns what SQLite and the system raise into StoreFailed with a cure, or StoreCorrupt."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise named(error, path) from error
+
+
+def named(error: Exception, path: Path) -> StoreFailed | StoreCorrupt:
+    """The engine's word for `error`."""
+    text = str(error).lower()
+    if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGE):
+        return StoreCorrupt(0, f"{path} is not a sound SQLite file ({error}); restore it from a copy")
+    return StoreFailed(f"the log {path} failed: {error}", _cure(error, text, path))
+
+
+def _cure(error: Exception, text: str, path: Path) -> str:
+    if "full" in text or "no space" in text or "quota" in text or "too large" in text:
+        return "free some disk space, then run `plan apply` again: it goes on where the log ends"
+    if isinstance(error, PermissionError) or "readonly" in text or "read-only" in text or "unable to open" in text:
+        return f"make {path.parent} writable for this user, then run `plan apply` again"
+    if "locked" in text:
+        return "another program holds the log locked: close it, then run `plan apply` again"
+    return "check the disk, then run `plan apply` again: it goes on where the log ends"
