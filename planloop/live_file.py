@@ -7,22 +7,20 @@ A missing, empty or half-saved file is reported and never means "delete everythi
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
-from watchfiles import awatch
 
+from planloop import folder_events
+from planloop.folder_events import Teller
 from planloop.sources import read_bounded
 from schemas.encoding import digest
 from schemas.frozen import frozen
 from schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S
 
-DEBOUNCE_MS: Final = 50  # At most so long are events gathered …
-STEP_MS: Final = 5  # … and no longer than until so long nothing came.
-LOOK_ANYWAY_MS: Final = 5_000  # Some file systems send no events; one look costs a stat.
 SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is handed over as it is.
 
 
@@ -44,9 +42,20 @@ Save = Saved | Unusable
 
 
 class LiveFile:
-    """The plan file at `path`. `used` gives the other files that it was compiled from, asked for after each save."""
+    """The plan file at `path`. `used` gives the other files that it was compiled from, asked for after each save.
 
-    def __init__(self, path: Path, *, size_max: int, used: Callable[[], frozenset[Path]]) -> None:
+    `tell_moves` says what moves in folders; the default asks the system in the best way it has.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        size_max: int,
+        used: Callable[[], frozenset[Path]],
+        tell_moves: Teller = folder_events.moves,
+    ) -> None:
+        self._tell_moves = tell_moves
         self._path = path.absolute()
         self._size_max = size_max
         self._used = used
@@ -72,27 +81,13 @@ class LiveFile:
         while True:
             watched = self._files()
             folders = {folder for file in watched for folder in _folders(file)}
-            async for paths in self._events(folders):
-                if paths and not paths & {str(file) for file in self._files()}:
-                    continue
-                await self._look(on_save)
-                if self._files() != watched:
-                    break  # The save uses other files than before: watch their folders as well.
-
-    async def _events(self, folders: set[Path]) -> AsyncIterator[set[str]]:
-        """The paths that moved, batch by batch; an empty set says that some time has passed."""
-        yield set()  # What was saved before the watch began.
-        async for changes in awatch(
-            *sorted(folder for folder in folders if folder.is_dir()),
-            debounce=DEBOUNCE_MS,
-            step=STEP_MS,
-            rust_timeout=LOOK_ANYWAY_MS,
-            yield_on_timeout=True,
-            watch_filter=None,
-            recursive=False,
-            stop_event=self._stop,
-        ):
-            yield {path for _, path in changes}
+            async with aclosing(self._tell_moves(folders, self._stop)) as batches:
+                async for paths in batches:
+                    if paths and not paths & {str(file) for file in self._files()}:
+                        continue
+                    await self._look(on_save)
+                    if self._files() != watched:
+                        break  # The save uses other files than before: watch their folders as well.
 
     async def _look(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
         found = await self._settled()

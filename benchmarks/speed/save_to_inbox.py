@@ -1,24 +1,22 @@
 """From a save in the editor to the inbox of the running agent: a changed goal, through watch, compile, merge and gate.
 
 The time is that of the durable revision that carries the edit, taken from the owner's log, less that of the rename.
-Floor, in the same run: the raw file event, from rename to watchfiles' answer with the same settings.
+Floor, in the same run: the raw file event, from rename to the kernel's word of it.
 """
 
 from __future__ import annotations
 
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
-from watchfiles import watch
-
 from planloop.access import Access
+from planloop.folder_events import Inotify
 from planloop.following import Following
-from planloop.live_file import DEBOUNCE_MS, STEP_MS
 from planloop.places import find
 
 SAVES = 30
@@ -44,29 +42,13 @@ def save(path: Path, text: str) -> float:
 def floor_ms(folder: Path) -> float:
     path = folder / "floor.yaml"
     path.write_text("x")
-    seen: list[float] = []
-    ready, done = threading.Event(), threading.Event()
-
-    def look() -> None:
-        settings = {"debounce": DEBOUNCE_MS, "step": STEP_MS, "rust_timeout": 50, "yield_on_timeout": True}
-        for changes in watch(folder, stop_event=done, watch_filter=None, recursive=False, **settings):  # type: ignore[arg-type]
-            ready.set()
-            if any(Path(name) == path for _, name in changes):
-                seen.append(time.time())
-                moved.set()
-
-    moved = threading.Event()
-    thread = threading.Thread(target=look)
-    thread.start()
-    ready.wait()
     found = []
-    for n in range(SAVES):
-        moved.clear()
-        saved = save(path, str(n))
-        moved.wait()
-        found.append((seen[-1] - saved) * 1e3)
-    done.set()
-    thread.join()
+    with Inotify([folder]) as watch:
+        for n in range(SAVES):
+            saved = save(path, str(n))
+            while str(path) not in watch.read():
+                select.select([watch.descriptor], [], [])
+            found.append((time.time() - saved) * 1e3)
     return statistics.median(found)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from planloop import folder_events
 from planloop.live_file import LiveFile, Save, Saved, Unusable
 from planloop.stale_saves import Base, Bases, meant
 
@@ -17,15 +19,25 @@ pytestmark = pytest.mark.anyio
 Saves = MemoryObjectReceiveStream[Save]
 
 
-@asynccontextmanager
-async def watched(path: Path, *used: Path) -> AsyncIterator[Saves]:
-    live = LiveFile(path, size_max=1 << 20, used=lambda: frozenset(used))
-    live.start_from(path.read_bytes())
-    send, receive = anyio.create_memory_object_stream[Save](10)
-    async with anyio.create_task_group() as group, send, receive:
-        group.start_soon(live.run, send.send)
-        yield receive
-        group.cancel_scope.cancel()
+class Watched(Protocol):
+    def __call__(self, path: Path, *used: Path) -> AbstractAsyncContextManager[Saves]: ...
+
+
+@pytest.fixture(params=[folder_events.moves, folder_events.told_by_watchfiles])
+def watched(request: pytest.FixtureRequest) -> Watched:
+    """A live file being watched, by each way there is to be told of moves."""
+
+    @asynccontextmanager
+    async def watching(path: Path, *used: Path) -> AsyncIterator[Saves]:
+        live = LiveFile(path, size_max=1 << 20, used=lambda: frozenset(used), tell_moves=request.param)
+        live.start_from(path.read_bytes())
+        send, receive = anyio.create_memory_object_stream[Save](10)
+        async with anyio.create_task_group() as group, send, receive:
+            group.start_soon(live.run, send.send)
+            yield receive
+            group.cancel_scope.cancel()
+
+    return watching
 
 
 async def next_of(saves: Saves) -> Save:
@@ -40,13 +52,13 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_write_in_place_is_a_save(file: Path) -> None:
+async def test_a_write_in_place_is_a_save(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.write_text("two")
         assert await next_of(saves) == Saved(b"two")
 
 
-async def test_a_rename_over_the_file_is_a_save(file: Path) -> None:
+async def test_a_rename_over_the_file_is_a_save(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         for text in ("two", "three"):  # Twice: the second inode is another one than the watch began with.
             beside = file.with_suffix(".swp")
@@ -55,7 +67,7 @@ async def test_a_rename_over_the_file_is_a_save(file: Path) -> None:
             assert await next_of(saves) == Saved(text.encode())
 
 
-async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(file: Path) -> None:
+async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.write_text("")
         assert await next_of(saves) == Unusable("p.yaml is empty")
@@ -63,13 +75,15 @@ async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(file: 
         assert await next_of(saves) == Saved(b"two")
 
 
-async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(file: Path) -> None:
+async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
         assert await next_of(saves) == Unusable("p.yaml is not there")
 
 
-async def test_a_save_through_a_symlink_counts(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_a_save_through_a_symlink_counts(
+    watched: Watched, file: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     link = tmp_path_factory.mktemp("elsewhere") / "link.yaml"
     link.symlink_to(file)
     async with watched(link) as saves:
@@ -77,7 +91,7 @@ async def test_a_save_through_a_symlink_counts(file: Path, tmp_path_factory: pyt
         assert await next_of(saves) == Saved(b"two")
 
 
-async def test_a_symlink_to_itself_is_a_missing_file(file: Path) -> None:
+async def test_a_symlink_to_itself_is_a_missing_file(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
         file.symlink_to(file)
@@ -87,7 +101,9 @@ async def test_a_symlink_to_itself_is_a_missing_file(file: Path) -> None:
         assert await next_of(saves) == Saved(b"two")
 
 
-async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(file: Path, tmp_path: Path) -> None:
+async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(
+    watched: Watched, file: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "prompts"
     folder.mkdir()
     prompt = folder / "worker.md"
