@@ -231,9 +231,11 @@ class Adaptive:
 
     def _leave(self, _type: object, error: BaseException | None, _trace: object) -> bool:
         if error is not None:
-            # Whatever it was, nobody may go on waiting for this writer.
-            self._loop.call_soon_threadsafe(self._end, as_failure(error))
+            # Whatever it was, nobody may go on waiting for this writer. The failure is known before it is over: whoever
+            # looks between here and `_end` is told of it, and not of a store that was merely closed.
+            self._failure = as_failure(error)
             self._is_over = True
+            self._loop.call_soon_threadsafe(self._end, self._failure)
             self._writer.close(is_sound=False)
         return True  # It is told to every waiter.
 

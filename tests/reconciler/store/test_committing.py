@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from reconciler.clock import SystemClock
@@ -89,3 +90,22 @@ async def test_a_failure_reaches_who_waits_wherever_it_happened(tmp_path: Path) 
         assert store.durable_rev == 99
         with pytest.raises(StoreFailed):
             await store.append(status(n=101))
+
+
+@pytest.mark.anyio
+async def test_who_flushes_in_the_moment_of_a_failure_is_told_of_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, Log(crash_at=100)) as store:
+        await store.append(made())
+        for n in range(2, 100):
+            await store.append(status(n=n))
+
+        async def told(turns: int) -> None:
+            for _ in range(turns):  # The write on the loop comes between two turns of these.
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(StoreFailed, match="the disk went away"):
+                await store.flush(100)
+
+        store.propose(status(n=100))
+        async with anyio.create_task_group() as group:
+            for turns in range(4):
+                group.start_soon(told, turns)
