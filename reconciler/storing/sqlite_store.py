@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -112,10 +112,6 @@ class SqliteStore:
     def epoch(self) -> int:
         """The epoch that this store writes as."""
         return self._epoch
-
-    def learn_secrets(self, secrets: Iterable[str]) -> None:
-        """Masks these values too, in everything proposed from now on."""
-        self._masks = self._masks.with_secrets(secrets)
 
     def propose(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
         committing = self._require_sound()

@@ -36,6 +36,7 @@ from schemas.patch import HUMAN_CLI, Patch, Verdict
 from schemas.patching import op_from_json
 from schemas.record import Draft
 from schemas.resource import Resource
+from tests.fakes import waiting
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 PLAN = "plan/arena"
@@ -90,16 +91,7 @@ class Arena:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Returns when a change makes `holds` true."""
-        changed = anyio.Event()
-
-        def on_change(*_: object) -> None:
-            changed.set()
-
-        self.store.on_change(on_change)
-        while not holds():
-            changed = anyio.Event()
-            with anyio.move_on_after(0.05):  # Files are no records: some conditions are about them.
-                await changed.wait()
+        await waiting.until(self.store, holds)
 
     async def until_state(self, address: str, *states: str) -> None:
         await self.until(lambda: self.state(address) in states)

@@ -22,6 +22,7 @@ from schemas.address import Address, parse
 from schemas.record import Change, Draft, Mark, Put
 from schemas.resource import Resource, Uid
 from schemas.task import CheckSpec, Group, Run, TaskSpec, Work
+from tests.fakes import waiting
 
 PLAN = "plan/yard"
 GROUP = Group()
@@ -111,16 +112,7 @@ class Yard:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Returns when a change makes `holds` true."""
-        changed = anyio.Event()
-
-        def on_change(*_: object) -> None:
-            changed.set()
-
-        self.store.on_change(on_change)
-        while not holds():
-            changed = anyio.Event()
-            with anyio.move_on_after(0.05):  # Files are no records: some conditions are about them.
-                await changed.wait()
+        await waiting.until(self.store, holds)
 
     async def until_state(self, address: str, *states: str) -> None:
         await self.until(lambda: self.state(address) in states)

@@ -247,9 +247,8 @@ async def test_a_known_secret_is_masked_wherever_a_writer_puts_it(tmp_path: Path
 
 
 @pytest.mark.anyio
-async def test_secrets_can_be_learnt_later_and_short_ones_are_left_alone(tmp_path: Path) -> None:
-    async with opened(tmp_path) as store:
-        store.learn_secrets(["hunter22", "no"])
+async def test_secrets_are_masked_and_short_ones_are_left_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path, options=StoreOptions(secrets=("hunter22", "no"))) as store:
         await store.append(made(text="no hunter22 here"))
         task = store.view.get("task/a")
         assert task is not None
