@@ -31,6 +31,55 @@ class Budget:
 _NONE = Budget()
 
 
+@frozen
+class Cost:
+    """What something used, or at worst may use. `usd` is None when nobody knows the price; `time_s` is active time."""
+
+    tokens: int = 0
+    usd: Decimal | None = Decimal(0)
+    time_s: float = 0.0
+    calls: int = 0
+    turns: int = 0
+    retries: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """The sum; an unknown price makes it unknown."""
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Cost(
+            self.tokens + other.tokens,
+            usd,
+            self.time_s + other.time_s,
+            self.calls + other.calls,
+            self.turns + other.turns,
+            self.retries + other.retries,
+        )
+
+    def to_json(self) -> JsonObject:
+        """Only what is not zero; money as text, null when unknown."""
+        out: JsonObject = {}
+        for name in ("tokens", "calls", "turns", "retries"):
+            if value := getattr(self, name):
+                out[name] = value
+        if self.time_s:
+            out["time_s"] = round(self.time_s, 6)
+        if self.usd is None or self.usd:
+            out["usd"] = None if self.usd is None else str(self.usd)
+        return out
+
+
+def cost_from_json(raw: JsonObject) -> Cost:
+    """Inverse of `Cost.to_json`."""
+    usd = raw.get("usd", "0")
+    return Cost(
+        raw.get("tokens", 0),
+        None if usd is None else Decimal(str(usd)),
+        raw.get("time_s", 0.0),
+        raw.get("calls", 0),
+        raw.get("turns", 0),
+        raw.get("retries", 0),
+    )
+
+
 def budget_from_json(raw: JsonObject) -> Budget:
     """Inverse of `Budget.to_json`."""
     usd = raw.get("usd")

@@ -62,6 +62,8 @@ PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about fi
 IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
 CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
+MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
+MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
 
 # The log.

@@ -6,18 +6,25 @@ record as the turn that read it. The log keeps all.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
 MessageKind: TypeAlias = Literal["chat", "state", "control", "conflict", "approval"]
 Delivery: TypeAlias = Literal["queue", "steer", "interrupt"]
+Trust: TypeAlias = Literal["trusted", "untrusted"]
 
 
 @frozen
 class Message:
-    """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts."""
+    """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts.
+
+    `asks`: the sender waits for an answer, in `thread`. `to_incarnation` fences: a message for a run of the receiver
+    that is over is dropped, None is for whichever run reads it. `expires_at`, in seconds since 1970, drops it unread.
+    `idempotency`: of two messages of a sender with one key the second changes nothing. `trust` labels what came from
+    outside (web pages, servers, files) and was only passed on.
+    """
 
     id: str
     kind: MessageKind
@@ -29,9 +36,15 @@ class Message:
     seq: int = 0
     delivery: Delivery = "queue"
     cause: int | None = None
+    asks: bool = False
+    from_incarnation: int | None = None
+    to_incarnation: int | None = None
+    expires_at: float | None = None
+    idempotency: str = ""
+    trust: Trust = "trusted"
 
     def to_json(self) -> JsonObject:
-        return {
+        out: JsonObject = {
             "id": self.id,
             "kind": self.kind,
             "sender": self.sender,
@@ -43,6 +56,18 @@ class Message:
             "delivery": self.delivery,
             "cause": self.cause,
         }
+        # Most messages have none of these: they are left out, because every message is in the log twice.
+        return out | {name: value for name, default in _RARE if (value := getattr(self, name)) != default}
+
+
+_RARE: Final[tuple[tuple[str, Json], ...]] = (
+    ("asks", False),
+    ("from_incarnation", None),
+    ("to_incarnation", None),
+    ("expires_at", None),
+    ("idempotency", ""),
+    ("trust", "trusted"),
+)
 
 
 def message_from_json(raw: JsonObject) -> Message:

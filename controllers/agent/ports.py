@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from controllers.agent.models.port import Models, NoModels
+from controllers.agent.tools.faults import ToolFailed
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store
+from schemas.call import CallResult
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.patch import Patch, Verdict
 
@@ -21,6 +25,54 @@ class Gate(Protocol):
     """Takes patches of the plan document: `reconciler/admitting/gate.py`."""
 
     async def submit(self, patch: Patch) -> Verdict: ...
+
+
+class Servers(Protocol):
+    """The tool servers of a plan as an agent uses them; what they offer is in the status of `mcp/<name>` objects.
+
+    `controllers/mcp/` has the real one. Cancelling a method cancels the request at the server. All raise
+    `ToolFailed` (`tools/faults.py`) with the reason NoServer, Disconnected, TimedOut or ServerError.
+    """
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """One tool call; `op` is passed on as the idempotency key. `AwaitingInput` is a state of the result too."""
+        ...
+
+    async def answer(self, op: str, content: JsonObject | None) -> CallResult:
+        """Goes on with a call that waits for input; None declines."""
+        ...
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject) -> str: ...
+
+    async def resource(self, server: str, uri: str) -> str: ...
+
+
+class NoServers:
+    """`Servers` of a plan that has none."""
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del tool, arguments, op, on_progress
+        raise _no_server(server)
+
+    async def answer(self, op: str, content: JsonObject | None) -> CallResult:
+        del content
+        raise _no_server(op)
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject) -> str:
+        del name, arguments
+        raise _no_server(server)
+
+    async def resource(self, server: str, uri: str) -> str:
+        del uri
+        raise _no_server(server)
+
+
+def _no_server(name: str) -> ToolFailed:
+    return ToolFailed("NoServer", f"there is no server `{name}`")
 
 
 @frozen
@@ -43,3 +95,5 @@ class World:
     python: str
     pool: str = "tools"
     mind_pool: str = "minds"
+    models: Models = NoModels()
+    servers: Servers = NoServers()

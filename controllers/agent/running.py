@@ -138,7 +138,9 @@ async def performed(tool: Tool, context: Context) -> Settlement:
     try:
         given = checked(tool.function, context.spec.arguments)
         answer = tool.function(context, **given)
-        return await answer if inspect.isawaitable(answer) else answer
+        ended = await answer if inspect.isawaitable(answer) else answer
+        assert isinstance(ended, Settlement), "no tool waits yet"
+        return ended
     except ToolFailed as fault:
         return Settlement(failure(fault.reason, str(fault)))
     except ToolDenied as fault:

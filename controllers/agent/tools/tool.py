@@ -35,6 +35,21 @@ class Settlement:
 
 
 @frozen
+class Waiting:
+    """The call waits (`state` is one of the Awaiting states) until `Tool.resolve` finds that it is over.
+
+    `changes` take effect with the wait, `call` is merged into the call object's status for `resolve` to read, `why`
+    and `unblocks` are for people.
+    """
+
+    state: CallState
+    changes: tuple[Change, ...] = ()
+    call: JsonObject = field(default_factory=dict)
+    why: str = ""
+    unblocks: tuple[str, ...] = ()
+
+
+@frozen
 class Context:
     """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch."""
 
@@ -61,7 +76,11 @@ class Context:
 
 
 Subjects: TypeAlias = Callable[[JsonObject], tuple[str, ...]]
-ToolFunction: TypeAlias = Callable[..., Settlement | Awaitable[Settlement]]
+Ending: TypeAlias = Settlement | Waiting
+ToolFunction: TypeAlias = Callable[..., Ending | Awaitable[Ending]]
+Resolve: TypeAlias = Callable[[Context], Ending | None]
+"""What has become of a waiting call, from levels alone and at every look: over (a settlement), further (another
+`Waiting`, whose changes must bring about a state in which the answer is a different one), or None: as before."""
 
 
 def no_subjects(_: JsonObject) -> tuple[str, ...]:
@@ -73,7 +92,9 @@ def no_subjects(_: JsonObject) -> tuple[str, ...]:
 class Tool:
     """`subjects` are the texts in its arguments that denials such as `shell(rm *)` are matched against.
 
-    `is_free` tools need no right: an agent can always end, and always ask upward.
+    `is_free` tools need no right: an agent can always end, and always ask upward. A tool whose function may return
+    `Waiting` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in `doc`, and a
+    function that takes `arguments`, a map that the server checks.
     """
 
     name: str
@@ -82,6 +103,9 @@ class Tool:
     subjects: Subjects = no_subjects
     is_process: bool = False
     is_free: bool = False
+    resolve: Resolve | None = None
+    parameters: JsonObject | None = None
+    doc: str = ""
 
     @property
     def is_instant(self) -> bool:
@@ -89,7 +113,7 @@ class Tool:
 
     @property
     def description(self) -> str:
-        return inspect.cleandoc(self.function.__doc__ or "")
+        return self.doc or inspect.cleandoc(self.function.__doc__ or "")
 
 
 def ok(text: str, value: Json = None) -> CallResult:

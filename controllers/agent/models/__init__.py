@@ -1,0 +1,1 @@
+"""Language models behind one port: OpenAI-compatible HTTP, litellm for the rest, recording and replaying."""
