@@ -1,0 +1,154 @@
+"""Language models as a plan names and configures them: names, redirects, and the `models:` table.
+
+A name is `provider/name`, or `name@http://host/v1` for any OpenAI-compatible URL. `record/<file>@<name>` and
+`replay/<file>@<name>` are the same model with its answers written to a tape or read from one. Rights, prices and pools
+go by the real model, without the tape. How a model is asked is `controllers/agent/models/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final, Literal
+
+from schemas import patterns
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+
+Tape = Literal["", "record", "replay"]
+
+_TAPED: Final = re.compile(r"(?P<tape>record|replay)/(?P<file>[^@]+)(?:@(?P<real>.*))?", re.DOTALL)
+_AT_URL: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.*)", re.DOTALL)
+EVERY: Final = "*"
+"""The row of the table that is for every model; `plan apply --model` writes its `as`."""
+
+
+@frozen
+class ModelName:
+    """A parsed name; `str()` is inverse. `real` is what rights, prices and pools go by, empty for a bare tape."""
+
+    real: str
+    tape: Tape = ""
+    file: str = ""
+
+    def __str__(self) -> str:
+        if not self.tape:
+            return self.real
+        return f"{self.tape}/{self.file}" + (f"@{self.real}" if self.real else "")
+
+    @property
+    def url(self) -> str:
+        """The URL in the name; empty when it has none."""
+        found = _AT_URL.fullmatch(self.real)
+        return found["url"] if found else ""
+
+    @property
+    def provider(self) -> str:
+        """What stands before the first `/`; empty when the name has a URL or no `/`."""
+        before, slash, _ = self.real.partition("/")
+        return before if slash and not self.url else ""
+
+    @property
+    def name(self) -> str:
+        """What the provider calls the model."""
+        found = _AT_URL.fullmatch(self.real)
+        if found:
+            return found["name"]
+        return self.real.removeprefix(f"{self.provider}/") if self.provider else self.real
+
+
+def model_name(text: str) -> ModelName:
+    """Parses a name; whatever is no tape is a real model."""
+    found = _TAPED.fullmatch(text)
+    if found is None:
+        return ModelName(text)
+    tape: Tape = "record" if found["tape"] == "record" else "replay"
+    return ModelName(found["real"] or "", tape, found["file"])
+
+
+def redirected(stated: str, to: str) -> str:
+    """The model that is asked when the plan states `stated` and a row says `as: to`.
+
+    A bare tape is put around what is stated; anything else takes its place.
+    """
+    target = model_name(to)
+    if target.tape and not target.real:
+        return str(ModelName(model_name(stated).real, target.tape, target.file))
+    return to
+
+
+@frozen
+class PriceRow:
+    """US dollars for a million tokens; None where the plan does not say."""
+
+    usd_in: Decimal | None = None
+    usd_cached: Decimal | None = None
+    usd_out: Decimal | None = None
+
+
+@frozen
+class ModelConfig:
+    """What the table says of one model, each row on its way laid over the more general ones; empty or None: nothing.
+
+    `key` is `env:NAME` or `file:path`, never a secret. `api` is openai or litellm. `window` and `output` are tokens.
+    """
+
+    url: str = ""
+    key: str = ""
+    api: str = ""
+    price: PriceRow = PriceRow()
+    window: int | None = None
+    output: int | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class ModelTable:
+    """The `models:` of a document, its rows by provider, model name or pattern, and the word on unknown prices."""
+
+    rows: tuple[tuple[str, JsonObject], ...] = ()
+    unknown_price: str = "estimate"
+
+    def config(self, real: str) -> ModelConfig:
+        """What holds for the model `real`: field by field the most specific row that says something."""
+        merged: JsonObject = {}
+        for _, row in self._rows_of(real):
+            merged = {**merged, **row}
+            for inner in ("price", "headers"):
+                if inner in row:
+                    merged[inner] = {**merged.get(inner, {}), **row[inner]}
+        price = merged.get("price", {})
+        return ModelConfig(
+            url=merged.get("url", ""),
+            key=merged.get("key", ""),
+            api=merged.get("api", ""),
+            price=PriceRow(_usd(price, "in"), _usd(price, "cached"), _usd(price, "out")),
+            window=merged.get("window"),
+            output=merged.get("output"),
+            headers=tuple((str(name), str(value)) for name, value in merged.get("headers", {}).items()),
+        )
+
+    def asked(self, stated: str) -> str:
+        """The model that is really asked where the plan states `stated`, empty for none: by the rows' `as`, once."""
+        target = ""
+        for _, row in self._rows_of(model_name(stated).real):
+            target = row.get("as", target)
+        return redirected(stated, target) if target else stated
+
+    def _rows_of(self, real: str) -> list[tuple[str, JsonObject]]:
+        """The rows that speak of `real`, the most general first: by how many letters of the key are no star."""
+        provider = model_name(real).provider
+        found = [(key, row) for key, row in self.rows if key == provider or patterns.any_name((key,), real)]
+        return sorted(found, key=lambda pair: (pair[0] == real, len(pair[0].replace("*", ""))))
+
+
+def model_table(document: Mapping[str, object]) -> ModelTable:
+    """The table of a canonical document."""
+    raw: JsonObject = dict(document)
+    limits = raw.get("limits", {})
+    return ModelTable(tuple(raw.get("models", {}).items()), limits.get("unknown-price", "estimate"))
+
+
+def _usd(price: JsonObject, name: str) -> Decimal | None:
+    return None if price.get(name) is None else Decimal(str(price[name]))
