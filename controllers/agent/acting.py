@@ -17,7 +17,7 @@ from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.registry import BUILT_IN
-from controllers.agent.tools.tool import Context, Settlement, Tool
+from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
 from schemas import limits
@@ -68,7 +68,11 @@ class AgentReconciler:
 
     async def _take(self, seen: Observed) -> Outcome | None:
         """Does the one next step; None when there may be another."""
-        step = deciding.decide(seen, lambda call: calls.is_parallel(call, seen.spec, self._tools))
+        step = deciding.decide(
+            seen,
+            lambda call: calls.is_parallel(call, seen.spec, self._tools),
+            lambda call: self._resolved(seen, call),
+        )
         draft = self._turned(seen, step) or self._ruled(seen, step)
         if draft is not None:
             self._propose(seen, draft)
@@ -114,6 +118,8 @@ class AgentReconciler:
                 return ruling.answered(seen, waiting)
             case deciding.Collect(calls=ended):
                 return ruling.collected(seen, ended[0])
+            case deciding.Resolve(call=call, ending=ending):
+                return running.draft_of(seen, call, ending)
             case _:
                 return None
 
@@ -188,17 +194,30 @@ class AgentReconciler:
         return Done()
 
     async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None) -> None:
+        context = self._context(seen, call)
+        ending: Ending
         if tool is None:
-            settlement = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
+            ending = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
+        elif isinstance(context, Settlement):
+            ending = context
         else:
-            try:
-                space = workspace_of(self._world, seen)
-            except ToolDenied as fault:
-                settlement = running.denied(str(fault))
-            else:
-                spec = call_from_json(call.spec)
-                settlement = await running.performed(tool, Context(self._world, seen, call, spec, space))
-        self._propose(seen, turn.settled(seen, running.outcome_of(call, settlement)))
+            ending = await running.performed(tool, context)
+        self._propose(seen, running.draft_of(seen, call, ending))
+
+    def _resolved(self, seen: Observed, call: Resource) -> Ending | None:
+        """What has become of a waiting call, from this very observation."""
+        tool = self._tools.get(str(call.spec["tool"]))
+        if tool is None:
+            return Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
+        context = self._context(seen, call)
+        return context if isinstance(context, Settlement) else running.resolved(tool, context)
+
+    def _context(self, seen: Observed, call: Resource) -> Context | Settlement:
+        try:
+            space = workspace_of(self._world, seen)
+        except ToolDenied as fault:
+            return running.denied(str(fault))
+        return Context(self._world, seen, call, call_from_json(call.spec), space)
 
     def _rest(self, seen: Observed, rest: deciding.Rest) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""
@@ -207,7 +226,7 @@ class AgentReconciler:
         if raw.get("state") != str(rest.state) or raw.get("why") != rest.why:
             merge |= {"state": str(rest.state), "why": rest.why}
         opened = seen.status.open
-        if opened is not None and rest.condition == "AwaitingApproval" and opened.waiting_since is None:
+        if opened is not None and rest.is_wait and opened.waiting_since is None:
             merge["open"] = {"waiting_since": seen.now}
         if merge:
             changes: tuple[Change, ...] = (turn.change(seen, merge),)

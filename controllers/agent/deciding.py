@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from controllers.agent import budget
+from controllers.agent import budget, waiting
 from controllers.agent.observing import Observed, judges_doubt
 from controllers.agent.status import OpenTurn, TurnCall
-from controllers.agent.telling import News, news
+from controllers.agent.telling import News, is_redirected, news
+from controllers.agent.tools.tool import Ending
 from schemas.agent import AgentState, Model
 from schemas.approval import WAITING
 from schemas.call import CallState
@@ -79,8 +80,16 @@ class Collect:
 
 
 @frozen
+class Resolve:
+    """A waiting call is over, or a step further."""
+
+    call: Resource
+    ending: Ending
+
+
+@frozen
 class Interrupt:
-    """A message stops the step in flight: what has not started is not started."""
+    """A message or an edit stops the step in flight: what has not started is not started."""
 
 
 @frozen
@@ -97,22 +106,45 @@ class End:
 
 @frozen
 class Rest:
-    """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it)."""
+    """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it).
+
+    `is_wait`: the calls of the open turn only wait, which is not active time.
+    """
 
     state: AgentState
     why: str
     condition: str = ""
     unblocks: tuple[str, ...] = ()
     after_s: float | None = None
+    is_wait: bool = False
 
 
 Step: TypeAlias = (
-    Cancel | Close | Release | Begin | Start | Ask | Authorise | Answer | Interrupt | Run | Collect | End | Rest
+    Cancel
+    | Close
+    | Release
+    | Begin
+    | Start
+    | Ask
+    | Authorise
+    | Answer
+    | Resolve
+    | Interrupt
+    | Run
+    | Collect
+    | End
+    | Rest
 )
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
+Resolved: TypeAlias = Callable[[Resource], Ending | None]
+"""What has become of a waiting call, read from the same view; None while it waits as before."""
 
 
-def decide(seen: Observed, is_parallel: IsParallel) -> Step:
+def as_before(_: Resource) -> None:
+    """No waiting call is over."""
+
+
+def decide(seen: Observed, is_parallel: IsParallel, resolved: Resolved = as_before) -> Step:
     """The one next step of this agent."""
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
@@ -130,7 +162,7 @@ def decide(seen: Observed, is_parallel: IsParallel) -> Step:
             ("give the agent a `script:`, `run:` or `python:`",),
         )
     if seen.status.open is not None:
-        return _within(seen, seen.status.open, is_parallel)
+        return _within(seen, seen.status.open, is_parallel, resolved)
     return _between(seen)
 
 
@@ -160,9 +192,9 @@ def _paused(seen: Observed) -> Step:
     return Rest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
 
 
-def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
+def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel, resolved: Resolved) -> Step:
     """The next step of an open turn."""
-    if seen.interrupts and (stopping := _interrupted(seen, turn)) is not None:
+    if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
         return stopping
     if not turn.is_replied:
         return _running("it is thinking") if seen.live else Ask()
@@ -175,6 +207,20 @@ def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
     ended = tuple(each for each in objects if _has_ended(seen, each))
     if ended:
         return Collect(ended)
+    return _resolving(objects, resolved) or _running_calls(seen, open_calls, objects, is_parallel)
+
+
+def _resolving(objects: list[Resource], resolved: Resolved) -> Step | None:
+    """The first waiting call that is over or a step further."""
+    for each in objects:
+        if waiting.is_waiting(each) and (ending := resolved(each)) is not None:
+            return Resolve(each, ending)
+    return None
+
+
+def _running_calls(
+    seen: Observed, open_calls: list[TurnCall], objects: list[Resource], is_parallel: IsParallel
+) -> Step:
     startable = _startable(seen, open_calls, is_parallel)
     if startable:
         return Run(startable)
@@ -183,12 +229,20 @@ def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel) -> Step:
     return _waiting(seen, objects)
 
 
+def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
+    """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
+    if seen.interrupts:
+        return True
+    is_wait = not seen.live and bool(waiting.of_turn(seen, turn.calls))
+    return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.status.inbox.values()))
+
+
 def _interrupted(seen: Observed, turn: OpenTurn) -> Step | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
     if seen.live:
         return Cancel(tuple(sorted(seen.live)))
-    waiting = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
-    is_open = any(call is not None and call.state != CallState.UNKNOWN for call in waiting)
+    left = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
+    is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return Interrupt() if is_open or not turn.is_replied else None
 
 
@@ -244,7 +298,13 @@ def _waiting(seen: Observed, objects: list[Resource]) -> Step:
             f"{asking[0].spec['tool']} needs somebody's yes",
             "AwaitingApproval",
             tuple(f"plan approve {name}" for name in names),
+            is_wait=True,
         )
+    only = [each for each in objects if waiting.is_waiting(each)]
+    if only and not seen.live:
+        wait = waiting.rest_of(only)
+        after_s = None if wait.due_at is None else max(0.0, wait.due_at - seen.now)
+        return Rest(wait.state, wait.why, wait.condition, wait.unblocks, after_s, is_wait=True)
     return _running("its calls run")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controllers.agent import calls, running, turn
+from controllers.agent import calls, running, turn, waiting
 from controllers.agent.approving import asked_for_yes
 from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
@@ -41,13 +41,13 @@ def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
     return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes), data)
 
 
-def answered(seen: Observed, waiting: Sequence[Resource]) -> Draft:
+def answered(seen: Observed, asking: Sequence[Resource]) -> Draft:
     """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
     opened = seen.status.open
     assert opened is not None, "calls wait inside a turn"
     changes: list[Change] = []
     results: JsonObject = {}
-    for call in waiting:
+    for call in asking:
         approval = seen.approvals.get(str(call.status.get("approval")))
         if approval is not None and approval.state == APPROVED:
             changes.append(running.status(call, CallState.AUTHORIZED, approval=None))
@@ -56,9 +56,7 @@ def answered(seen: Observed, waiting: Sequence[Resource]) -> Draft:
             changes.append(Drop(call.address, call.uid))
         if approval is not None:
             changes.append(Drop(approval.address, approval.uid))
-    since = opened.waiting_since
-    waited_s = opened.waited_s + (0.0 if since is None else max(0.0, seen.now - since))
-    merge: JsonObject = {"open": {"results": results, "waiting_since": None, "waited_s": waited_s}}
+    merge: JsonObject = {"open": {"results": results, **waiting.waited(seen, opened)}}
     changes.insert(0, turn.change(seen, merge))
     return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes))
 
@@ -69,7 +67,7 @@ def _rejected(approval: Resource | None) -> CallResult:
 
 
 def interrupted(seen: Observed) -> Draft:
-    """The step in flight is given up for a message.
+    """The step in flight is given up for a message or an edit.
 
     A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
     stay in doubt.
@@ -86,11 +84,15 @@ def interrupted(seen: Observed) -> Draft:
         data: JsonObject = {"read": [message.id for message in seen.interrupts]}
         return Draft("message.read", turn.ACTOR, seen.resource.address, (turn.change(seen, heard),), data)
     made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
-    waiting = [call for call in made if call.state != CallState.UNKNOWN]
-    result = CallResult(CallState.CANCELLED, "given up for a message", "Interrupted")
-    results: JsonObject = {call.address: boxed(result.to_json()) for call in waiting}
-    drops = tuple(Drop(call.address, call.uid) for call in waiting)
-    changes: tuple[Change, ...] = (turn.change(seen, {"open": {"results": results}}), *drops)
+    left = [call for call in made if call.state != CallState.UNKNOWN]
+    what = "a message" if seen.interrupts else "news"
+    result = CallResult(CallState.CANCELLED, f"given up for {what}", "Interrupted")
+    results: JsonObject = {call.address: boxed(result.to_json()) for call in left}
+    asked = {call.status.get("approval") for call in left}
+    gone = (*left, *(each for each in seen.approvals.values() if each.address in asked))
+    drops = tuple(Drop(each.address, each.uid) for each in gone)
+    merge: JsonObject = {"open": {"results": results, **waiting.waited(seen, opened)}}
+    changes: tuple[Change, ...] = (turn.change(seen, merge), *drops)
     return Draft("call.settled", turn.ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()})
 
 

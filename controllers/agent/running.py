@@ -12,17 +12,18 @@ from dataclasses import replace
 
 import anyio
 
-from controllers.agent import turn
+from controllers.agent import turn, waiting
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments, checked
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.shell import settlement_of
-from controllers.agent.tools.tool import Context, Settlement, Tool, failure
+from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, failure
 from controllers.agent.workspaces import workspace_of
 from reconciler.effects import journal
 from reconciler.effects.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
@@ -51,13 +52,13 @@ class CallRun:
     async def __call__(self) -> None:
         """The job: from a durable Started to a durable result."""
         try:
-            settlement = await self._resumed() if self.is_resumed else await self._performed()
+            ending = await self._resumed() if self.is_resumed else await self._performed()
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLEANUP_S, shield=True):
                 await self._stopped()
             raise
-        if settlement is not None:
-            await self._settle(settlement)
+        if ending is not None:
+            await self._settle(ending)
 
     async def _stopped(self) -> None:
         """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
@@ -78,7 +79,7 @@ class CallRun:
         again = status(now, CallState.AUTHORIZED)
         await store.append(Draft("call.reconciled", turn.ACTOR, address, (again,)), {address: now.rev})
 
-    async def _performed(self) -> Settlement:
+    async def _performed(self) -> Ending:
         await self.world.store.flush(self.world.store.view.rev)
         context = self._context()
         return context if isinstance(context, Settlement) else await performed(self.tool, context)
@@ -92,7 +93,7 @@ class CallRun:
         except ToolDenied as fault:
             return denied(str(fault))
 
-    async def _resumed(self) -> Settlement | None:
+    async def _resumed(self) -> Ending | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
         trace = await self.world.processes.trace(self.spec.op) if self.spec.is_process else Trace.LOST
         if trace in (Trace.RUNNING, Trace.ENDED):
@@ -105,17 +106,21 @@ class CallRun:
         await self._go_back()
         return None
 
-    async def _settle(self, settlement: Settlement) -> None:
+    async def _settle(self, ending: Ending) -> None:
         seen = self.look(self.spec.owner)
         store = self.world.store
         if seen is None or not is_current(seen, self.call):
-            data = {"tool": self.spec.tool, "result": settlement.result.to_json(), "late": True}
+            came: JsonObject = (
+                {"wait": ending.why} if isinstance(ending, Waiting) else {"result": ending.result.to_json()}
+            )
+            data = {"tool": self.spec.tool, **came, "late": True}
             # Evidence that changes nothing, so it was computed from nothing.
             await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
-        draft = turn.settled(seen, outcome_of(self.call, settlement))
+        draft = draft_of(seen, self.call, ending)
         await store.append(draft, {seen.resource.address: seen.resource.rev})
-        if self.spec.is_process and settlement.result.state is not CallState.UNKNOWN:
+        is_over = isinstance(ending, Settlement) and ending.result.state is not CallState.UNKNOWN
+        if self.spec.is_process and is_over:
             self.world.processes.forget([self.spec.op])
 
 
@@ -128,18 +133,34 @@ def is_current(seen: Observed, call: Resource) -> bool:
     return any(each.address == call.address for each in opened.calls) and call.address not in opened.results
 
 
-def outcome_of(call: Resource, settlement: Settlement) -> turn.Outcome:
-    """A tool's settlement as the record builder takes it."""
-    return turn.Outcome(call, settlement.result, settlement.changes, settlement.agent, settlement.turn, settlement.data)
+def draft_of(seen: Observed, call: Resource, ending: Ending) -> Draft:
+    """The record of what a tool said: the call's one result, or that it waits."""
+    if isinstance(ending, Waiting):
+        return waiting.begun(seen, call, ending)
+    opened = seen.status.open
+    waited = {} if opened is None else waiting.waited(seen, opened)
+    merge = {**ending.turn, **waited}
+    return turn.settled(seen, turn.Outcome(call, ending.result, ending.changes, ending.agent, merge, ending.data))
 
 
-async def performed(tool: Tool, context: Context) -> Settlement:
+def resolved(tool: Tool, context: Context) -> Ending | None:
+    """What has become of a waiting call; a fault of the tool is the call's result."""
+    if tool.resolve is None:
+        return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
+    try:
+        return tool.resolve(context)
+    except ToolFailed as fault:
+        return Settlement(failure(fault.reason, str(fault)))
+    except ToolDenied as fault:
+        return denied(str(fault))
+
+
+async def performed(tool: Tool, context: Context) -> Ending:
     """What the tool says; its refusals and failures as results."""
     try:
         given = checked(tool.function, context.spec.arguments)
         answer = tool.function(context, **given)
-        ended = await answer if inspect.isawaitable(answer) else answer
-        assert isinstance(ended, Settlement), "no tool waits yet"
+        ended: Ending = await answer if inspect.isawaitable(answer) else answer
         return ended
     except ToolFailed as fault:
         return Settlement(failure(fault.reason, str(fault)))

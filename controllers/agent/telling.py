@@ -112,6 +112,12 @@ def _verdict(found: _Gathering) -> None:
         found.tell("verdict", {"rejected": verdict})
 
 
+def is_redirected(seen: Observed) -> bool:
+    """Whether the goal or the notes are other than the mind was told last."""
+    spec, told = seen.task_spec, seen.status.told
+    return spec is not None and (digest(spec.goal), digest(spec.notes)) != (told.goal, told.notes)
+
+
 def _edits(found: _Gathering) -> None:
     spec, told = found.seen.task_spec, found.seen.status.told
     if spec is None:

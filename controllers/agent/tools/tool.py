@@ -39,7 +39,7 @@ class Waiting:
     """The call waits (`state` is one of the Awaiting states) until `Tool.resolve` finds that it is over.
 
     `changes` take effect with the wait, `call` is merged into the call object's status for `resolve` to read, `why`
-    and `unblocks` are for people.
+    and `unblocks` are for people. At `due_at`, in seconds since 1970, it is looked at even if nothing has changed.
     """
 
     state: CallState
@@ -47,6 +47,7 @@ class Waiting:
     call: JsonObject = field(default_factory=dict)
     why: str = ""
     unblocks: tuple[str, ...] = ()
+    due_at: float | None = None
 
 
 @frozen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
@@ -15,6 +15,9 @@ import anyio
 import compiler
 from compiler import merging
 from controllers.agent import AgentReconciler, World, inbox
+from controllers.agent.models.port import Models
+from controllers.agent.tools.registry import BUILT_IN
+from controllers.agent.tools.tool import Tool
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
@@ -143,7 +146,13 @@ class LeftBehind(LocalProcesses):
 
 @asynccontextmanager
 async def arena(
-    folder: Path, *, epoch: int = 1, options: StoreOptions | None = None, is_inline: bool = False
+    folder: Path,
+    *,
+    epoch: int = 1,
+    options: StoreOptions | None = None,
+    is_inline: bool = False,
+    tools: Mapping[str, Tool] = BUILT_IN,
+    models: Models | None = None,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
@@ -168,10 +177,11 @@ async def arena(
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": 8})
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
+        world = replace(world, models=models or world.models)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)
         engine = Engine(
-            store, clock, queue, work, [tasks, AgentReconciler(world), LockReconciler(store, clock), plans], PLAN
+            store, clock, queue, work, [tasks, AgentReconciler(world, tools), LockReconciler(store, clock), plans], PLAN
         )
         made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append

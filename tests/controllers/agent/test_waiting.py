@@ -1,0 +1,232 @@
+"""Calls that wait: asleep or blocked with a reason, over when a level says so, and nothing in memory meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from controllers.agent.tools.registry import BUILT_IN
+from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
+from reconciler.errors import StoreFailed
+from schemas.call import CallState, EffectClass
+from schemas.encoding import JsonObject
+from schemas.resource import Resource
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.test_crashes import crashing
+
+pytestmark = pytest.mark.anyio
+
+What = Literal["child", "input", "lock"]
+# The waiting tool takes the name of one that plans know.
+PLAN = """
+agent:
+  tools: [list, shell]
+  script:
+    - call: {list: {what: WHAT}}
+    - expect: {ok: true}
+    - call: {shell: {command: echo after >> effects}}
+    - done: over
+"""
+CARELESS = PLAN.replace(
+    "    - expect: {ok: true}\n", "    - when: {result: {error: Interrupted}}\n      done: gave up\n"
+)
+STATES = {"child": CallState.AWAITING_CHILD, "input": CallState.AWAITING_INPUT, "lock": CallState.AWAITING_LOCK}
+
+
+def watch(context: Context, what: What = "child") -> Ending:
+    """Waits until the folder has a file `first`, then until it has a file `second`."""
+    del context
+    return Waiting(STATES[what], call={"step": "first"}, why=f"waits for a {what}", unblocks=("touch first",))
+
+
+async def slow_watch(context: Context, what: What = "child") -> Ending:
+    """The same after a start that takes time."""
+    await anyio.lowlevel.checkpoint()
+    return watch(context, what)
+
+
+def watched(context: Context) -> Ending | None:
+    step = str(context.call.status["step"])
+    if not (context.world.folder / step).exists():
+        return None
+    if step == "second":
+        return Settlement(ok("both are there"))
+    return Waiting(CallState(context.call.state), call={"step": "second"}, why="waits for the second")
+
+
+TOOLS = {**BUILT_IN, "list": Tool("list", watch, EffectClass.READ, resolve=watched)}
+SLOW = {**BUILT_IN, "list": Tool("list", slow_watch, EffectClass.ONCE, resolve=watched)}
+
+
+def waiting_call(here: Arena) -> Resource | None:
+    found = here.store.view.list("call")
+    return found[0] if found else None
+
+
+async def touch(here: Arena, name: str) -> None:
+    """Makes a level move and has the agent look at it; the poke says nothing of what moved."""
+    (here.folder / name).touch()
+    here.work.poke("agent/.")
+
+
+async def waits(here: Arena, step: str = "first") -> Resource:
+    def is_at() -> bool:
+        call = waiting_call(here)
+        return call is not None and call.status.get("step") == step
+
+    await here.until(is_at)
+    await here.settled()
+    call = waiting_call(here)
+    assert call is not None
+    return call
+
+
+@pytest.mark.parametrize(
+    ("what", "state", "agent_state", "condition"),
+    [
+        ("child", "AwaitingChild", "asleep", ""),
+        ("input", "AwaitingInput", "blocked", "AwaitingInput"),
+        ("lock", "AwaitingLock", "blocked", "AwaitingLock"),
+    ],
+)
+@pytest.mark.parametrize("tools", [TOOLS, SLOW], ids=["instant", "slow"])
+async def test_a_waiting_call_is_rows_and_its_agent_says_what_it_waits_for(
+    tmp_path: Path, what: str, state: str, agent_state: str, condition: str, tools: dict[str, Tool]
+) -> None:
+    async with arena(tmp_path, tools=tools) as here:
+        await here.apply(PLAN.replace("WHAT", what))
+        call = await waits(here)
+        agent = here.get("agent/.").status
+        assert (call.state, agent["state"], agent["why"]) == (state, agent_state, f"waits for a {what}")
+        assert here.work.live_count == 0
+        if condition:
+            assert agent["conditions"][condition]["unblocks"] == ["touch first"]
+        await touch(here, "first")
+        await waits(here, "second")
+        await touch(here, "second")
+        await here.until_state("task/.", "done")
+        assert here.read("effects") == "after\n"
+        assert condition not in here.get("agent/.").status.get("conditions", {})
+        assert [each["text"] for each in await here.results("list")] == ["both are there"]
+
+
+async def test_looking_again_at_a_call_that_waits_writes_nothing(tmp_path: Path) -> None:
+    async with arena(tmp_path, tools=TOOLS) as here:
+        await here.apply(PLAN.replace("WHAT", "child"))
+        await waits(here)
+        rev = here.store.view.rev
+        here.work.poke("agent/.")
+        await here.settled()
+        assert here.store.view.rev == rev
+
+
+async def test_a_call_does_not_overtake_one_that_waits(tmp_path: Path) -> None:
+    plan = PLAN.replace(
+        "- call: {list: {what: WHAT}}", "- call: [{list: {}}, {shell: {command: echo next >> effects}}]"
+    )
+    tools = {**BUILT_IN, "list": Tool("list", watch, EffectClass.ONCE, resolve=watched)}
+    async with arena(tmp_path, tools=tools) as here:
+        await here.apply(plan)
+        await here.until(lambda: here.state("agent/.") == "asleep")
+        await here.settled()
+        assert not (tmp_path / "effects").exists()
+        (tmp_path / "second").touch()
+        await touch(here, "first")
+        await here.until_state("task/.", "done")
+        assert here.read("effects").split() == ["next", "after"]
+
+
+@pytest.mark.parametrize("how", ["interrupt", "steer", "goal"])
+async def test_news_gives_up_a_wait_with_a_result(tmp_path: Path, how: str) -> None:
+    async with arena(tmp_path, tools=TOOLS) as here:
+        await here.apply(CARELESS.replace("WHAT", "child"))
+        await waits(here)
+        if how == "goal":
+            await here.patch({"op": "add", "path": "/goal", "value": "another"})
+        else:
+            await here.tell("agent/.", "stop that", "m", delivery=how)  # type: ignore[arg-type]
+        await here.until_state("task/.", "done")
+        assert here.get("task/.").status["result"]["text"] == "gave up"
+        assert waiting_call(here) is None
+        settled = [draft.data["result"] for draft in await here.log() if draft.type == "call.settled"]
+        assert settled[0]["error"] == "Interrupted"
+
+
+async def test_a_queued_message_leaves_a_wait_alone(tmp_path: Path) -> None:
+    async with arena(tmp_path, tools=TOOLS) as here:
+        await here.apply(PLAN.replace("WHAT", "child"))
+        await waits(here)
+        await here.tell("agent/.", "by the way", "m")
+        await here.settled()
+        assert waiting_call(here) is not None and "m" in here.get("agent/.").status["inbox"]
+
+
+async def test_cancelling_the_task_takes_the_waiting_call_away(tmp_path: Path) -> None:
+    async with arena(tmp_path, tools=TOOLS) as here:
+        await here.apply(PLAN.replace("WHAT", "input"))
+        await waits(here)
+        await here.patch({"op": "add", "path": "/cancel", "value": True})
+        await here.until_state("task/.", "cancelled")
+        await here.settled()
+        assert waiting_call(here) is None and here.get("agent/.").status.get("open") is None
+
+
+async def test_time_in_a_wait_is_not_active_time(tmp_path: Path) -> None:
+    async with arena(tmp_path, tools=TOOLS) as here:
+        await here.apply(PLAN.replace("WHAT", "child"))
+        await waits(here)
+        since = here.get("agent/.").status["open"]["waiting_since"]
+        (tmp_path / "second").touch()
+        await touch(here, "first")
+        await here.until_state("task/.", "done")
+        ended = [draft.data for draft in await here.log() if draft.type == "turn.ended"]
+        started = [record for record in await here.store.log(0, 10_000) if record.draft.type == "turn.started"]
+        assert since > 0
+        assert ended[0]["active_s"] <= since - started[0].at + 0.2
+
+
+async def live(folder: Path, epoch: int, after: int | None, tools: dict[str, Tool]) -> JsonObject | None:
+    """One owner, which dies after so many batches; what became of the task if it lived to see it."""
+    made: JsonObject | None = None
+    try:
+        options = None if after is None else crashing(after)
+        async with arena(folder, epoch=epoch, options=options, is_inline=True, tools=tools) as here:
+            if here.find("plan/arena") is None:
+                await here.apply(PLAN.replace("WHAT", "input"))
+            if here.state("task/.") not in ("done", "failed"):
+                await waits(here, "second" if (folder / "first").exists() else "first")
+                await touch(here, "first")
+                await waits(here, "second")
+                await touch(here, "second")
+                await here.until_state("task/.", "done", "failed")
+            await here.settled()
+            made = {"state": here.state("task/."), "results": await here.results("list")}
+    except* StoreFailed:
+        pass
+    return made
+
+
+@pytest.mark.parametrize("after", range(1, 24))
+async def test_law_5_a_crash_at_any_record_goes_on_with_the_wait(tmp_path: Path, after: int) -> None:
+    with anyio.fail_after(15):
+        made = await live(tmp_path, 1, after, TOOLS)
+        if made is None:
+            (tmp_path / "first").touch()
+            (tmp_path / "second").touch()
+            made = await rest_of_it(tmp_path)
+    assert made["state"] == "done"
+    assert [each["text"] for each in made["results"]] == ["both are there"]
+    assert (tmp_path / "effects").read_text() == "after\n"
+
+
+async def rest_of_it(folder: Path) -> JsonObject:
+    async with arena(folder, epoch=2, is_inline=True, tools=TOOLS) as here:
+        if here.find("plan/arena") is None:
+            await here.apply(PLAN.replace("WHAT", "input"))
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        return {"state": here.state("task/."), "results": await here.results("list")}
