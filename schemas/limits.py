@@ -64,6 +64,7 @@ CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for 
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
 MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
 MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
+MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
 
 # The log.

@@ -60,11 +60,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a step looks at: the request's model, messages and the names of the tools that it offers."""
+    """What a step looks at: the request's model, messages and the names of the tools that it offers.
+
+    `alias` is the model's name in the plan, where that is known: a step's glob may be for either.
+    """
 
     model: str
     messages: list[dict[str, Any]]
     tools: list[str]
+    alias: str = ""
 
     def holds(self, key: str, wanted: str) -> bool:
         """Whether one condition of a `when` is true."""
@@ -111,7 +115,7 @@ class Player:
         """The first step that fits and has not been used up; None when there is none."""
         for step in self.steps:
             left = self._left[step.number]
-            if left == 0 or not fnmatchcase(question.model, step.model):
+            if left == 0 or not any(fnmatchcase(name, step.model) for name in (question.model, question.alias)):
                 continue
             if all(question.holds(key, one) for key, texts in step.when.items() for one in texts):
                 if left is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from tests.fakes.model_server import chunking
-from tests.fakes.model_server.script import Player, Question, Step
+from tests.fakes.model_server.script import Player, Question, Step, text_of
 from tests.fakes.model_server.validating import Invalid, check
 
 Entry = dict[str, Any]
@@ -56,7 +56,7 @@ class ScriptedServer:
         step = self.player.take(question)
         self._note(entry | {"body": body, "step": step and step.name, "left": self.player.left})
         if step is None:
-            last = chunking.text_of(question.messages[-1])
+            last = text_of(question.messages[-1])
             return self._refuse(number, f"no step is left for {question.model} and a last message of {last[:200]!r}")
         answer = _Answer(request, step, question, body)
         try:

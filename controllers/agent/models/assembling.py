@@ -1,0 +1,166 @@
+"""A reply put together from the pieces of a stream, however a provider cuts it.
+
+A tool call goes by its index and its id. Providers are known to send index 0 for all calls, no index, the id only
+once, in every piece or never, several calls in one piece, and the head of a call again; a call must never swallow the
+next one. Arguments stay the text that the model wrote: whether they are JSON is for whoever runs the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from controllers.agent.models.port import ModelCall, ModelReply, Usage
+from controllers.agent.models.usage import estimated, usage_from_raw
+from schemas import encoding
+from schemas.encoding import Json, JsonObject
+
+FINISHES: Final = {
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+class _Call:
+    """One tool call so far."""
+
+    __slots__ = ("arguments", "id", "index", "name")
+
+    def __init__(self, index: int | None) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments = ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether more than (a part of) its id is known."""
+        return bool(self.name or self.arguments)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are a JSON value: what comes next can only be another call."""
+        try:
+            encoding.decode(self.arguments)
+        except ValueError:
+            return False
+        return True
+
+    def is_followed_by(self, id_: str, name: str, arguments: str) -> bool:
+        """Whether a piece at the same place is the head of another call."""
+        if id_ and self.id and id_ != self.id and self.has_begun:
+            return True
+        if not name or not self.arguments:
+            return False  # Without arguments so far, a name can only be more of this one.
+        if name == self.name and id_ and not arguments:
+            return False  # The head once more, to close the call.
+        return self.is_whole or name != self.name
+
+    def take(self, id_: str, name: str, arguments: str) -> None:
+        """Adds a piece: ids and names may come in parts too, and heads again."""
+        is_again = bool(id_) and id_ == self.id and self.has_begun
+        if not self.has_begun:
+            self.id += "" if name and id_ == self.id else id_
+        elif not self.id:
+            self.id = id_
+        if name != self.name or not (is_again or self.arguments or arguments):
+            self.name += name
+        self.arguments += arguments
+
+
+class Assembly:
+    """One reply as it arrives. `text` and `calls` are what is there so far."""
+
+    def __init__(self) -> None:
+        self.finish = ""
+        self.usage_raw: JsonObject | None = None
+        self._text: list[str] = []
+        self._calls: list[_Call] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text)
+
+    @property
+    def calls(self) -> tuple[ModelCall, ...]:
+        """In the order in which they began. Pieces without any name are noise."""
+        return tuple(ModelCall(one.id, one.name, one.arguments) for one in self._calls if one.has_begun)
+
+    def take(self, chunk: JsonObject) -> str:
+        """Adds one chunk of a stream, or a whole answer; the new text. Raises ValueError for one of another shape."""
+        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
+        if isinstance(usage, dict):
+            self.usage_raw = usage
+        choices = chunk.get("choices")
+        if not choices:
+            return ""
+        choice = choices[0] if isinstance(choices, list) else None
+        if not isinstance(choice, dict):
+            raise ValueError("`choices` is no list of objects")
+        if isinstance(choice.get("usage"), dict):
+            self.usage_raw = choice["usage"]
+        if choice.get("finish_reason"):
+            self.finish = str(choice["finish_reason"])
+        return self._take_delta(choice.get("delta") or choice.get("message") or {})
+
+    def reply(self, prompt: Iterable[bytes]) -> ModelReply:
+        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written."""
+        calls = self.calls
+        finish = FINISHES.get(self.finish, "tool_calls" if calls else "stop")
+        return ModelReply(self.text, calls, self.usage(prompt), finish)
+
+    def usage(self, prompt: Iterable[bytes]) -> Usage:
+        """What it costs so far."""
+        if self.usage_raw is not None:
+            return usage_from_raw(self.usage_raw)
+        written = [self.text, *(one.name + one.arguments for one in self._calls)]
+        return estimated(prompt, (text.encode() for text in written))
+
+    def _take_delta(self, delta: JsonObject) -> str:
+        if not isinstance(delta, dict):
+            raise ValueError("a delta is no object")
+        text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
+        if text:
+            self._text.append(text)
+        for piece in delta.get("tool_calls") or ():
+            self._take_call(piece)
+        return text
+
+    def _take_call(self, piece: Json) -> None:
+        function = piece.get("function") if isinstance(piece, dict) else None
+        if not isinstance(piece, dict) or not isinstance(function, dict | None):
+            raise ValueError("a tool call is no object")
+        function = function or {}
+        id_, name = piece.get("id") or "", function.get("name") or ""
+        arguments = function.get("arguments")
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = encoding.encode_text(arguments)  # Some servers send the value itself.
+        head = str(id_), str(name), arguments
+        self._call_for(piece.get("index"), *head).take(*head)
+
+    def _call_for(self, index: int | None, id_: str, name: str, arguments: str) -> _Call:
+        """The call that a piece belongs to: at its index the newest, without an index the one with its id."""
+        if index is not None:
+            found = next((one for one in reversed(self._calls) if one.index == index), None)
+        elif id_:
+            found = next((one for one in reversed(self._calls) if one.id == id_), None)
+        else:
+            found = self._calls[-1] if self._calls else None
+        if found is None or found.is_followed_by(id_, name, arguments):
+            found = _Call(index)
+            self._calls.append(found)
+        return found
+
+
+def _text_of(content: Json) -> str:
+    """Text as a string or as a list of parts; parts that are no text are not for the transcript."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
