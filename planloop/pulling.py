@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from compiler import formatting
-from compiler.splicing import NotSpliced, Writing, splice
+from compiler.splicing import NotSpliced, Spliced, Writing, splice
 from planloop import compiling
 from planloop.compiling import PlanFile
 from schemas import patching
@@ -53,7 +53,7 @@ def pull(file: PlanFile, live: JsonObject, *, before_swap: Callable[[bytes], Non
     ops = tuple(patching.difference(file.document, live))
     if not ops:
         return Written(file.content, ())
-    result = splice(Writing(file.compiled.tree, file.compiled.origin, file.document, live, _recompiler(file)))
+    result = written(file, live)
     if isinstance(result, NotSpliced):
         side = Path(f"{file.path}{SIDE}")
         text = formatting.format_document(live, file.compiled.tree.format)
@@ -64,6 +64,11 @@ def pull(file: PlanFile, live: JsonObject, *, before_swap: Callable[[bytes], Non
     before_swap(result.content)
     replace_file(file.path, result.content)
     return Written(result.content, ops)
+
+
+def written(file: PlanFile, live: JsonObject) -> Spliced | NotSpliced:
+    """The text of `file` with `live` written into it, or why that cannot be done. Touches nothing."""
+    return splice(Writing(file.compiled.tree, file.compiled.origin, file.document, live, _recompiler(file)))
 
 
 def replace_file(path: Path, content: bytes) -> None:

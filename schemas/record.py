@@ -17,7 +17,7 @@ from schemas.resource import Resource, Uid
 RECORD_VERSION: Final = 1
 
 RECORD_TYPES: Final = frozenset(
-    "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped "
+    "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped plan.forked "
     "object.created object.updated object.deleted "
     "agent.woken agent.slept agent.parked agent.ended turn.started model.requested model.replied turn.ended "
     "call.proposed call.authorized call.started call.waiting call.settled call.reconciled "

@@ -9,7 +9,8 @@ from planloop.cli.options import access_to, output_option, plan_option
 from planloop.rendering import printing, records, tables
 from schemas.record import Record, record_to_json
 
-TYPES = ("plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected")
+TYPES = ("plan.patched", "plan.forked", "plan.refused", "plan.held", "plan.approved", "plan.rejected")
+REVISIONS = TYPES[:2]  # Those that made a document; the others say why none was made.
 EXAMPLE = """
 \b
 Examples:
@@ -26,7 +27,7 @@ Examples:
 @click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
 def command(plan: str | None, output: str | None, everything: bool, limit: int) -> None:
     """List the plan's revisions with author and cause."""
-    wanted = TYPES if everything else TYPES[:1]
+    wanted = TYPES if everything else REVISIONS
     found = [record for record in all_records(access_to(plan)) if record.draft.type in wanted]
     found = found[-limit:] if limit else found
     match output:

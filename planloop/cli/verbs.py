@@ -42,6 +42,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "delete": "Remove a subtree from the live plan.",
         "send": "Send a message to an agent.",
         "rollback": "Go back to an earlier revision, as a new one.",
+        "fork": "Make a copy of the plan that goes on from a revision.",
     },
     "Keep it healthy": {
         "replay": "Fold the log again and compare.",

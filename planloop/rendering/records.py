@@ -145,6 +145,11 @@ def _taken(data: JsonObject) -> str:
     return f"process {data.get('pid', '')} has the plan from here on, epoch {data.get('epoch', '')}"
 
 
+def _forked(data: JsonObject) -> str:
+    origin = data["origin"]
+    return f"from {origin['plan']} at rev {origin['rev']}"
+
+
 def _spaced(name: str) -> str:
     """`CommandFailed` as `command failed`."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
@@ -160,6 +165,7 @@ def _message(data: JsonObject) -> str:
 
 _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.refused": _refused,
+    "plan.forked": _forked,
     "plan.held": lambda data: str(data.get("why", "")),
     "message.sent": _message,
     "message.delivered": _message,

@@ -19,7 +19,9 @@ from schemas.patching import Op
 from schemas.record import Draft, PatchSpec, Put, Record
 from schemas.resource import Resource
 
-REVISION_TYPES: Final = frozenset({"plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected"})
+REVISION_TYPES: Final = frozenset(
+    {"plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected", "plan.forked"}
+)
 _PAGE: Final = 1_000  # Records read at once.
 
 

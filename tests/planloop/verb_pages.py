@@ -78,6 +78,7 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "delete": ("plan delete count",),
     "send": ("plan send write 'use fewer words'", "plan send nobody hello"),
     "rollback": ("plan patch . goal='a mistake'", "plan history", "plan rollback 2"),
+    "fork": ("plan fork --at 2 --as careful", "plan history --plan careful", "plan fork --at 999"),
     "replay": ("plan replay",),
     "doctor": (),
     "completion": ("plan completion bash | head -3",),
