@@ -16,7 +16,7 @@ from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
 from schemas import durations
-from schemas.fields import Scalar
+from schemas.fields import SETTING_PATTERN, Scalar
 
 NOTHING: Final = object()
 """What a reader gives when the value is at fault: the field is then left out, so that nothing follows from it."""
@@ -39,9 +39,11 @@ class Misfit(Exception):
 def scalar_reader(type_: Scalar) -> ScalarReader:
     """The reader for one declared scalar."""
     convert = _CONVERTERS[type_.kind]
-    choices, minimum = type_.choices, type_.minimum
+    choices, minimum, settable = type_.choices, type_.minimum, type_.settable
 
     def read(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
+        if settable and setting_of(value) is not None:
+            return str(value)
         try:
             found = convert(value)
         except Misfit as misfit:
@@ -63,6 +65,15 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
         return value if type(value) is str else read(value, at, to, faults)
 
     return read_text if type_.kind in ("text", "word", "pattern", "loose") and not choices else read
+
+
+_SETTING: Final = re.compile(SETTING_PATTERN)
+
+
+def setting_of(value: object) -> str | None:
+    """The name of the setting that a value stands for, `$name`; None when it stands for itself."""
+    found = _SETTING.fullmatch(value) if isinstance(value, str) else None
+    return None if found is None else found[1]
 
 
 def name_of(to: Pointer) -> str:

@@ -8,7 +8,7 @@ drift. How a written value becomes a canonical one is `compiler/normalising.py`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import Json
 from schemas.frozen import frozen
@@ -38,11 +38,13 @@ class Scalar:
     `word` is a name that EDN may write as a symbol or keyword, whose namespace is dropped; an `id` is a word that can
     be part of an address and of a path; a `pattern` keeps its namespace, as in `ollama/*`; `loose` is text that may be
     written as a whole number; `any` is JSON that is passed on as it stands. `choices` close the set of a text or word.
+    A `settable` one may also be `$name`, which stands for the setting `name` of the mixin that it is written in.
     """
 
     kind: ScalarKind
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    settable: bool = False
 
 
 @frozen
@@ -81,6 +83,9 @@ class Either:
 
 
 FieldType: TypeAlias = Scalar | Many | Keyed | Table | Either
+
+SETTING_PATTERN: Final = r"\$([a-z][a-z0-9-]*)"
+"""How a step of a mixin names one of its settings."""
 
 TEXT = Scalar("text")
 WORD = Scalar("word")

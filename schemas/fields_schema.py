@@ -7,11 +7,12 @@ rights, budgets) only the compiler can check. The generated file is `schemas/jso
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from schemas import durations
 from schemas.encoding import JsonObject
-from schemas.fields import Either, Field, FieldType, Keyed, Many, Scalar, ScalarKind, Table
+from schemas.fields import SETTING_PATTERN, Either, Field, FieldType, Keyed, Many, Scalar, ScalarKind, Table
 from schemas.fields_all import TABLES, fields_of
 
 # Letters are ASCII to the `\w` of editors, so the others are spelled out, a little more than the compiler takes.
@@ -34,6 +35,7 @@ _NUMBERS: Final[Mapping[ScalarKind, tuple[str, str]]] = {
     "size": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"),
     "money": ("number", r"^\$?\d+(\.\d+)?$"),
 }
+_SETTING: Final[JsonObject] = {"type": "string", "pattern": f"^{SETTING_PATTERN}$"}
 _ID: Final[JsonObject] = {"type": "string", "pattern": ID_PATTERN, "description": "Its id among its siblings."}
 
 
@@ -134,6 +136,9 @@ def _keyed(type_: Keyed) -> JsonObject:
 
 
 def _scalar(type_: Scalar) -> JsonObject:
+    if type_.settable:
+        fixed = _scalar(replace(type_, settable=False))
+        return fixed if fixed.get("type") == "string" else {"anyOf": [fixed, _SETTING]}
     if type_.choices:
         return {"enum": list(type_.choices)}
     if type_.kind in _PLAIN:

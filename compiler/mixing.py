@@ -1,0 +1,150 @@
+"""The steps of a mixin with its settings put in: what `AgentSpec.mixins` holds for the agent controller.
+
+Mixins are layers, the first stated the outermost; within one the `before` steps come first, then the `after` steps,
+then what is `around`, so that a try again is inside of what looks at the outcome. Denials become denials of the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from compiler.faults import Faults, Pointer
+from compiler.normalising import Work, reader_of
+from compiler.scalars import NOTHING, setting_of
+from compiler.suggesting import did_you_mean
+from schemas.encoding import Json, JsonObject
+from schemas.fields import Table
+from schemas.fields_mixin import POINTS, PROGRAM_VERBS
+from schemas.frozen import frozen
+
+
+@frozen
+class MixinSteps:
+    """A mixin as it was declared: where it is from in words, its steps by point, and its place in the plan."""
+
+    words: str
+    points: Mapping[str, Sequence[JsonObject]]
+    to: Pointer
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """The settings that its steps read."""
+        return frozenset(_named([list(steps) for steps in self.points.values()]))
+
+
+@frozen
+class Lowered:
+    """`steps` from the outermost to the innermost; `deny` are calls that the agent may not make."""
+
+    steps: tuple[JsonObject, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+def steps_of(value: JsonObject) -> Mapping[str, Sequence[JsonObject]]:
+    """The steps in a mixin's document, by point."""
+    return {point: value[point] for point in POINTS if value.get(point)}
+
+
+def lowered(mixin: MixinSteps, settings: JsonObject, faults: Faults) -> Lowered:
+    """The steps of `mixin` under `settings`. A step at fault is told and left out."""
+    denials: list[str] = []
+    by_point: dict[str, list[JsonObject]] = {}
+    for point, step, to in _placed(mixin):
+        found = _step(point, step, to, settings, faults)
+        if found is None:
+            continue
+        if found["do"] == "deny":
+            denials += found["with"]
+        else:
+            by_point.setdefault(point, []).append(found)
+    ordered = (
+        *by_point.get("before", ()),
+        *reversed(by_point.get("after", [])),
+        *by_point.get("around", ()),
+    )
+    return Lowered(ordered, tuple(denials))
+
+
+def _placed(mixin: MixinSteps) -> Iterator[tuple[str, JsonObject, Pointer]]:
+    for point, steps in mixin.points.items():
+        for index, step in enumerate(steps):
+            yield point, step, (*mixin.to, point, str(index))
+
+
+def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
+    filled = _filled(step, to, settings, faults)
+    if filled is None:
+        return None
+    verbs = [verb for verb in POINTS[point] if verb in filled]
+    if len(verbs) != 1:
+        said = " and ".join(f"`{verb}`" for verb in verbs) or "nothing"
+        code = "P0211" if verbs else "P0210"
+        _tell(faults, code, f"a step does one thing, this has {said}", "one of " + ", ".join(POINTS[point]), to)
+        return None
+    verb = verbs[0]
+    is_turn = filled.get("on") == "turn"
+    if is_turn and (verb in ("deny", "cache") or "match" in filled):
+        what = "match" if "match" in filled else verb
+        _tell(faults, "P0211", f"`{what}` with `on: turn`", "it is about calls", to)
+        return None
+    if "on-fault" in filled and verb not in PROGRAM_VERBS:
+        _tell(faults, "P0211", "`on-fault` without a program", "it goes with `python` or `run`", to)
+        return None
+    if verb == "trace" and not filled[verb]:
+        return None
+    out: JsonObject = {"at": point, "do": verb, "with": filled[verb], "on": filled.get("on", "call")}
+    return out | {name: filled[name] for name in ("match", "on-fault") if name in filled}
+
+
+def _filled(step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
+    """The step with its settings put in, read again by its types; None when something is wrong with it."""
+    missing: list[str] = []
+    put = _put(step, settings, missing)
+    for name in missing:
+        hint = did_you_mean(name, settings) or "add it under `settings`"
+        _tell(faults, "P0213", f"the mixin has no setting `{name}`", hint, to)
+    if missing:
+        return None
+    point = next(each for each in POINTS if to[-2] == each)
+    work = Work(Faults(), {})
+    found = reader_of(Table(point))(put, (), to, work)
+    for fault in work.faults.found:
+        one = fault.diagnostic
+        _tell(faults, one.code, one.summary, one.hint, one.pointer or to)
+    return None if work.faults.found or found is NOTHING else found
+
+
+def _put(value: Json, settings: JsonObject, missing: list[str]) -> Json:
+    if isinstance(value, dict):
+        return {key: _put(item, settings, missing) for key, item in value.items()}
+    if isinstance(value, list):
+        return [each for item in value for each in _listed(item, settings, missing)]
+    name = setting_of(value)
+    if name is None:
+        return value
+    if name not in settings:
+        missing.append(name)
+        return None
+    return settings[name]
+
+
+def _listed(item: Json, settings: JsonObject, missing: list[str]) -> list[Json]:
+    """An item of a list; a setting that is a list takes its place with all of its own."""
+    found = _put(item, settings, missing)
+    return found if isinstance(found, list) and setting_of(item) is not None else [found]
+
+
+def _named(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _named(item)
+    elif (name := setting_of(value)) is not None:
+        yield name
+
+
+def _tell(faults: Faults, code: str, summary: str, hint: str, to: Pointer) -> None:
+    """Once for each place, however many agents have the mixin."""
+    if not any((one.diagnostic.code, one.diagnostic.pointer) == (code, to) for one in faults.found):
+        faults.add(code, summary, hint, to=to)
