@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 # What may be read.
@@ -25,6 +26,8 @@ QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this 
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
+MODEL_CONNECT_S: Final = 15.0  # A provider that does not take a connection by then will not.
+MODEL_LINGER_S: Final = 0.5  # For the end of a body after its last event; then the connection is not used again.
 STORE_CLOSE_S: Final = 30.0  # For writing what is queued at the end; a disk that takes longer hangs.
 TERM_GRACE_S: Final = 5.0  # Between TERM and KILL of a process group.
 BACKOFF_BASE_S: Final = 0.05
@@ -34,6 +37,23 @@ BACKOFF_CAP_S: Final = 60.0
 BACKOFF_JITTER: Final = 0.2  # Share of the delay, either way: spreads retries that failed together.
 FILE_SETTLE_S: Final = 0.02  # A save is taken when size and hash stood still this long.
 FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long is a save in progress.
+
+# Tool servers.
+SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
+SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
+SERVER_PROBE_S: Final = 5.0  # For a server that let a call time out to show that it lives.
+SERVER_LINGER_S: Final = 5.0  # It stays this long when nobody needs it: the next task may.
+SERVER_STEADY_S: Final = 60.0  # Who has run this long begins a new count of failures.
+SERVER_FAILURES_MAX: Final = 3  # In a row; then agents go on without it.
+SERVER_QUEUE_MAX: Final = 256  # Requests that wait for their server to take them.
+SERVER_TOOLS_MAX: Final = 512  # Of one server; a model is lost in fewer.
+SERVER_PAGES_MAX: Final = 64  # Of one list: a paginator without end is no list.
+SERVER_OFFER_BYTES_MAX: Final = 64 << 10  # Description and schema of one tool; a model reads it in every prompt.
+SERVER_MESSAGE_BYTES_MAX: Final = 32 << 20  # One line of a server: a large image as text fits.
+SERVER_LOG_BYTES_MAX: Final = 1 << 20  # Of what a server prints about itself; the older half goes.
+INPUT_WAIT_S: Final = 600.0  # For an answer that a server asks for: servers keep their own state no longer.
+INPUT_ROUNDS_MAX: Final = 10  # Of questions in one call.
+PROGRESS_EVERY_S: Final = 1.0  # Between two records of how far a call is.
 
 # What is kept.
 OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
@@ -53,6 +73,7 @@ HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
 DIFFERENCES_RECORDED_MAX: Final = 200  # In one record, for announcing; the objects' changes are all there anyway.
 VALUE_SHOWN_CHARS: Final = 80  # Of a value quoted in a sentence; the rest is one `plan get` away.
 SPECS_KEPT_MAX: Final = 4_096  # Parsed specs of agents and tasks in memory: about 2 KiB each.
+TOOLSETS_KEPT_MAX: Final = 256  # Encoded tool lists in memory: about 8 KiB each, one for each set that agents have.
 OUTLINE_LINES_MAX: Final = 500  # Of the plan as text for an agent; a task below shows the rest.
 DIFF_LINES_MAX: Final = 4_000  # Of two files compared: comparing is quadratic in the worst case.
 LINKS_MAX: Final = 40  # Symbolic links on the way to a file, as the kernel has it: more is a loop.
@@ -61,11 +82,25 @@ TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about five; then the queue gets its turn.
 IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
 CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
+ANSWER_BYTES_MAX: Final = 8 << 10  # Of one speaker in a thread: all others read it too; longer things are files.
+SPEAKERS_MAX: Final = 32  # Turns to speak in one discussion; a round is one turn for each speaker.
+LISTENERS_MAX: Final = 64  # Of one discussion: each keeps what it hears in its inbox until its next turn.
+ANSWER_WAIT_S: Final = 3_600.0  # For one answer: a child's whole task fits. Whoever is slower is heard when it ends.
 SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
 MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
 MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
+MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each token comes in about 250 bytes of JSON.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
+
+# Budgets.
+BUDGET_TOLD_AT: Final = 0.8  # Share that is used when an agent and the one above it are told.
+HANDOVER_SHARE: Final = Decimal("0.05")  # Of a bound that a thinking agent keeps for its last turn …
+HANDOVER_SHARE_MAX: Final = Decimal("0.5")  # … and at most, so that a small budget is mostly for work.
+HANDOVER_FLOORS: Final = {"tokens": 4_000, "usd": "0.01", "time_s": 10.0, "calls": 1, "turns": 1}
+"""At least so much is kept: a prompt of a few thousand tokens and a page of answer, one call, one turn."""
+OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
+USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 
 # The log.
 SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle …

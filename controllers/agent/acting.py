@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controllers.agent import asking, calls, conditions, deciding, ruling, running, turn
+from controllers.agent import asking, calls, conditions, deciding, prompting, ruling, running, transcript, turn
 from controllers.agent.approving import approve_patterns
 from controllers.agent.minds.port import Reply
 from controllers.agent.observing import Observed, Specs, observe
@@ -22,7 +22,7 @@ from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
 from schemas import limits
 from schemas.address import Address
-from schemas.agent import AgentState
+from schemas.agent import AgentState, Model
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.record import Change, Draft
 from schemas.resource import Resource
@@ -103,9 +103,16 @@ class AgentReconciler:
             case deciding.Start(news=news):
                 return turn.started(seen, news, self._world.ids.mint(), self._world.store.view)
             case deciding.End():
-                return turn.ended(seen, self._world.store.view)
+                return self._ended(seen)
             case _:
                 return None
+
+    def _ended(self, seen: Observed) -> Draft:
+        if not isinstance(seen.spec.mind, Model):
+            return turn.ended(seen, self._world.store.view)
+        content = prompting.turn_blob(_opened(seen))
+        tokens = transcript.tokens_of(content)
+        return turn.ended(seen, self._world.store.view, self._world.store.put_blob(content), tokens)
 
     def _ruled(self, seen: Observed, step: deciding.Step) -> Draft | None:
         """The record of a step that moves calls without running them; None for others."""
@@ -118,6 +125,8 @@ class AgentReconciler:
                 return ruling.answered(seen, waiting)
             case deciding.Collect(calls=ended):
                 return ruling.collected(seen, ended[0])
+            case deciding.Reply(answer=answer):
+                return turn.answered(seen, answer)
             case deciding.Resolve(call=call, ending=ending):
                 return running.draft_of(seen, call, ending)
             case _:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from controllers.agent import calls
+from controllers.agent import calls, prompting
 from controllers.agent.calls import Tools
+from controllers.agent.minds.model import reply_of
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from controllers.agent.minds.python_function import python_mind
 from controllers.agent.minds.script import ScriptMind
+from controllers.agent.models.port import ModelFailed, ModelRequest, RequestKey
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.status import PastCall
@@ -21,7 +23,7 @@ from controllers.agent.telling import rejected_verdict
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.workspaces import environment, workspace_of
 from schemas import limits
-from schemas.agent import Model, Program, PythonFunction, Script
+from schemas.agent import Model, Outside, Program, PythonFunction, Script
 
 
 def is_instant(seen: Observed) -> bool:
@@ -38,8 +40,10 @@ def mind_of(world: World, seen: Observed) -> Mind:
             return ProgramMind(world.processes, argv, _setting(world, seen))
         case PythonFunction(target=target):
             return python_mind(world, target, _setting(world, seen))
-        case Model(model=model):
-            raise MindFailed(f"{model} cannot be asked: this version runs scripts and programs, not models")
+        case Model():
+            raise AssertionError("a model is asked through `World.models`")
+        case Outside(argv=argv):
+            raise MindFailed(f"{argv[0]} cannot be asked here")
         case other:
             assert_never(other)
 
@@ -58,9 +62,30 @@ def _setting(world: World, seen: Observed) -> ProgramMind.Setting:
 async def ask(world: World, tools: Tools, seen: Observed, op: str) -> Reply:
     """What the mind answers; a mind that fails gives up by a claim, with the reason."""
     try:
+        if isinstance(seen.spec.mind, Model):
+            return await ask_model(world, tools, seen, seen.spec.mind)
         return await mind_of(world, seen).respond(turn_input(world, tools, seen, op))
     except MindFailed as fault:
         return Reply(text="", calls=(_given_up(str(fault)),), memory=seen.status.memory)
+
+
+async def ask_model(world: World, tools: Tools, seen: Observed, mind: Model) -> Reply:
+    """What a language model answers to one attempt. Raises MindFailed."""
+    turn = seen.status.open
+    assert turn is not None, "a model is asked inside a turn"
+    request = ModelRequest(
+        RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, turn.turn, turn.asked),
+        mind.model,
+        prompting.messages_of(seen, world.store.get_blob),
+        prompting.tools_of(seen, tools),
+        mind.options,
+        world.models.output_max(mind.model),
+    )
+    try:
+        answer = await world.models.complete(request)
+    except ModelFailed as fault:
+        raise MindFailed(f"{fault.reason}: {fault}") from fault
+    return reply_of(answer, prompting.names_of(calls.granted(seen.spec, tools)))
 
 
 def _given_up(reason: str) -> ProposedCall:

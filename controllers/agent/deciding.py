@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from controllers.agent import budget, waiting
+from controllers.agent import answering, budget, waiting
 from controllers.agent.observing import Observed, judges_doubt
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
-from schemas.agent import AgentState, Model
+from schemas.agent import AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
+from schemas.thread import Answer as GivenAnswer
 
 
 @frozen
@@ -100,6 +101,13 @@ class Answer:
 
 
 @frozen
+class Reply:
+    """What the agent was asked gets this answer, without a turn."""
+
+    answer: GivenAnswer
+
+
+@frozen
 class End:
     """Every call has its result."""
 
@@ -132,6 +140,7 @@ Step: TypeAlias = (
     | Interrupt
     | Run
     | Collect
+    | Reply
     | End
     | Rest
 )
@@ -146,21 +155,24 @@ def as_before(_: Resource) -> None:
 
 def decide(seen: Observed, is_parallel: IsParallel, resolved: Resolved = as_before) -> Step:
     """The one next step of this agent."""
+    step = _step(seen, is_parallel, resolved)
+    if isinstance(step, Rest):
+        answer = answering.unable(seen, step.state, step.condition, step.why)
+        return step if answer is None else Reply(answer)
+    return step
+
+
+def _step(seen: Observed, is_parallel: IsParallel, resolved: Resolved) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
+    if seen.is_over and (step := _answering(seen, is_parallel, resolved)) is not None:
+        return step
     if seen.task is None or seen.go is None or seen.task_state in ENDED:
         return _without_go(seen)
     if seen.go != seen.status.incarnation:
         return _stop(seen, "it begins anew") or Begin(seen.go)
     if seen.task_state == "paused":
         return _paused(seen)
-    if isinstance(seen.spec.mind, Model):
-        return Rest(
-            AgentState.BLOCKED,
-            f"{seen.spec.mind.model} cannot be asked: this version runs scripts and programs, not models",
-            "NoModel",
-            ("give the agent a `script:`, `run:` or `python:`",),
-        )
     if seen.status.open is not None:
         return _within(seen, seen.status.open, is_parallel, resolved)
     return _between(seen)
@@ -183,6 +195,18 @@ def _without_go(seen: Observed) -> Step:
     if seen.task_state in ENDED:
         return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
     return Rest(AgentState.IDLE, "its task has not started")
+
+
+def _answering(seen: Observed, is_parallel: IsParallel, resolved: Resolved) -> Step | None:
+    """The next step towards an answer of an agent whose task is over; None when it owes none."""
+    status = seen.status
+    if status.open is not None:
+        return _within(seen, status.open, is_parallel, resolved) if status.open.is_answer else None
+    if not answering.questions(seen) or seen.live or seen.calls:
+        return None
+    if len(answering.questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
+        return Reply(answering.of_task(seen))
+    return _start(seen, news(seen))
 
 
 def _paused(seen: Observed) -> Step:
@@ -320,6 +344,11 @@ def _between(seen: Observed) -> Step:
         return Rest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
     if not found.reasons:
         return _asleep(seen)
+    return _start(seen, found)
+
+
+def _start(seen: Observed, found: News) -> Step:
+    """A turn, if the budget allows one."""
     spent = budget.spent_out(seen.left)
     if spent:
         return Rest(

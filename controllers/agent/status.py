@@ -16,7 +16,10 @@ from schemas.message import Message, message_from_json
 
 @frozen
 class TurnCall:
-    """A call of the open turn, in call order. `address` names its call object while it is not settled."""
+    """A call of the open turn, in call order. `address` names its call object while it is not settled.
+
+    `is_implied`: the mind did not write it; it is the `done` that a final answer stands for.
+    """
 
     address: str
     tool: str
@@ -24,10 +27,19 @@ class TurnCall:
     key: str = ""
     fault: str = ""
     is_parallel: bool = False
+    is_implied: bool = False
 
     def to_json(self) -> JsonObject:
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
-        return out | {"key": self.key, "fault": self.fault, "is_parallel": self.is_parallel}
+        if self.key:
+            out["key"] = self.key
+        if self.fault:
+            out["fault"] = self.fault
+        if self.is_parallel:
+            out["is_parallel"] = True
+        if self.is_implied:
+            out["is_implied"] = True
+        return out
 
 
 @frozen
@@ -35,6 +47,8 @@ class OpenTurn:
     """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
 
     `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
+    `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
+    of its own reply.
     """
 
     turn: int
@@ -53,6 +67,24 @@ class OpenTurn:
     waited_s: float = 0.0
     waiting_since: float | None = None
     claim: JsonObject | None = None
+    is_answer: bool = False
+    note: str = ""
+
+
+@frozen
+class Chunk:
+    """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are."""
+
+    blob: str
+    tokens: int
+
+    def to_json(self) -> JsonObject:
+        return {"blob": self.blob, "tokens": self.tokens}
+
+
+def chunks_of(raw: JsonObject) -> dict[str, Chunk]:
+    """`status.transcript`, oldest turn first."""
+    return {key: Chunk(raw[key]["blob"], raw[key]["tokens"]) for key in sorted(raw)}
 
 
 @frozen
@@ -104,7 +136,11 @@ class Told:
 
 @frozen
 class AgentStatus:
-    """`incarnation` 0 means that it has never worked. `again` asks for a turn though nothing outside changed."""
+    """`incarnation` 0 means that it has never worked. `again` asks for a turn though nothing outside changed.
+
+    `asked` are questions it has read and not answered, by id; `is_answering` says that its last turn was there to
+    answer one; `interlocutors` are the `speakers` and `listeners` of its next discussion unless it names others.
+    """
 
     state: str = ""
     incarnation: int = 0
@@ -124,6 +160,10 @@ class AgentStatus:
     same: tuple[str, int] = ("", 0)
     idle_turns: int = 0
     conditions: dict[str, JsonObject] = field(default_factory=dict)
+    asked: dict[str, Message] = field(default_factory=dict)
+    is_answering: bool = False
+    interlocutors: dict[str, list[str]] = field(default_factory=dict)
+    transcript: dict[str, Chunk] = field(default_factory=dict)
 
 
 def read(raw: JsonObject) -> AgentStatus:
@@ -147,6 +187,10 @@ def read(raw: JsonObject) -> AgentStatus:
         same=(raw.get("same", ["", 0])[0], raw.get("same", ["", 0])[1]),
         idle_turns=raw.get("idle_turns", 0),
         conditions=raw.get("conditions", {}),
+        asked={key: message_from_json(value) for key, value in raw.get("asked", {}).items()},
+        is_answering=raw.get("is_answering", False),
+        interlocutors=raw.get("interlocutors", {}),
+        transcript=chunks_of(raw.get("transcript", {})),
     )
 
 
@@ -182,6 +226,8 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         waited_s=raw.get("waited_s", 0.0),
         waiting_since=raw.get("waiting_since"),
         claim=unboxed(raw.get("claim")),
+        is_answer=raw.get("is_answer", False),
+        note=answered.get("note", ""),
     )
 
 

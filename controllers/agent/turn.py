@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controllers.agent import budget, calls, inbox
+from controllers.agent import answering, budget, calls, inbox, transcript
 from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
-from controllers.agent.status import PastCall, TurnCall, boxed
+from controllers.agent.status import Chunk, PastCall, TurnCall, boxed
 from controllers.agent.telling import News
 from reconciler.effects import journal
 from reconciler.storing.store import View
@@ -24,6 +24,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
+from schemas.thread import Answer
 
 ACTOR = "controller:agent"
 
@@ -39,9 +40,14 @@ def change(seen: Observed, merge: JsonObject) -> SetStatus:
 
 
 def begun(seen: Observed, incarnation: int) -> Draft:
-    """A new incarnation: everything but the inbox and what was used starts from nothing."""
+    """A new incarnation: everything but the inbox and what was used starts from nothing.
+
+    What the old one was asked and has not answered is unread again.
+    """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
-    merge: JsonObject = dict.fromkeys(fresh)
+    merge: JsonObject = dict.fromkeys((*fresh, "asked", "is_answering", "transcript"))
+    if seen.status.asked:
+        merge["inbox"] = answering.asked_again(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
     return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge),), {"incarnation": incarnation})
 
@@ -66,6 +72,10 @@ def started(seen: Observed, news: News, op: str, view: View) -> Draft:
             "messages": [message.to_json() for message in news.messages],
         },
     }
+    if owed := answering.owed(news.messages):
+        merge["asked"] = owed
+    if seen.is_over:
+        merge["is_answering"] = merge["open"]["is_answer"] = True
     if news.withdraws:
         merge["claim"] = None
     drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
@@ -95,14 +105,15 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call."""
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
-    proposed = reply.calls
-    if reply.then == "final" and not proposed:
-        # A final answer is a claim like any other: it is refused while children or checks are open.
-        proposed = (ProposedCall("done", {"result": reply.text or None}),)
-    placed = [_placed(call, call_id) for call, call_id in zip(proposed, ids, strict=False)]
+    is_final = reply.then == "final" and not reply.calls
+    # A final answer is a claim like any other: it is refused while children or checks are open.
+    proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
+    placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
     answer: JsonObject = {"text": reply.text, "then": reply.then, "sleep_s": reply.sleep_s}
     answer["calls"] = [call.to_json() for call in placed]
+    if reply.note:
+        answer["note"] = reply.note
     merge: JsonObject = {
         "open": {"reply": boxed(answer)},
         "memory": boxed(reply.memory),
@@ -116,9 +127,9 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data)
 
 
-def _placed(call: ProposedCall, call_id: str) -> TurnCall:
+def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
     address = journal.call_address(call_id)
-    return TurnCall(address, call.tool, call.arguments, call.key, call.fault, call.is_parallel)
+    return TurnCall(address, call.tool, call.arguments, call.key, call.fault, call.is_parallel, is_implied)
 
 
 def _call_object(seen: Observed, turn: int, index: int, call: TurnCall, tools: calls.Tools) -> tuple[Change, ...]:
@@ -174,8 +185,11 @@ def settled(seen: Observed, outcome: Outcome) -> Draft:
     return Draft("call.settled", signed(seen), call.address, changes, data, blobs)
 
 
-def ended(seen: Observed, view: View) -> Draft:
-    """Every call has its result: the turn is over, and what it used is counted."""
+def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) -> Draft:
+    """Every call has its result: the turn is over, and what it used is counted.
+
+    `blob` is the digest of its messages for the transcript of a model (None: it has none), about `tokens` long.
+    """
     turn = seen.status.open
     assert turn is not None, "only an open turn ends"
     past = [PastCall(call.address, call.tool, call.arguments, turn.results[call.address]) for call in turn.calls]
@@ -189,6 +203,7 @@ def ended(seen: Observed, view: View) -> Draft:
     is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")
     pause_s = _pause_s(idle_turns) if is_repeat and is_again else 0.0
     sleep_s = pause_s or (None if is_again else turn.sleep_s)
+    data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     merge: JsonObject = {
         "open": None,
         "past": [call.to_json() for call in past],
@@ -198,14 +213,21 @@ def ended(seen: Observed, view: View) -> Draft:
         "idle_turns": idle_turns,
         "wake_at": None if sleep_s is None else seen.now + sleep_s,
     }
-    if turn.claim is not None:
+    if blob is not None:
+        merge["transcript"] = {transcript.key_of(turn.turn): Chunk(blob, tokens).to_json()}
+    if turn.claim is not None and not turn.is_answer:
         merge |= _claimed(seen, turn.claim)
+    answers: tuple[Change, ...] = ()
+    if (answer := answering.of_turn(seen, turn)) is not None:
+        given, answers = answering.given(seen, answer, seen.status.asked.values())
+        merge |= given
+        data["answered"] = {question: answer.text for question in seen.status.asked}
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
-    data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
-    return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *spent), data)
+    blobs = () if blob is None else (blob,)
+    return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *answers, *spent), data, blobs)
 
 
 def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
@@ -238,8 +260,18 @@ def closed(seen: Observed, why: str) -> Draft:
 
 
 def released(seen: Observed) -> Draft:
-    """Nothing of the agent runs any more."""
+    """Nothing of the agent runs any more; whoever waits for its answer is told that there will be none."""
     left = tuple(name for name in seen.resource.finalizers if name != "agent")
     mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
-    drops = tuple(Drop(each.address, each.uid) for each in seen.approvals.values())
-    return Draft("object.updated", ACTOR, seen.resource.address, (*drops, mark), {"released": "agent"})
+    owned = (*seen.approvals.values(), *seen.threads.values())
+    drops = tuple(Drop(each.address, each.uid) for each in owned)
+    _, told = answering.given(seen, Answer("it was removed", "Gone"), answering.questions(seen))
+    return Draft("object.updated", ACTOR, seen.resource.address, (*told, *drops, mark), {"released": "agent"})
+
+
+def answered(seen: Observed, answer: Answer) -> Draft:
+    """What the agent was asked has its answer though no turn gives it: its task is over, or it cannot go on."""
+    open_questions = answering.questions(seen)
+    merge, changes = answering.given(seen, answer, open_questions)
+    data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
+    return Draft("message.sent", signed(seen), seen.resource.address, (change(seen, merge), *changes), data)

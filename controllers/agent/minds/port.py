@@ -123,7 +123,8 @@ class Reply:
     """What a mind answers. With calls it is asked again when they have their results, whatever `then` says.
 
     `then`: `again` at once, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work is
-    done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit.
+    done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit; `note`
+    is what the mind is told of its own answer.
     """
 
     text: str = ""
@@ -132,6 +133,7 @@ class Reply:
     sleep_s: float | None = None
     memory: Json = None
     usage: JsonObject = field(default_factory=dict)
+    note: str = ""
 
 
 class Mind(Protocol):

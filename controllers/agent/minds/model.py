@@ -1,0 +1,55 @@
+"""A language model as a mind: its reply as text and calls, whatever it wrote.
+
+The prompt is `prompting.py`'s, retries are the turn's. Ids of the provider are kept only to tell duplicates apart;
+calls get our own. Nothing a model writes raises: arguments that are no JSON become a call with a fault, which gets its
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from controllers.agent import transcript
+from controllers.agent.minds.port import ProposedCall, Reply
+from controllers.agent.models.port import ModelCall, ModelReply
+from schemas.encoding import JsonObject, decode_foreign
+
+CUT_OFF: Final = "length"
+WAS_CUT: Final = "[Your answer was cut off: it reached the longest output that is allowed. Go on in smaller pieces.]"
+
+
+def reply_of(answer: ModelReply, names: Mapping[str, str]) -> Reply:
+    """What the model wants. `names` are the tools by their wire names; others are taken as they stand."""
+    is_cut = answer.finish == CUT_OFF
+    proposed = tuple(_proposed(call, names, is_cut=is_cut) for call in answer.calls)
+    if is_cut and not proposed:
+        return Reply(answer.text, then="again", usage=usage_of(answer), note=WAS_CUT)
+    return Reply(answer.text, proposed, then="final", usage=usage_of(answer), note=WAS_CUT if is_cut else "")
+
+
+def usage_of(answer: ModelReply) -> JsonObject:
+    """The tokens of a reply for the log, zeros left out, with what the provider itself said."""
+    used = answer.usage
+    out: JsonObject = {"in": used.tokens_in, "out": used.tokens_out}
+    if used.tokens_cached:
+        out["cached"] = used.tokens_cached
+    if used.tokens_reasoning:
+        out["reasoning"] = used.tokens_reasoning
+    if used.is_estimated:
+        out["estimated"] = True
+    if used.raw:
+        out["raw"] = used.raw
+    return out
+
+
+def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> ProposedCall:
+    tool = names.get(call.name) or call.name.replace(transcript.DOT, ".") or "?"
+    text = call.arguments.strip()
+    if not text:
+        return ProposedCall(tool, {}, call.id)
+    try:
+        return ProposedCall(tool, decode_foreign(text), call.id)
+    except ValueError as error:
+        why = "the answer was cut off inside of it" if is_cut else f"its arguments are no JSON: {error}"
+        return ProposedCall(tool, call.arguments, call.id, fault=why)

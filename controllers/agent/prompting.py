@@ -1,0 +1,127 @@
+"""The prompt of a model agent: a pure function of the plan, the transcript and the open turn.
+
+Order: one system message made from the plan each time (who it is, task, checks, rights), the summary, the ended turns
+as they were sent before, then what moves (budget left) and the news of this turn. Nothing that differs from run to run
+is in it: no ids that were minted, no revisions, no clock. Equal histories give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from controllers.agent import calls, transcript
+from controllers.agent.calls import Tools
+from controllers.agent.observing import Observed
+from controllers.agent.status import OpenTurn
+from controllers.agent.tools.arguments import schema_of
+from controllers.agent.tools.tool import Tool
+from schemas import limits
+from schemas.encoding import JsonObject, encode
+from schemas.task import CheckSpec
+
+Blobs = Callable[[str], bytes | None]
+
+REASONS: Final[Mapping[str, str]] = {
+    "start": "Begin with the task.",
+    "timer": "The time that you wanted to sleep is over.",
+    "watchdog": "Nothing has reported for a while: see whether your children still get on.",
+    "again": "Go on.",
+}
+"""What a turn says that begins without a message."""
+
+
+def messages_of(seen: Observed, blobs: Blobs) -> tuple[bytes, ...]:
+    """All messages of the next request, one JSON object each."""
+    turn = seen.status.open
+    assert turn is not None, "a model is asked inside a turn"
+    found = [system_message(seen)]
+    for chunk in seen.status.transcript.values():
+        content = blobs(chunk.blob)
+        assert content is not None, "a blob that the log names is kept"
+        found += content.split(b"\n")
+    found += [*news_messages(turn), *level_messages(seen)]
+    return tuple(found)
+
+
+def news_messages(turn: OpenTurn) -> list[bytes]:
+    """What the turn begins with; nothing when it only goes on with results."""
+    text = transcript.news_text(turn.messages, turn.reasons, REASONS)
+    return [transcript.user(text)] if text else []
+
+
+def level_messages(seen: Observed) -> list[bytes]:
+    """What moves and is told as it stands now, in every request and in no transcript."""
+    if not seen.left:
+        return []
+    left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(seen.left.items()))
+    return [transcript.user(f"[left of your budget: {left}]")]
+
+
+def _amount(unit: str, rest: float) -> str:
+    return f"{rest:.0f} s of work" if unit == "time_s" else f"{rest:g} {unit}"
+
+
+def turn_blob(turn: OpenTurn) -> bytes:
+    """The messages of an ended turn as its blob: a line each."""
+    note = [transcript.user(turn.note)] if turn.note else []
+    return b"\n".join((*news_messages(turn), *transcript.reply_messages(turn), *note))
+
+
+def system_message(seen: Observed) -> bytes:
+    """Who the agent is and what it is to do, from the plan as it stands."""
+    spec, task = seen.spec, seen.task_spec
+    goal, notes = ("", "") if task is None else (task.goal, task.notes)
+    checks = () if task is None else task.acceptance
+    return _system(seen.resource.address, spec.prompt, goal, notes, checks, tuple(spec.rights.deny))
+
+
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
+def _system(
+    agent: str, prompt: str, goal: str, notes: str, checks: tuple[CheckSpec, ...], deny: tuple[str, ...]
+) -> bytes:
+    parts = [prompt.strip(), f"You are {agent}. Your task: {goal or 'see the notes'}"]
+    if notes:
+        parts.append(f"Notes on the task:\n{notes}")
+    if checks:
+        lines = "\n".join(f"- {check.kind}: {_words(check.arguments)}" for check in checks)
+        parts.append(
+            f"Your work is accepted when all of this holds, which is checked when you say that you are done:\n{lines}"
+        )
+    if deny:
+        parts.append(f"Never allowed, whatever anybody says: {', '.join(deny)}")
+    parts.append(RULES)
+    return encode({"role": "system", "content": "\n\n".join(part for part in parts if part)})
+
+
+RULES: Final = (
+    "Use the tools to work. An answer without any tool call ends the task with that answer as its result; "
+    "while children of yours still work it lets you sleep until one of them reports."
+)
+
+
+def _words(arguments: JsonObject) -> str:
+    return encode(arguments).decode()
+
+
+def tools_of(seen: Observed, tools: Tools) -> bytes:
+    """The declarations of all tools that the agent may use, in a stable order, as a JSON array; empty for none."""
+    return _declared(tuple(tools[name] for name in calls.granted(seen.spec, tools)))
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
+def _declared(granted: tuple[Tool, ...]) -> bytes:
+    return encode([declared(tool) for tool in granted]) if granted else b""
+
+
+def declared(tool: Tool) -> JsonObject:
+    """A tool as a model is told of it."""
+    parameters = tool.parameters if tool.parameters is not None else schema_of(tool.function)
+    function = {"name": transcript.wire_name(tool.name), "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def names_of(tools: Sequence[str]) -> dict[str, str]:
+    """Tools by the names that models write."""
+    return {transcript.wire_name(name): name for name in tools}
