@@ -168,4 +168,19 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
         "what people steer, and stop delegation that feeds on itself.",
         "Make it flatter, or group the children.",
     ),
+    "P0225": Advice(
+        "The agent thinks with a language model, or says nothing of how it thinks, which means one; but neither it "
+        "nor an agent above it nor its tier says which.",
+        "Give it, or an agent above it, a `model:`. `plan apply --model provider/name` puts every agent of the plan "
+        "that thinks with a model on that one.",
+        "plan: demo\ngoal: x\nagent: {prompt: be brief}",
+        "plan: demo\ngoal: x\nagent: {prompt: be brief, model: ollama/qwen3}",
+    ),
+    "P0226": Advice(
+        "A key or another secret is written into the plan. Plans are kept in repositories, shown to agents and written "
+        "to the log.",
+        "Say where it is: `env:NAME` for a variable of the environment that `plan apply` runs in, or `file:path`.",
+        "plan: demo\nrun: make\nmodels: {groq: {key: gsk_abcdef}}",
+        "plan: demo\nrun: make\nmodels: {groq: {key: 'env:GROQ_API_KEY'}}",
+    ),
 }

@@ -69,25 +69,11 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\nhooks:\n  guard: {on: before-call, run: ./guard}",
         'plan: demo\nrun: make\nrights: {deny: ["write(.git/**)"]}',
     ),
-    "P0404": Advice(
-        "The plan declares a tool server. This version starts none, so its tools are missing.",
-        "Use the built-in tools, or a program as an agent.",
-        "plan: demo\nrun: make\nmcp:\n  files: {command: [server]}",
-        "plan: demo\nrun: make",
-    ),
-    "P0405": Advice(
-        "An agent thinks with a language model, or says nothing of how it thinks, which means one. This "
-        "version asks no "
-        "models.",
-        "Give the agent a `script:`, a `python:` function or a program with `run:`; give the task a `run:` command.",
-        "plan: demo\ngoal: x\nagent: {model: ollama/qwen3}",
-        "plan: demo\ngoal: x\nagent: {script: [{done: ok}]}",
-    ),
     "P0406": Advice(
-        "The mixin's settings are kept in the plan, and nothing in this version acts on them.",
-        "Leave it for a later version, or take it away.",
-        "plan: demo\nagent: {run: ./work, mixins: [lib:retry]}",
-        "plan: demo\nagent: {run: ./work, mixins: [lib:denylist]}",
+        "A mixin is given a setting that none of its steps reads. It is kept in the plan and changes nothing.",
+        "Take it away, or look at the mixin's file for what its settings are called.",
+        "plan: demo\nagent: {run: ./work, mixins: [{lib:retry: {often: 3}}]}",
+        "plan: demo\nagent: {run: ./work, mixins: [{lib:retry: {max: 3}}]}",
     ),
     "P0407": Advice(
         "The check is of a kind that this version does not run, so the task could never be accepted.",
@@ -103,14 +89,8 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nagent: {run: ./work, sandbox: 3}",
         "plan: demo\nagent: {run: ./work, sandbox: 1}",
     ),
-    "P0409": Advice(
-        "The prompt is to come from a tool server, and this version starts none. The agent gets no prompt from there.",
-        "Write the prompt, or put it into a file.",
-        "plan: demo\nagent: {run: ./work, prompt: 'mcp:files/review'}",
-        "plan: demo\nagent: {run: ./work, prompt: look twice}",
-    ),
     "P0410": Advice(
-        "A tool is named that this version does not have, and that is no slip of the pen for one that it has.",
+        "A tool is named that there is not, and that is no slip of the pen for one that there is.",
         "It is left out. `plan explain tools` lists what there is.",
         "plan: demo\nagent: {run: ./work, tools: [overlay_text]}",
         "plan: demo\nagent: {run: ./work, tools: [write]}",
@@ -128,11 +108,5 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "Name the paths under `locks` of the task: those are held from its start to its end.",
         "plan: demo\nagent: {run: ./work, lock: task}",
         "plan: demo\nlocks: ['src/**']\nagent: {run: ./work}",
-    ),
-    "P0413": Advice(
-        "The plan bounds how many calls of a model go on at once, and this version asks no models.",
-        "Leave it for a later version; `parallel` bounds commands and tool calls.",
-        "plan: demo\nrun: make\nlimits: {models: {'ollama/*': 2}}",
-        "plan: demo\nrun: make\nlimits: {parallel: 2}",
     ),
 }

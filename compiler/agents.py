@@ -13,24 +13,30 @@ from compiler.patterns import listed
 from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
 from compiler.rights import RightsTree
 from schemas import pointer
-from schemas.agent import AgentSpec, Mind, Model, Program, PythonFunction, Script
+from schemas.agent import AgentSpec, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.model import ModelTable, model_name
 from schemas.rights import Rights
-from schemas.tools import CORE_TOOLS, TOOLS
+from schemas.tools import CORE_TOOLS
 
 _TOP: Final = "lib:top"
 _CHILD: Final = "lib:child"
+_PLAIN: Final = ModelTable()
 
 
 @frozen
 class Choice:
-    """An agent that was chosen, and whether it was chosen here (`is_own`) rather than inherited or by default."""
+    """An agent that was chosen, and whether it was chosen here (`is_own`) rather than inherited or by default.
+
+    `model` is that of the nearest agent above that thinks with one: it is taken where none is stated.
+    """
 
     resolved: Resolved
     is_own: bool = False
     to: Pointer = ()
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -42,7 +48,8 @@ class AgentMaking:
     faults: Faults
     default: Choice = Choice(NOBODY)
     hooks: tuple[str, ...] = ()
-    _made: dict[tuple[int, int], tuple[AgentSpec, Rights]] = field(default_factory=dict)
+    models: ModelTable = _PLAIN
+    _made: dict[tuple[int, int, str], tuple[AgentSpec, Rights]] = field(default_factory=dict)
     _kept: list[tuple[Resolved, Rights]] = field(default_factory=list)
 
     def of_task(
@@ -59,7 +66,7 @@ class AgentMaking:
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
         if task.get("tasks") and (rights.spawn is not None or rights.depth == 0):
             self._check_fan_out(len(task["tasks"]), rights, (*pointer.of_task(path), "tasks"))
-        return spec, rights, chosen
+        return spec, rights, replace(chosen, model=spec.mind.stated) if isinstance(spec.mind, Model) else chosen
 
     def _check_fan_out(self, count: int, rights: Rights, place: Pointer) -> None:
         if rights.spawn is not None and count > rights.spawn:
@@ -75,14 +82,14 @@ class AgentMaking:
         to = (*pointer.of_task(path), "agent")
         if isinstance(written, str):
             found = self.agents.named(written, to)
-            return None if found is None else Choice(found, True, to)
+            return None if found is None else Choice(found, True, to, choice.model)
         if written is not None:
             words = f"agent of {'/'.join(path) or 'the plan'}"
-            return Choice(self.agents.made(written, words, to), True, to)
+            return Choice(self.agents.made(written, words, to), True, to, choice.model)
         if choice.resolved is NOBODY or choice.resolved.mind in ("script", "python", "run"):
             # Steps written for the parent's task are no answer to the child's.
             found = self.agents.named(_CHILD if path else _TOP, to)
-            return None if found is None else Choice(found)
+            return None if found is None else Choice(found, model=choice.model)
         return replace(choice, is_own=False)
 
     def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
@@ -96,7 +103,7 @@ class AgentMaking:
         return budget_of(written)
 
     def _spec(self, choice: Choice, above: Rights, path: TaskPath, *, is_written: bool) -> tuple[AgentSpec, Rights]:
-        key = (id(choice.resolved), id(above))
+        key = (id(choice.resolved), id(above), choice.model)
         known = self._made.get(key) if not choice.is_own or choice.resolved.name else None
         if known is None:
             self._kept.append((choice.resolved, above))  # Keeps their ids from being given to others.
@@ -117,6 +124,7 @@ class AgentMaking:
             rights=rights,
             prototype=resolved.name,
             prompt=resolved.instructions,
+            served_prompts=resolved.served_prompts,
             tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),
             mixins=resolved.mixins,
@@ -124,6 +132,7 @@ class AgentMaking:
             talk_to=tuple(fields.get("topology", {}).get("talk-to", ("parent", "children"))),
             wake_every_s=fields.get("wake", {}).get("every"),
             lock=fields.get("lock", "turn"),
+            compact=fields.get("compact", {}),
             sandbox=fields.get("sandbox"),
             budget=budget_of(fields.get("budget", {})),
         )
@@ -137,22 +146,34 @@ class AgentMaking:
             case "python":
                 return PythonFunction(fields["python"])
             case "run":
-                run = fields["run"]
-                return Program(("sh", "-c", run) if isinstance(run, str) else tuple(run))
+                return Program(_argv(fields["run"]))
+            case "outside":
+                how = fields["outside"]
+                shape = how.get("prompt", "stdin"), how.get("output", "text"), how.get("field", "")
+                return Outside(_argv(how.get("run", ())), *shape)
             case _:
-                return Model(self._model(choice, rights, to), fields.get("options", {}))
+                stated = self._stated(choice, rights, to)
+                return Model(self.models.asked(stated), fields.get("options", {}), stated)
 
-    def _model(self, choice: Choice, rights: Rights, to: Pointer) -> str:
-        model = str(choice.resolved.fields.get("model", ""))
-        real = model.partition("/")[2] if model.startswith("record/") else model
-        if model and (patterns.is_covered(rights.models, real) or model.startswith("replay/")):
-            return model
-        stated = next((name for name in rights.models or () if "*" not in name), "")
-        if not model or not choice.is_own:
-            return stated  # One tier down, the tier's first model takes the place of one it may not use.
+    def _stated(self, choice: Choice, rights: Rights, to: Pointer) -> str:
+        """The model that the plan gives the agent: its own, that of the nearest agent above, or its tier's first."""
+        own = str(choice.resolved.fields.get("model", ""))
+        if own and self._is_allowed(own, rights):
+            return own
+        first = next((name for name in rights.models or () if "*" not in name), "")
+        if not own:
+            above = choice.model if self._is_allowed(choice.model, rights) else ""
+            return first if rights.models is not None and not above else above
+        if not choice.is_own:
+            return first  # One tier down, the tier's first model takes the place of one it may not use.
         hint = f"its tier and the lines above it allow {listed(rights.models)}"
-        self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
-        return model
+        self.faults.add("P0302", f"model `{own}` is not allowed here", hint, to=to)
+        return own
+
+    @staticmethod
+    def _is_allowed(model: str, rights: Rights) -> bool:
+        name = model_name(model)
+        return patterns.is_covered(rights.models, name.real) or (name.tape == "replay" and not name.real)
 
     def _tools(self, resolved: Resolved, rights: Rights, to: Pointer) -> tuple[str, ...]:
         for name, place in resolved.named:
@@ -161,5 +182,9 @@ class AgentMaking:
                 hint = f"its tier and the lines above it allow {listed(rights.tools)}"
                 self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=place)
         allowed = patterns.meet(rights.tools, resolved.tools)
-        names = tuple(TOOLS) if allowed is None else patterns.union(allowed, CORE_TOOLS)
+        names = self.rights.toolsets.every if allowed is None else patterns.union(allowed, CORE_TOOLS)
         return tuple(name for name in names if not any(patterns.covers(denied, name) for denied in rights.deny))
+
+
+def _argv(command: str | list[str]) -> tuple[str, ...]:
+    return ("sh", "-c", command) if isinstance(command, str) else tuple(command)

@@ -8,13 +8,13 @@ from typing import Final
 from compiler.checking import Tree, check_command, check_health, check_rights_line
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath, rings
+from compiler.resolving import MINDS
 from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
 from schemas.fields_agent import STEP_VERBS
 from schemas.fields_all import TABLES
 
-_MINDS: Final = ("script", "python", "run", "model")
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
 
 
@@ -36,11 +36,14 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
 
 def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
     """One agent as written at `to`."""
-    minds = [name for name in _MINDS if name in agent]
+    minds = [name for name in MINDS if name in agent]
     if len(minds) > 1:
         said = " and ".join(f"`{name}`" for name in minds)
         faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
     check_command(agent, "run", to, faults)
+    if "outside" in agent:
+        _check_exactly_one("outside", agent["outside"], (*to, "outside"), faults)
+        check_command(agent["outside"], "run", (*to, "outside"), faults)
     for index, step in enumerate(agent.get("script", ())):
         _check_step(step, (*to, "script", str(index)), faults)
     if "python" in agent:

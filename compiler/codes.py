@@ -56,6 +56,8 @@ PLAN_CODES: Final[dict[str, str]] = {
     "P0222": "things that wait for each other",
     "P0223": "a text in the wrong form",
     "P0224": "a tree that is too large",
+    "P0225": "an agent without a model",
+    "P0226": "a key in the plan",
 }
 
 RIGHTS_CODES: Final[dict[str, str]] = {
@@ -71,19 +73,15 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0401": "containers are not started by this version",
     "P0402": "a task that needs a container",
     "P0403": "hooks are not asked by this version",
-    "P0404": "tool servers are not started by this version",
-    "P0405": "an agent that needs a model",
-    "P0406": "a mixin without effect in this version",
+    "P0406": "a setting that its mixin does not read",
     "P0407": "a check that this version does not run",
     "P0408": "a sandbox that is not to be had",
-    "P0409": "prompts of servers are not asked for by this version",
-    "P0410": "a tool that this version does not have",
+    "P0410": "a tool that there is not",
     "P0411": "network rights are not enforced by this version",
     "P0412": "files are not locked by themselves in this version",
-    "P0413": "calls of models are not bounded by this version",
 }
 
-STOPS_APPLY: Final = frozenset(("P0402", "P0403", "P0405", "P0407", "P0408"))
+STOPS_APPLY: Final = frozenset(("P0225", "P0402", "P0403", "P0407", "P0408"))
 """Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
 
 CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES}

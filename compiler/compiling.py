@@ -8,6 +8,7 @@ from typing import Final
 from compiler.agents import AgentMaking
 from compiler.budgets import check_budgets
 from compiler.checking import check_tasks, resolved_needs, tree_of
+from compiler.checking_models import check_models
 from compiler.checking_parts import check_parts
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
@@ -25,6 +26,7 @@ from compiler.toolsets import Toolsets
 from schemas import limits
 from schemas.diagnostic import Diagnostic, in_order
 from schemas.encoding import Json, JsonObject
+from schemas.model import model_table
 
 _OF_ABSENCE: Final = ("P0210", "P0221")
 DEFAULT_LIMITS: Final = SizeLimits()
@@ -98,16 +100,18 @@ def _graph(
 ) -> tuple[Graph, list[Diagnostic]]:
     shelves = Shelves(sources, faults, _read_library)
     shelves.take_plan(document)
-    served = frozenset(tool for server in document.get("mcp", {}).values() for tool in server.get("tools", ()))
-    toolsets = Toolsets(shelves, faults, served)
+    servers = {name: _tools_of(server) for name, server in document.get("mcp", {}).items()}
+    toolsets = Toolsets(shelves, faults, servers)
     rights = RightsTree(toolsets, faults)
     rights.take_tiers(document)
     hooks = tuple(f"hook/{name}" for name in document.get("hooks", {}))
-    making = AgentMaking(Agents(shelves, toolsets, faults), rights, faults, hooks=hooks)
+    agents = Agents(shelves, toolsets, faults, servers=frozenset(servers))
+    making = AgentMaking(agents, rights, faults, hooks=hooks, models=model_table(document))
     tree = tree_of(document)
     needs = resolved_needs(tree, faults)
     check_tasks(document, tree, faults)
     check_parts(document, tree, faults)
+    check_models(document, tree, faults)
     check_budgets(document, faults)
     making.agents.check_declared(document)
     graph = Lowering(document, making, needs).graph()
@@ -115,6 +119,10 @@ def _graph(
     if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
         tell_not_run(document, tree, graph, faults)
     return graph, shelves.diagnostics
+
+
+def _tools_of(server: JsonObject) -> tuple[str, ...] | None:
+    return tuple(server["tools"]) if "tools" in server else None
 
 
 def _read_library(content: bytes, path: str) -> SourceTree:

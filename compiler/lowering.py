@@ -56,9 +56,8 @@ class Lowering:
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
         name = self.document["plan"]
-        parts = {"container": self.document.get("containers", {}), "hook": self.document.get("hooks", {})}
-        for kind, rows in parts.items():
-            for id_, value in rows.items():
+        for kind, folder in (("container", "containers"), ("hook", "hooks"), ("mcp", "mcp")):
+            for id_, value in self.document.get(folder, {}).items():
                 self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for path, tasks in self.locks.items():

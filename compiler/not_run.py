@@ -17,7 +17,6 @@ from compiler.resolving import Resolved
 from schemas import pointer
 from schemas.encoding import JsonObject
 
-_MIXINS_READ: Final = frozenset(("denylist",))
 _CHECKS_OF_CONTAINERS: Final = ("container", "run-in")
 _CHECKS_NOT_RUN: Final = ("web", "ws", "judge")
 _TIER_MAX: Final = 1
@@ -47,12 +46,6 @@ def _tell_parts(document: JsonObject, graph: Graph, faults: Faults) -> None:
     for name in (address.removeprefix("hook/") for address in graph.objects if address.startswith("hook/")):
         to = ("hooks", name) if name in hooks else ("use",)
         _tell(faults, "P0403", f"hook `{name}` is not asked by this version", to)
-    for name in document.get("mcp", {}):
-        summary = f"server `{name}` is not started by this version"
-        faults.warn("P0404", summary, "its tools are missing", to=("mcp", name))
-    if document.get("limits", {}).get("models"):
-        summary = "bounds of models have nothing to bound: this version asks no models"
-        faults.warn("P0413", summary, "`parallel` bounds commands and tool calls", to=("limits", "models"))
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
@@ -92,15 +85,16 @@ def _tell_agents(graph: Graph, faults: Faults) -> None:
         # One agent may do thousands of tasks: what it lacks is said once, with their number.
         choice = provenance.choices[addresses[0]]
         to = choice.resolved.at or choice.to or pointer.of_task(_path_of(addresses[0]))
-        _tell_agent(choice.resolved, _who(choice.resolved, addresses), to, faults)
+        without = [address for address in addresses if graph.objects[address].spec["mind"].get("model") == ""]
+        if without:
+            who = _who(choice.resolved, without)
+            hint = "give it a `model:`, or an agent above it; or all of them one: `plan apply --model provider/name`"
+            _tell(faults, "P0225", f"{who} has no model to think with", to, hint)
+        _tell_agent(choice.resolved, to, faults)
 
 
-def _tell_agent(resolved: Resolved, who: str, to: Pointer, faults: Faults) -> None:
+def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
     fields = resolved.fields
-    if resolved.mind in ("model", ""):
-        name = f"the model `{fields['model']}`" if "model" in fields else "a model"
-        hint = "`script:`, `python:` or `run:` makes an agent that this version runs"
-        _tell(faults, "P0405", f"{who} needs {name}, and this version asks no models", to, hint)
     sandbox = fields.get("sandbox")
     tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
     if tier > _TIER_MAX:
@@ -109,9 +103,13 @@ def _tell_agent(resolved: Resolved, who: str, to: Pointer, faults: Faults) -> No
         summary = "writing a file takes no lock in this version"
         faults.warn_on_key("P0412", summary, "`locks` of a task are held", to=(*to, "lock"))
     for mixin in resolved.mixins:
-        if mixin["name"] not in _MIXINS_READ and mixin["settings"]:
-            summary = f"the settings of mixin `{mixin['name']}` have no effect in this version"
-            faults.warn_on_key("P0406", summary, "they are kept in the plan", to=to)
+        steps = resolved.steps.get(mixin["name"])
+        unread = set(mixin["settings"]) - (steps.settings if steps is not None else set())
+        if unread:
+            names = ", ".join(f"`{name}`" for name in sorted(unread))
+            what = "mixin" if steps is not None else "mixin (which it does not have)"
+            hint = "they are kept in the plan"
+            faults.warn_on_key("P0406", f"nothing reads {names} of {what} `{mixin['name']}`", hint, to=to)
 
 
 def _who(resolved: Resolved, addresses: list[str]) -> str:

@@ -12,16 +12,18 @@ from typing import Final
 
 from compiler import patterns
 from compiler.faults import Faults, Pointer
+from compiler.mixing import MixinSteps, lowered, steps_of
 from compiler.patterns import Patterns, listed
 from compiler.shelves import Declared, Shelves
+from compiler.suggesting import did_you_mean
 from compiler.toolsets import Toolsets
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
-_MINDS: Final = ("script", "python", "run", "model")
+MINDS: Final = ("script", "python", "run", "model", "outside")
 _UNITING: Final = ("deny", "hooks")
-_OWN_ONLY: Final = frozenset(("extends", "mixins", "doc", "rights", "settings", "prompt", "tools"))
+_OWN_ONLY: Final = frozenset("extends mixins doc rights settings prompt tools before around after".split())
 
 
 @frozen
@@ -30,8 +32,8 @@ class Resolved:
 
     `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
     whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
-    that all hold, with theirs; `mixins` are the names and settings in order; `provenance` maps a field to the words
-    that say where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it
+    that all hold, with theirs; `mixins` are the names, settings and lowered steps in order, `steps` what they were
+    lowered from; `provenance` maps a field to the words that say where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it
     is written in the plan.
     """
 
@@ -43,18 +45,25 @@ class Resolved:
     named: tuple[tuple[str, Pointer], ...] = ()
     lines: tuple[tuple[JsonObject, Pointer], ...] = ()
     mixins: tuple[JsonObject, ...] = ()
+    steps: Mapping[str, MixinSteps] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
     at: Pointer = ()
 
     @property
     def instructions(self) -> str:
-        """Its whole prompt."""
-        return "\n\n".join(part for part in (self.prompt, *self.added.values()) if part)
+        """Its whole prompt but what servers know."""
+        texts = (part for part in (self.prompt, *self.added.values()) if not isinstance(part, Served))
+        return "\n\n".join(text for text in texts if text)
+
+    @property
+    def served_prompts(self) -> tuple[str, ...]:
+        """The prompts of servers that come before it, as `server/name`."""
+        return tuple(str(part) for part in (self.prompt, *self.added.values()) if isinstance(part, Served))
 
     @property
     def mind(self) -> str:
-        """Which sort of mind it has: script, python, run, model, or nothing that was said."""
-        return next((name for name in _MINDS if name in self.fields), "")
+        """Which sort of mind it has: script, python, run, model, outside, or nothing that was said."""
+        return next((name for name in MINDS if name in self.fields), "")
 
 
 NOBODY: Final = Resolved("", {})
@@ -68,6 +77,7 @@ class Agents:
     toolsets: Toolsets
     faults: Faults
     hooks: dict[str, Json] = field(default_factory=dict)
+    servers: frozenset[str] = frozenset()
     _known: dict[str, Resolved | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
 
@@ -75,6 +85,9 @@ class Agents:
         """Resolves every agent that the plan declares, hooks included, used or not, so that its faults are told."""
         for name in document.get("agents", {}):
             self.named(name, ("agents", name))
+        for name, mixin in document.get("mixins", {}).items():
+            steps = MixinSteps(f"mixins/{name}", steps_of(mixin), ("mixins", name))
+            lowered(steps, mixin.get("settings", {}), self.faults)
         for name, hook in document.get("hooks", {}).items():
             to = ("hooks", name, "agent")
             match hook.get("agent"):
@@ -139,15 +152,26 @@ class Agents:
                 declared = self.shelves.find("prompts", written, to)
                 return "" if declared is None else str(declared.value)
             if written.startswith("mcp:"):
-                self.faults.warn(
-                    "P0409", f"prompts of servers are not asked for by this version: `{written}`", "", to=to
-                )
-                return ""
+                return self._served(written, to)
             if declared is None:
                 return written
             written = str(declared.value)
         self.faults.add("P0215", "prompts name each other in a ring", "one of them must be a text", to=to)
         return ""
+
+    def _served(self, written: str, to: Pointer) -> str:
+        server, slash, name = written.removeprefix("mcp:").partition("/")
+        if server not in self.servers:
+            self.faults.add("P0213", f"unknown server `{server}`", did_you_mean(server, sorted(self.servers)), to=to)
+        elif not slash or not name:
+            self.faults.add("P0223", f"`{written}` names no prompt", "write it as `mcp:server/name`", to=to)
+        return Served(f"{server}/{name}")
+
+
+class Served(str):
+    """The `server/name` of a prompt whose text only a running server knows."""
+
+    __slots__ = ()
 
 
 class _Merge:
@@ -163,13 +187,14 @@ class _Merge:
         self._provenance = dict(base.provenance)
         self._lines = list(base.lines)
         self._mixins: dict[str, JsonObject] = {str(mixin["name"]): dict(mixin) for mixin in base.mixins}
+        self._steps = dict(base.steps)
         self._prompt = base.prompt
         self._added = dict(base.added)
 
     def take(self, own: JsonObject, words: str, to: Pointer) -> None:
         """Lays `own`, written at `to`, over what there is."""
-        if any(mind in own for mind in _MINDS):
-            for mind in _MINDS:
+        if any(mind in own for mind in MINDS):
+            for mind in MINDS:
                 self._fields.pop(mind, None)  # A script is not also a model because its prototype was one.
         for name, value in own.items():
             if name in _OWN_ONLY:
@@ -202,6 +227,7 @@ class _Merge:
         known = self._mixins.get(declared.name, {"name": declared.name, "settings": {}})
         merged = _merged("", declared.value.get("settings", {}), known["settings"])
         self._mixins[declared.name] = {"name": declared.name, "settings": _merged("", merged, settings)}
+        self._steps[declared.name] = MixinSteps(f"mixin {declared.words}", steps_of(declared.value), to)
         if prompt:
             self._added[declared.name] = prompt
 
@@ -215,7 +241,21 @@ class _Merge:
         self._prompt = text
         self._provenance["prompt"] = words
 
+    def _lower(self) -> None:
+        """Puts the settings into the steps of the mixins; their denials unite with those there are."""
+        for name, mixin in self._mixins.items():
+            steps = self._steps.get(name)
+            if steps is None or not steps.points:
+                continue
+            low = lowered(steps, mixin["settings"], self._faults)
+            self._mixins[name] = {**mixin, "from": steps.words, "steps": list(low.steps)}
+            if low.deny:
+                self._toolsets.check_denials(low.deny, (*steps.to, "before"))
+                self._fields["deny"] = _merged("deny", self._fields.get("deny", []), list(low.deny))
+                self._provenance["deny"] = steps.words
+
     def done(self, name: str, at: Pointer) -> Resolved:
+        self._lower()
         return Resolved(
             name=name,
             fields=self._fields,
@@ -225,6 +265,7 @@ class _Merge:
             named=tuple(self._named),
             lines=tuple(self._lines),
             mixins=tuple(self._mixins.values()),
+            steps=self._steps,
             provenance=self._provenance,
             at=at,
         )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from compiler.faults import Faults, Pointer
 from compiler.patterns import Patterns
 from compiler.shelves import Shelves
-from compiler.suggesting import nearest
+from compiler.suggesting import did_you_mean, nearest
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.tools import TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
+AGENT_TOOL: Final = "agent:"
+"""Before the name of an agent that is called like a tool."""
 _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
 
 
@@ -29,11 +31,14 @@ class Opened:
 
 @dataclass(slots=True)
 class Toolsets:
-    """Opens lists of tools and toolsets; each named toolset once."""
+    """Opens lists of tools and toolsets; each named toolset once.
+
+    `servers` are the tool servers of the plan with the tools that may be used of each, None for all that it has.
+    """
 
     shelves: Shelves
     faults: Faults
-    served: frozenset[str] = frozenset()
+    servers: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
     _known: dict[str, Patterns] = field(default_factory=dict)
     _open_now: set[str] = field(default_factory=set)
 
@@ -47,8 +52,8 @@ class Toolsets:
                 is_all = True
                 continue
             if self.is_tool(name):
-                patterns.append(name)
-                named.append((name, index))
+                patterns.append(self._whole(name))
+                named.append((patterns[-1], index))
                 continue
             found = self._open(name, (*to, str(index)), 0)
             is_all = is_all or found is None
@@ -58,7 +63,23 @@ class Toolsets:
     def is_tool(self, name: str) -> bool:
         """Whether `name` is a built-in tool, a tool of a declared server, or a pattern of such calls."""
         plain = name.partition("(")[0]
-        return plain in TOOLS or plain in self.served or ("*" in plain and not plain.startswith("lib:"))
+        if plain in TOOLS or ("*" in plain and not plain.startswith("lib:")):
+            return True
+        if plain.startswith(AGENT_TOOL):
+            return self.shelves.peek("agents", plain.removeprefix(AGENT_TOOL)) is not None
+        server, dot, tool = plain.partition(".")
+        known = self.servers.get(server)
+        return server in self.servers and (not dot or known is None or tool in known)
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """What `all` stands for: the built-in tools, and whatever the servers of the plan have."""
+        return (*TOOLS, *(f"{server}.*" for server in self.servers))
+
+    def _whole(self, name: str) -> str:
+        """A server alone stands for all of its tools."""
+        plain, bracket, rest = name.partition("(")
+        return f"{plain}.*{bracket}{rest}" if plain in self.servers and plain not in TOOLS else name
 
     def check_denials(self, written: Iterable[str], to: Pointer) -> None:
         """Tells of denials of tools that there are not: a misspelled denial denies nothing."""
@@ -91,7 +112,7 @@ class Toolsets:
             if part in ALL:
                 return None
             if self.is_tool(part):
-                patterns.append(part)
+                patterns.append(self._whole(part))
                 continue
             below = self._open(part, to, depth + 1)
             if below is None:
@@ -100,12 +121,21 @@ class Toolsets:
         return tuple(dict.fromkeys(patterns))
 
     def _unknown(self, name: str, to: Pointer) -> None:
-        known = [*TOOLS, *sorted(self.served), *self.shelves.names("toolsets")]
+        known = [*TOOLS, *self._served(), *self.shelves.names("toolsets")]
         near = None if self.faults.are_many else nearest(name.partition("(")[0], known)
         if near is not None or name.startswith("lib:"):
             hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
             self.faults.add("P0213", f"unknown tool or toolset `{name}`", hint, to=to)
             return
+        if name.startswith(AGENT_TOOL):
+            hint = did_you_mean(name.removeprefix(AGENT_TOOL), self.shelves.names("agents"))
+            self.faults.add("P0203", f"unknown agent `{name.removeprefix(AGENT_TOOL)}`", hint, to=to)
+            return
         # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
         hint = "it is left out; `plan explain tools` lists what there is"
-        self.faults.warn("P0410", f"this version has no tool `{name}`", hint, to=to)
+        self.faults.warn("P0410", f"there is no tool `{name}`", hint, to=to)
+
+    def _served(self) -> Iterator[str]:
+        for server, tools in self.servers.items():
+            yield server
+            yield from (f"{server}.{tool}" for tool in tools or ())

@@ -51,13 +51,31 @@ class PythonFunction:
 
 @frozen
 class Model:
-    """A language model by name, `provider/model`."""
+    """A language model by the name that is asked (`schemas/model.py`).
+
+    `stated` is the name that the plan gives it, which is what rights go by; the two differ where the plan's `models`
+    table redirects it.
+    """
 
     model: str
     options: JsonObject = field(default_factory=dict)
+    stated: str = ""
 
 
-Mind: TypeAlias = Script | Program | PythonFunction | Model
+@frozen
+class Outside:
+    """Another command-line agent: given a prompt on stdin or as its last argument, it prints text or JSON lines.
+
+    `pointer` is where in the last JSON line its answer is; empty: it is a text, or the whole line.
+    """
+
+    argv: tuple[str, ...]
+    prompt: Literal["stdin", "argument"] = "stdin"
+    output: Literal["text", "json-lines"] = "text"
+    pointer: str = ""
+
+
+Mind: TypeAlias = Script | Program | PythonFunction | Model | Outside
 
 
 @frozen
@@ -66,6 +84,8 @@ class AgentSpec:
 
     `mixins` are resolved in order with their settings; `hooks` are addresses; `talk_to` is its topology; `wake_every_s`
     is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
+    `served_prompts` are prompts of servers, as `server/name`, that come before `prompt`; `compact` is as the plan
+    has it.
     """
 
     task: str
@@ -74,6 +94,7 @@ class AgentSpec:
     parent: str | None = None
     prototype: str = ""
     prompt: str = ""
+    served_prompts: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     effects: JsonObject = field(default_factory=dict)
     mixins: tuple[JsonObject, ...] = ()
@@ -81,6 +102,7 @@ class AgentSpec:
     talk_to: tuple[str, ...] = ("parent", "children")
     wake_every_s: float | None = None
     lock: Literal["turn", "task", "off"] = "turn"
+    compact: JsonObject = field(default_factory=dict)
     sandbox: Json = None
     budget: Budget = Budget()
 
@@ -92,6 +114,7 @@ class AgentSpec:
             "parent": self.parent,
             "prototype": self.prototype,
             "prompt": self.prompt,
+            "served_prompts": list(self.served_prompts),
             "tools": list(self.tools),
             "effects": self.effects,
             "mixins": list(self.mixins),
@@ -99,6 +122,7 @@ class AgentSpec:
             "talk_to": list(self.talk_to),
             "wake_every_s": self.wake_every_s,
             "lock": self.lock,
+            "compact": self.compact,
             "sandbox": self.sandbox,
             "budget": self.budget.to_json(),
         }
@@ -113,6 +137,7 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
         parent=raw["parent"],
         prototype=raw["prototype"],
         prompt=raw["prompt"],
+        served_prompts=tuple(raw.get("served_prompts", ())),
         tools=tuple(raw["tools"]),
         effects=raw["effects"],
         mixins=tuple(raw["mixins"]),
@@ -120,13 +145,14 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
         talk_to=tuple(raw["talk_to"]),
         wake_every_s=raw["wake_every_s"],
         lock=raw["lock"],
+        compact=raw.get("compact", {}),
         sandbox=raw["sandbox"],
         budget=budget_from_json(raw["budget"]),
     )
 
 
 def mind_to_json(mind: Mind) -> JsonObject:
-    """A map whose `kind` is script, program, python or model."""
+    """A map whose `kind` is script, program, python, model or outside."""
     match mind:
         case Script():
             return {"kind": "script", "steps": list(mind.steps)}
@@ -135,7 +161,10 @@ def mind_to_json(mind: Mind) -> JsonObject:
         case PythonFunction():
             return {"kind": "python", "target": mind.target}
         case Model():
-            return {"kind": "model", "model": mind.model, "options": mind.options}
+            return {"kind": "model", "model": mind.model, "options": mind.options, "stated": mind.stated}
+        case Outside():
+            shape = {"prompt": mind.prompt, "output": mind.output, "pointer": mind.pointer}
+            return {"kind": "outside", "argv": list(mind.argv), **shape}
 
 
 def mind_from_json(raw: JsonObject) -> Mind:
@@ -147,5 +176,7 @@ def mind_from_json(raw: JsonObject) -> Mind:
             return Program(tuple(raw["argv"]))
         case "python":
             return PythonFunction(raw["target"])
+        case "outside":
+            return Outside(tuple(raw["argv"]), raw["prompt"], raw["output"], raw["pointer"])
         case _:
-            return Model(raw["model"], raw["options"])
+            return Model(raw["model"], raw["options"], raw.get("stated") or raw["model"])

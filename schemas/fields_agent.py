@@ -25,6 +25,7 @@ from schemas.fields import (
     Scalar,
     Table,
 )
+from schemas.fields_mixin import MIXIN_STEP_FIELDS
 
 _PREFIX, _RESTART = ChangeClass.PREFIX, ChangeClass.RESTART
 
@@ -32,7 +33,8 @@ MIND_FIELDS: Final = (
     Field(
         "model",
         PATTERN,
-        "The language model, as `provider/name`; `record/<file>` and `replay/<file>` record and replay one.",
+        "The language model, as `provider/name` or `name@http://host/v1`; `record/<file>@<model>` writes its answers "
+        "to a file, `replay/<file>@<model>` reads them from there. Left out, that of the nearest agent above.",
         "ollama/qwen3:32b",
         _RESTART,
         lowered=("mind",),
@@ -69,6 +71,14 @@ MIND_FIELDS: Final = (
         _RESTART,
         lowered=("mind",),
     ),
+    Field(
+        "outside",
+        Table("outside", short="run"),
+        "Another command-line agent that does the task: it is given a prompt, and what it prints is its answer.",
+        {"run": ["other-agent", "--print"], "prompt": "stdin"},
+        _RESTART,
+        lowered=("mind",),
+    ),
 )
 
 NATURE_FIELDS: Final = (
@@ -100,10 +110,11 @@ NATURE_FIELDS: Final = (
     Field(
         "prompt",
         TEXT,
-        "Its instructions: `lib:name`, `file:path`, the name of one of the plan's prompts, or the text itself.",
+        "Its instructions: `lib:name`, `file:path`, `mcp:server/name`, the name of one of the plan's prompts, or the "
+        "text itself.",
         "lib:worker",
         _PREFIX,
-        lowered=("prompt",),
+        lowered=("prompt", "served_prompts"),
     ),
 )
 
@@ -111,7 +122,9 @@ POWER_FIELDS: Final = (
     Field(
         "tools",
         WORDS,
-        "Tools and toolsets it may use: names, `lib:code`, or `all`; the rights on its path still hold.",
+        "Tools and toolsets it may use: names, calls such as `shell(git *)`, `lib:code`, `server.tool` or `server` for "
+        "the tools of a server, `agent:name` for an agent that is called like a tool, or `all`; the rights on its path "
+        "still hold.",
         ["lib:code"],
         _PREFIX,
         lowered=("tools",),
@@ -166,6 +179,13 @@ CONDUCT_FIELDS: Final = (
         "When it wakes though nothing happened, while it has children that live.",
         {"every": 120},
         lowered=("wake_every_s",),
+    ),
+    Field(
+        "compact",
+        Table("compact"),
+        "When and how what it has said and seen is made shorter.",
+        {"at": 0.7},
+        lowered=("compact",),
     ),
     Field(
         "lock",
@@ -254,9 +274,7 @@ AGENT_TABLES: Final = (
             *POWER_FIELDS,
             *CONDUCT_FIELDS,
             Field("prompt", TEXT, "Added after the agent's own prompt.", "be brief", lowered=("prompt",)),
-            Field(
-                "settings", Keyed(ANY, is_id=False), "Its settings and their defaults.", {"max": 2}, lowered=("mixins",)
-            ),
+            *MIXIN_STEP_FIELDS,
         ),
     ),
     FieldTable(
@@ -285,6 +303,44 @@ AGENT_TABLES: Final = (
         "wake",
         "The watchdog.",
         (Field("every", DURATION, "Seconds between two wakes.", 120, lowered=("wake_every_s",)),),
+    ),
+    FieldTable(
+        "outside",
+        "A command-line agent and how to speak to it.",
+        (
+            Field("run", COMMAND, "The command.", ["other-agent", "--print"]),
+            Field(
+                "prompt",
+                Scalar("word", ("stdin", "argument")),
+                "Whether it reads the prompt, or is given it as its last argument.",
+                "argument",
+                default="stdin",
+            ),
+            Field(
+                "output",
+                Scalar("word", ("text", "json-lines")),
+                "Whether all that it prints is its answer, or each line is JSON.",
+                "json-lines",
+                default="text",
+            ),
+            Field("field", TEXT, "With JSON lines: where in the last one the answer is, as a pointer.", "/result"),
+        ),
+        one_of=(("run",),),
+    ),
+    FieldTable(
+        "compact",
+        "When and how a conversation is made shorter.",
+        (
+            Field(
+                "at",
+                Scalar("number", minimum=0),
+                "The share of the model's window at which it is done.",
+                0.7,
+                default=0.8,
+            ),
+            Field("keep", COUNT, "Tokens of the newest part that stay as they are.", 8000),
+            Field("model", PATTERN, "The model that writes the summary; left out, the agent's own.", "ollama/qwen3:8b"),
+        ),
     ),
     FieldTable(
         "sandbox",

@@ -10,11 +10,16 @@ from typing import Final
 from schemas.fields import ChangeClass, Either, Field, FieldTable, FieldType, Keyed, Many, Table
 from schemas.fields_agent import AGENT_TABLES
 from schemas.fields_checks import CHECK_TABLES
+from schemas.fields_mixin import MIXIN_TABLES
+from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
 from schemas.fields_task import BUDGET, HEAL, TASK
 
 TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
-    {table.name: table for table in (*PLAN_TABLES, TASK, HEAL, BUDGET, *CHECK_TABLES, *AGENT_TABLES)}
+    {
+        table.name: table
+        for table in (*PLAN_TABLES, *MODEL_TABLES, TASK, HEAL, BUDGET, *CHECK_TABLES, *AGENT_TABLES, *MIXIN_TABLES)
+    }
 )
 
 # What the tables cannot know: fields of a lowered spec that are made from structure, not from one written field.

@@ -68,6 +68,13 @@ PLAN: Final = FieldTable(
         *LIBRARY_FIELDS,
         Field("limits", Table("limits"), "Bounds of the work plane.", {"parallel": 4}, read_in="planloop"),
         Field(
+            "models",
+            Keyed(Table("model-config", short="url"), is_id=False),
+            "How language models are reached and what they cost, by provider, model name or pattern.",
+            {"vllm": {"url": "http://localhost:8000/v1"}},
+            read_in="schemas/model.py",
+        ),
+        Field(
             "mcp",
             Keyed(Table("mcp")),
             "Tool servers by name.",
@@ -114,6 +121,15 @@ PLAN_TABLES: Final = (
                 {"ollama/*": 2},
                 read_in="planloop",
             ),
+            Field(
+                "unknown-price",
+                Scalar("word", ("refuse", "estimate", "allow")),
+                "What a bound on spending means for a model whose price nobody knows: its calls are refused, counted "
+                "at a high guess, or not counted.",
+                "refuse",
+                default="estimate",
+                read_in="schemas/model.py",
+            ),
         ),
     ),
     FieldTable(
@@ -142,6 +158,14 @@ PLAN_TABLES: Final = (
             Field("url", TEXT, "Where it listens, over HTTP.", "http://localhost:9000/mcp"),
             Field("tools", WORDS, "Which of its tools may be used; left out, all.", ["read_file"]),
             Field("env", Keyed(Scalar("loose"), is_id=False), "Variables for it.", {"ROOT": "."}),
+            Field(
+                "share",
+                Scalar("word", ("plan", "agent")),
+                "Whether all agents speak to one server, or each to one of its own.",
+                "agent",
+                default="plan",
+            ),
+            Field("timeout", DURATION, "How long one of its calls may take.", 60),
             Field(
                 "effects",
                 Keyed(Scalar("word", ("read", "idempotent", "reconcilable", "once")), is_id=False),

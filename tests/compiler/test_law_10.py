@@ -42,6 +42,10 @@ BESIDE: dict[str, JsonObject] = {
     "agent.model": {"script": None},
     "agent.options": {"script": None, "model": "m"},
     "agent.python": {"script": None},
+    "agent.outside": {"script": None},
+    "outside.prompt": {"run": "x"},
+    "outside.output": {"run": "x"},
+    "outside.field": {"run": "x"},
     "agent.run": {"script": None},
     "step.with": {"say": None, "call": "list"},
     "check.id": {"sh": "x"},
@@ -75,13 +79,16 @@ READ_AS_WRITTEN = {
     "when": ("controllers/agent/minds",),
     "expect": ("controllers/agent/minds",),
     "sandbox": ("controllers/agent/tools", "compiler/not_run.py"),
+    "compact": ("controllers/agent",),
+    "model-config": ("schemas/model.py",),
+    "price": ("schemas/model.py",),
     "contains": ("controllers/task/checking",),
     "json": ("controllers/task/checking",),
     "http": ("controllers/task/checking",),
     "port": ("controllers/task/checking",),
 }
 TOLD_OF = {"mixins": "P0406", "hooks": "P0403", "lock": "P0412"}
-NOT_LOWERED = ("hook", "mcp", "container", "mount", "port-map", "health", "container-limits")
+NOT_LOWERED = tuple("hook mcp container mount port-map health container-limits model-config price".split())
 
 
 def _trees(*places: str) -> Iterator[ast.AST]:
@@ -138,10 +145,11 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "expect": {"goal": "g", "agent": {"script": [{"expect": value}]}},
         "mixin": {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}},
         "toolset": {"goal": "g", "agent": {**SCRIPT, "tools": ["s"]}},
+        "outside": {"goal": "g", "agent": {"outside": value}},
     }
     for name in ("contains", "json", "http", "port", "run-in"):
         inner[name] = {**task, "acceptance": [{name: value}]}
-    for name in ("topology", "wake", "sandbox"):
+    for name in ("topology", "wake", "sandbox", "compact"):
         inner[name] = {"goal": "g", "agent": {**SCRIPT, name: value}}
     root: JsonObject = {"plan": "demo", **OTHERS, "tasks": {"a": inner.get(table, task), "frontend": {"run": "f"}}}
     tops: dict[str, JsonObject] = {
@@ -150,6 +158,8 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "rights": {"rights": value},
         "grant": {"rights": {"grant": value}},
         "limits": {"limits": value},
+        "model-config": {"models": {"m": value}},
+        "price": {"models": {"m": {"price": value}}},
         "mixin": {"mixins": {"m": value}},
         "toolset": {"toolsets": {"s": value}},
     }
@@ -222,7 +232,7 @@ def test_law_10_a_field_of_an_agent_that_nothing_reads_is_told_of(field: str, co
     assert code in [one.code for one in checked.diagnostics]
 
 
-@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401"), ("hooks", "P0403"), ("mcp", "P0404")])
+@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401"), ("hooks", "P0403")])
 def test_law_10_parts_without_a_controller_are_told_of(folder: str, code: str) -> None:
     example = next(row.example for row in TABLES["plan"].fields if row.name == folder)
     _, checked = _result({"plan": "demo", "tasks": {"a": {"run": "x"}}, folder: example})

@@ -1,0 +1,87 @@
+"""What must hold in the `models:` table and wherever a model is named: no keys in the plan, URLs that are URLs, names
+that are no slips of the pen, tapes inside the plan's folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from compiler.checking import Tree
+from compiler.faults import Faults, Pointer
+from compiler.naming import leads_out
+from compiler.suggesting import nearest
+from schemas import pointer
+from schemas.encoding import JsonObject
+from schemas.model import PROVIDERS, REFERENCES, model_name
+
+_SECRET: Final = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_CURE: Final = "plans are read by many: write `env:NAME` for a variable, or `file:path` for a file that has it"
+
+
+def check_models(document: JsonObject, tree: Tree, faults: Faults) -> None:
+    """Tells of whatever is wrong with the models table and with the names of models."""
+    table: JsonObject = document.get("models", {})
+    for name, row in table.items():
+        _check_row(row, ("models", name), faults)
+    known = [*PROVIDERS, *(name.partition("/")[0] for name in table)]
+    for text, to in _named(document, tree):
+        _check_name(text, to, known, faults)
+
+
+def _check_row(row: JsonObject, to: Pointer, faults: Faults) -> None:
+    if "key" in row and not _is_reference(row["key"]):
+        faults.add("P0226", "a key stands in the plan itself", _CURE, to=(*to, "key"))
+    for name, value in row.get("headers", {}).items():
+        if _SECRET.search(name) and not _is_reference(str(value)):
+            faults.add("P0226", f"what `{name}` holds stands in the plan itself", _CURE, to=(*to, "headers", name))
+    if "url" in row and not str(row["url"]).startswith(("http://", "https://")):
+        hint = "as in `http://localhost:11434/v1`"
+        faults.add("P0223", f"`{row['url']}` is no URL", hint, to=(*to, "url"))
+
+
+def _is_reference(text: str) -> bool:
+    return any(text.startswith(kind) and len(text) > len(kind) for kind in REFERENCES)
+
+
+def _named(document: JsonObject, tree: Tree) -> Iterator[tuple[str, Pointer]]:
+    """Every place where a model is named, but for lines of rights, which are patterns."""
+    for name, agent in document.get("agents", {}).items():
+        yield from _of_agent(agent, ("agents", name))
+    for path, task in tree:
+        if isinstance(task.get("agent"), dict):
+            yield from _of_agent(task["agent"], (*pointer.of_task(path), "agent"))
+    for name, hook in document.get("hooks", {}).items():
+        if isinstance(hook.get("agent"), dict):
+            yield from _of_agent(hook["agent"], ("hooks", name, "agent"))
+    for name, row in document.get("models", {}).items():
+        if "as" in row:
+            yield row["as"], ("models", name, "as")
+
+
+def _of_agent(agent: JsonObject, to: Pointer) -> Iterator[tuple[str, Pointer]]:
+    if "model" in agent:
+        yield agent["model"], (*to, "model")
+    if "model" in agent.get("compact", {}):
+        yield agent["compact"]["model"], (*to, "compact", "model")
+
+
+def _check_name(text: str, to: Pointer, known: list[str], faults: Faults) -> None:
+    name = model_name(text)
+    if name.tape and leads_out(name.file):
+        _tell_outside(name.file, to, faults)
+    if name.tape == "record" and not name.real and to[0] != "models":
+        hint = f"write `record/{name.file}@provider/name`"
+        faults.add("P0223", f"`{text}` does not say which model is recorded", hint, to=to)
+    if not text.strip() or "*" in text:
+        faults.add("P0223", f"`{text}` names no single model", "write it as `provider/name`", to=to)
+    if name.provider and name.provider not in known and not faults.are_many:
+        near = nearest(name.provider, known)
+        if near is not None:
+            faults.warn("P0213", f"no provider is called `{name.provider}`", f"did you mean `{near}`?", to=to)
+
+
+def _tell_outside(path: str, to: Pointer, faults: Faults) -> None:
+    hint = "recordings stay below the plan file's folder"
+    faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)
