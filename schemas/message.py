@@ -23,7 +23,8 @@ class Message:
     `asks`: the sender waits for an answer, in `thread`. `to_incarnation` fences: a message for a run of the receiver
     that is over is dropped, None is for whichever run reads it. `expires_at`, in seconds since 1970, drops it unread.
     `idempotency`: of two messages of a sender with one key the second changes nothing. `trust` labels what came from
-    outside (web pages, servers, files) and was only passed on.
+    outside (web pages, servers, files) and was only passed on. One that does not wake (`wakes`) is read with the next
+    turn that something else brings about.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Message:
     expires_at: float | None = None
     idempotency: str = ""
     trust: Trust = "trusted"
+    wakes: bool = True
 
     def to_json(self) -> JsonObject:
         out: JsonObject = {
@@ -67,6 +69,7 @@ _RARE: Final[tuple[tuple[str, Json], ...]] = (
     ("expires_at", None),
     ("idempotency", ""),
     ("trust", "trusted"),
+    ("wakes", True),
 )
 
 

@@ -21,7 +21,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.message import Message
 from schemas.resource import Resource
-from schemas.task import ENDED, TaskSpec, task_from_json
+from schemas.task import ENDED, TaskSpec, TaskState, task_from_json
 
 T = TypeVar("T")
 
@@ -100,7 +100,8 @@ class Specs:
 class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 
-    `calls` and `approvals` are the objects that it owns, by address; `plan_rev` is the revision of this view.
+    `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
+    view.
     """
 
     resource: Resource
@@ -111,6 +112,7 @@ class Observed:
     children: tuple[Child, ...]
     calls: Mapping[str, Resource]
     approvals: Mapping[str, Resource]
+    threads: Mapping[str, Resource]
     live: frozenset[str]
     now: float
     left: Mapping[str, float]
@@ -122,8 +124,18 @@ class Observed:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the incarnation at work is still the one that is to go."""
-        return not self.resource.deleting and self.go is not None and self.go == self.status.incarnation
+        """Whether what it does is still wanted: its incarnation is the one that is to go, or it answers a question."""
+        if self.resource.deleting:
+            return False
+        opened = self.status.open
+        if opened is not None and opened.is_answer:
+            return self.is_over
+        return self.go is not None and self.go == self.status.incarnation
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its task has come to its end by itself, so that it can be asked but not set to work."""
+        return self.task is not None and self.go is None and self.task_state in (TaskState.DONE, TaskState.FAILED)
 
     @property
     def interrupts(self) -> tuple[Message, ...]:
@@ -161,6 +173,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         children=() if task_spec is None else specs.children.of(view, task_spec.children),
         calls={each.address: each for each in owned if each.kind == "call"},
         approvals={each.address: each for each in owned if each.kind == "approval"},
+        threads={each.address: each for each in owned if each.kind == "thread"},
         live=frozenset(work.live_for(resource.address)),
         now=now,
         left=budget.left_of(view, spec, status.used),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controllers.agent import calls, running, turn, waiting
+from controllers.agent import answering, calls, running, turn, waiting
 from controllers.agent.approving import asked_for_yes
 from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
@@ -80,6 +80,7 @@ def interrupted(seen: Observed) -> Draft:
         heard: JsonObject = {
             "open": {"messages": [*messages, *read]},
             "inbox": dict.fromkeys(message.id for message in seen.interrupts),
+            "asked": answering.owed(seen.interrupts),
         }
         data: JsonObject = {"read": [message.id for message in seen.interrupts]}
         return Draft("message.read", turn.ACTOR, seen.resource.address, (turn.change(seen, heard),), data)

@@ -74,7 +74,7 @@ def news(seen: Observed) -> News:
     _answers(found)
     _timers(found)
     inbox = sorted(seen.status.inbox.values(), key=lambda message: (message.sent_at, message.seq, message.id))
-    if inbox:
+    if any(message.wakes for message in inbox):
         found.reasons.append("message")
     if seen.status.again:
         found.reasons.append("results" if seen.status.past else "again")
