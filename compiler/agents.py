@@ -12,6 +12,7 @@ from compiler.needs import TaskPath
 from compiler.patterns import listed
 from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
 from compiler.rights import RightsTree
+from compiler.suggesting import nearest
 from schemas import pointer
 from schemas.agent import AgentSpec, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
@@ -132,7 +133,7 @@ class AgentMaking:
             talk_to=tuple(fields.get("topology", {}).get("talk-to", ("parent", "children"))),
             wake_every_s=fields.get("wake", {}).get("every"),
             lock=fields.get("lock", "turn"),
-            compact=fields.get("compact", {}),
+            compact=self._compact(fields.get("compact", {}), rights, to),
             sandbox=fields.get("sandbox"),
             budget=budget_of(fields.get("budget", {})),
         )
@@ -155,6 +156,19 @@ class AgentMaking:
                 stated = self._stated(choice, rights, to)
                 return Model(self.models.asked(stated), fields.get("options", {}), stated)
 
+    def _compact(self, written: JsonObject, rights: Rights, to: Pointer) -> JsonObject:
+        if "model" not in written:
+            return written
+        if not self._is_allowed(written["model"], rights):
+            self._forbid_model(written["model"], rights, to)
+        return {**written, "model": self.models.asked(written["model"])}
+
+    def _forbid_model(self, model: str, rights: Rights, to: Pointer) -> None:
+        near = nearest(model, rights.models or ())
+        hint = f"its tier and the lines above it allow {listed(rights.models)}"
+        hint = f"did you mean `{near}`? {hint}" if near else hint
+        self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
+
     def _stated(self, choice: Choice, rights: Rights, to: Pointer) -> str:
         """The model that the plan gives the agent: its own, that of the nearest agent above, or its tier's first."""
         own = str(choice.resolved.fields.get("model", ""))
@@ -166,8 +180,7 @@ class AgentMaking:
             return first if rights.models is not None and not above else above
         if not choice.is_own:
             return first  # One tier down, the tier's first model takes the place of one it may not use.
-        hint = f"its tier and the lines above it allow {listed(rights.models)}"
-        self.faults.add("P0302", f"model `{own}` is not allowed here", hint, to=to)
+        self._forbid_model(own, rights, to)
         return own
 
     @staticmethod

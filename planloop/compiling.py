@@ -68,7 +68,7 @@ def read(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, model: str | None =
 
 
 def compiled(path: Path, content: bytes, *, size_max: int = PLAN_FILE_BYTES_MAX, model: str | None = None) -> PlanFile:
-    """`content` as the text of the plan file `path`, compiled, every agent that a model moves being on `model`."""
+    """`content` as the text of the plan file `path`, compiled, every model redirected to `model`."""
     folder = Path.cwd() if path == STDIN else path.absolute().parent
     sources = FolderSources(folder)
     limits = replace(SizeLimits(), size_bytes=size_max)
@@ -81,8 +81,7 @@ def compiled(path: Path, content: bytes, *, size_max: int = PLAN_FILE_BYTES_MAX,
 
 def _on_model(result: Compiled, sources: FolderSources, model: str) -> Compiled:
     assert result.document is not None, "it has a graph"
-    assert result.graph is not None
-    checked = compiler.check_document(overriding.on_model(result.document, result.graph, model), sources=sources)
+    checked = compiler.check_document(overriding.on_model(result.document, model), sources=sources)
     placed = tuple(replace(one, span=_span_of(result, one)) for one in checked.diagnostics)
     return replace(result, document=checked.document, graph=checked.graph, diagnostics=placed)
 

@@ -100,7 +100,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def _recompiler(file: PlanFile) -> Callable[[bytes], JsonObject | None]:
     def recompile(content: bytes) -> JsonObject | None:
-        again = compiling.compiled(file.path, content)
+        again = compiling.compiled(file.path, content, model=file.model)
         return None if again.errors else again.document
 
     return recompile

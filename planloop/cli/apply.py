@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from planloop.cli.options import model_option
 from planloop.exits import Exit, Halt
 
 EXAMPLE = """
@@ -14,6 +15,7 @@ Examples:
   plan apply webchat.plan.yaml                  run it and follow the file while you edit it
   plan apply webchat.plan.yaml --detach         in the background; plan down stops it
   plan apply webchat.plan.yaml --dry-run        the same as plan diff
+  plan apply webchat.plan.yaml --model ollama/qwen3:8b
   plan apply webchat.plan.yaml --out saved.json && plan apply --plan-file saved.json
 """
 
@@ -26,7 +28,7 @@ Examples:
 @click.option("--sync", is_flag=True, help="Also write what changes in the live plan back into the file.")
 @click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
 @click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
-@click.option("--model", metavar="MODEL", help="Every agent uses this model, whatever the file says.")
+@model_option
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the preview and leave.")
 @click.option("--plan-file", type=click.Path(path_type=Path), metavar="FILE", help="Apply a saved preview.")
 @click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from planloop.cli.options import file_argument, output_option
+from planloop.cli.options import file_argument, model_option, output_option
 from planloop.exits import Exit, Halt
 
 EXAMPLE = """
@@ -14,6 +14,7 @@ EXAMPLE = """
 Examples:
   plan diff webchat.plan.yaml
   plan diff webchat.plan.yaml --target task/frontend
+  plan diff webchat.plan.yaml --model ollama/qwen3:8b
   plan diff webchat.plan.yaml -o json       for programs
 """
 
@@ -23,6 +24,7 @@ Examples:
 @output_option("json", "yaml")
 @click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
 @click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
+@model_option
 @click.option("--checks", is_flag=True, help="Also run the acceptance checks and say which hold now.")
 @click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
 def command(
@@ -30,6 +32,7 @@ def command(
     output: str | None,
     target: tuple[str, ...],
     exclude: tuple[str, ...],
+    model: str | None,
     checks: bool,
     max_size: int | None,
 ) -> None:
@@ -40,7 +43,7 @@ def command(
     """
     from planloop.cli import previewing
 
-    shown = previewing.preview(file, targets=target, excludes=exclude, max_size=max_size)
+    shown = previewing.preview(file, targets=target, excludes=exclude, model=model, max_size=max_size)
     previewing.show(shown, output)
     if checks:
         previewing.show_checks(shown)

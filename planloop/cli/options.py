@@ -28,6 +28,15 @@ def output_option(*formats: str) -> Callable[[Verb], Verb]:
     return click.option("-o", "--output", type=click.Choice(formats), metavar="FORMAT", help=text)
 
 
+def model_option(verb: Verb) -> Verb:
+    """`--model`: see `planloop/overriding.py`."""
+    text = (
+        "Every model that an agent states is answered by this one: provider/name, name@http://host/v1, or record/FILE "
+        "and replay/FILE around its own."
+    )
+    return click.option("--model", metavar="MODEL", help=text)(verb)
+
+
 def file_argument(verb: Verb) -> Verb:
     """The plan file; `-` is standard input. Read by `planloop.cli.files`, which words its faults."""
     return click.argument("file", metavar="FILE", type=click.Path(path_type=Path))(verb)

@@ -38,10 +38,15 @@ class Shown:
 
 
 def preview(
-    path: Path, *, targets: Sequence[str] = (), excludes: Sequence[str] = (), max_size: int | None = None
+    path: Path,
+    *,
+    targets: Sequence[str] = (),
+    excludes: Sequence[str] = (),
+    model: str | None = None,
+    max_size: int | None = None,
 ) -> Shown:
     """What applying the file at `path` would do. Raises Halt when it does not compile."""
-    file = compiling.required(path, size_max=max_size or PLAN_FILE_BYTES_MAX)
+    file = compiling.required(path, size_max=max_size or PLAN_FILE_BYTES_MAX, model=model)
     return preview_of(file, targets=targets, excludes=excludes)
 
 

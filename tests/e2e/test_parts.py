@@ -74,7 +74,9 @@ def test_a_patch_of_a_task_that_there_is_not_makes_none(folder: Folder) -> None:
     assert "task/cc" not in folder.states()
 
 
-def test_a_model_for_all_is_in_the_preview_and_in_the_faults(folder: Folder) -> None:
+def test_a_model_for_all_is_in_the_preview_and_agents_without_one_have_no_other(folder: Folder) -> None:
     folder.write("p.yaml", "plan: p\ntasks:\n  a: {goal: x}\n  b: {goal: y, agent: {model: a/b}}\n")
-    said = folder.run("apply", "p.yaml", "--model", "z/z")
-    assert (said.code, said.err.count("z/z"), "p.yaml:4:" in said.err) == (3, 2, True)
+    said = folder.run("apply", "p.yaml")
+    assert (said.code, "P0225" in said.err, "p.yaml:3:" in said.err) == (3, True, True)
+    shown = folder.run("diff", "p.yaml", "--model", "z/z")
+    assert (shown.code, shown.out.count("z/z"), shown.err) == (1, 2, "")
