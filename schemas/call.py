@@ -49,6 +49,11 @@ class EffectClass(StrEnum):
         """Whether a call whose outcome nobody saw may simply be made again."""
         return self in (EffectClass.READ, EffectClass.IDEMPOTENT)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether such a call leaves everything as it was."""
+        return self is EffectClass.READ
+
 
 @frozen
 class CallSpec:

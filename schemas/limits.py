@@ -27,6 +27,7 @@ QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this 
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
 MODEL_CONNECT_S: Final = 15.0  # A provider that does not take a connection by then will not.
+MODEL_CANCEL_S: Final = 2.0  # For litellm's process to close a connection; after that it is closed when it ends.
 MODEL_LINGER_S: Final = 0.5  # For the end of a body after its last event; then the connection is not used again.
 STORE_CLOSE_S: Final = 30.0  # For writing what is queued at the end; a disk that takes longer hangs.
 TERM_GRACE_S: Final = 5.0  # Between TERM and KILL of a process group.
@@ -90,8 +91,15 @@ SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raise
 MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
 MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
 MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each token comes in about 250 bytes of JSON.
+MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
+
+# Mixins.
+MIXIN_PROGRAM_S: Final = 30.0  # For a program before or after a call: the call waits for it.
+MIXIN_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of such a program; the agent reads it.
+CACHE_ENTRIES_MAX: Final = 1_024  # Answers kept for one agent: a few KiB each.
+CACHE_GOOD_S: Final = 600.0  # For an answer when the mixin does not say.
 
 # Budgets.
 BUDGET_TOLD_AT: Final = 0.8  # Share that is used when an agent and the one above it are told.

@@ -7,14 +7,19 @@ written. Steps that only record are proposed and flushed together; what follows 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from controllers.agent import asking, calls, conditions, deciding, prompting, ruling, running, transcript, turn
 from controllers.agent.approving import approve_patterns
+from controllers.agent.behaviours import starting
+from controllers.agent.behaviours.caching import Cache
+from controllers.agent.behaviours.permits import Permits
+from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.minds.port import Reply
 from controllers.agent.observing import Observed, Specs, observe
 from controllers.agent.ports import World
-from controllers.agent.status import OpenTurn
+from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
@@ -24,6 +29,7 @@ from schemas import limits
 from schemas.address import Address
 from schemas.agent import AgentState, Model
 from schemas.call import CallResult, CallState, call_from_json
+from schemas.encoding import JsonObject
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
@@ -37,6 +43,8 @@ class AgentReconciler:
         self._world = world
         self._tools = tools
         self._specs = Specs()
+        self._permits = Permits(world.work)
+        self._bench = running.Bench(world, self.look, self._against, Cache())
 
     @property
     def kind(self) -> str:
@@ -47,6 +55,7 @@ class AgentReconciler:
         store = self._world.store
         name = str(address)
         before = store.view.rev
+        self._permits.sweep()
         outcome: Outcome | None = None
         for _ in range(limits.PASS_STEPS_MAX):
             seen = self.look(name)
@@ -142,11 +151,12 @@ class AgentReconciler:
 
     async def _ask(self, seen: Observed) -> Outcome | None:
         opened = _opened(seen)
-        if asking.is_instant(seen):
-            reply = await asking.ask(self._world, self._tools, seen, opened.op)
-            self._reply(seen, reply)
+        if asking.is_instant(seen) and not starting.needs_job(seen):
+            self._reply(seen, await asking.answered(self._asking(seen, opened.op)))
             return None
         key = f"{MIND}:{seen.resource.uid}"
+        if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
+            return self._rest(seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full)))
         # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
         stale = opened.op if opened.asked else None
         op = self._world.ids.mint() if stale else opened.op
@@ -168,12 +178,16 @@ class AgentReconciler:
         seen = self.look(address)
         if seen is None or not _waits_for(seen, op):
             return
-        reply = await asking.ask(self._world, self._tools, seen, op)
+        asked = self._asking(seen, op)
+        reply = await asking.answered(asked)
         now = self.look(address)
-        if now is not None and _waits_for(now, op):
+        if now is not None and _waits_for(now, asked.op):
             rev = self._reply(now, reply)
             await self._world.store.flush(rev)
-        self._world.processes.forget([op])
+        self._world.processes.forget([asked.op])
+
+    def _asking(self, seen: Observed, op: str) -> Asking:
+        return Asking(self._world, self.look, seen, op, partial(asking.ask, self._world, self._tools))
 
     def _reply(self, seen: Observed, reply: Reply) -> int:
         ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
@@ -187,9 +201,12 @@ class AgentReconciler:
         """Settles instant tools in place; gives the others their intent in one append and a job each."""
         for call in startable:
             tool = self._tools.get(str(call.spec["tool"]))
-            if tool is None or tool.is_instant:
+            if tool is None or starting.is_in_place(seen, call, tool):
                 await self._run_instantly(seen, call, tool)
                 return None
+        startable, full = starting.permitted(self._permits, seen, self._tools, startable)
+        if full is not None and not startable:
+            return self._rest(seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full)))
         fresh = [(call, self._world.ids.mint()) for call in startable if call.state == CallState.AUTHORIZED]
         if fresh:
             self._propose(seen, running.started(seen, fresh))
@@ -198,7 +215,7 @@ class AgentReconciler:
             made = self._world.store.view.get(old.address)
             assert made is not None, "a call that was just started is there"
             tool = self._tools[str(made.spec["tool"])]
-            job = running.CallRun(self._world, self.look, tool, made, made.address not in is_fresh)
+            job = running.CallRun(self._bench, tool, made, made.address not in is_fresh)
             self._start(seen, deciding.job_key(made.address), job, self._world.pool)
         return Done()
 
@@ -210,8 +227,21 @@ class AgentReconciler:
         elif isinstance(context, Settlement):
             ending = context
         else:
-            ending = await running.performed(tool, context)
+            ending = starting.marked(seen, call, tool, await running.performed(tool, context))
         self._propose(seen, running.draft_of(seen, call, ending))
+
+    def _against(self, seen: Observed, call: Resource, arguments: JsonObject) -> CallResult | None:
+        """What stands against `call` with `arguments` by the rights of this moment; None: nothing."""
+        asked = TurnCall(call.address, str(call.spec["tool"]), arguments)
+        ruled = calls.ruling(asked, seen.spec, self._tools, approve_patterns(self._world, seen))
+        match ruled:
+            case calls.Refused(result=result):
+                return result
+            case calls.NeedsYes(pattern=pattern) if arguments != call.spec["arguments"]:
+                text = f"with other arguments it would need a person's yes to `{pattern}`"
+                return CallResult(CallState.DENIED, text, "Denied")
+            case _:
+                return None
 
     def _resolved(self, seen: Observed, call: Resource) -> Ending | None:
         """What has become of a waiting call, from this very observation."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from controllers.agent import calls, prompting
+from controllers.agent.behaviours.steps import for_turn
+from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
 from controllers.agent.minds.model import reply_of
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
@@ -60,13 +62,18 @@ def _setting(world: World, seen: Observed) -> ProgramMind.Setting:
 
 
 async def ask(world: World, tools: Tools, seen: Observed, op: str) -> Reply:
-    """What the mind answers; a mind that fails gives up by a claim, with the reason."""
+    """What the mind answers by itself, without any mixin. Raises MindFailed."""
+    if isinstance(seen.spec.mind, Model):
+        return await ask_model(world, tools, seen, seen.spec.mind)
+    return await mind_of(world, seen).respond(turn_input(world, tools, seen, op))
+
+
+async def answered(asking: Asking) -> Reply:
+    """What the mind answers through the agent's mixins; one that fails gives up by a claim, with the reason."""
     try:
-        if isinstance(seen.spec.mind, Model):
-            return await ask_model(world, tools, seen, seen.spec.mind)
-        return await mind_of(world, seen).respond(turn_input(world, tools, seen, op))
+        return await asking.answer(for_turn(asking.seen.spec))
     except MindFailed as fault:
-        return Reply(text="", calls=(_given_up(str(fault)),), memory=seen.status.memory)
+        return Reply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
 
 
 async def ask_model(world: World, tools: Tools, seen: Observed, mind: Model) -> Reply:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import anyio
 
 from controllers.agent import turn, waiting
+from controllers.agent.behaviours import calling, retrying
+from controllers.agent.behaviours.caching import Cache
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments, checked
@@ -36,27 +38,60 @@ Look = Callable[[str], Observed | None]
 
 
 @frozen
-class CallRun:
-    """One start of one call."""
+class Bench:
+    """What all calls of one owner share. `rule` says what stands against a call with other arguments, None: nothing."""
 
     world: World
     look: Look
+    rule: Callable[[Observed, Resource, JsonObject], CallResult | None]
+    cache: Cache
+
+
+@dataclass(slots=True)
+class CallRun:
+    """One start of one call. `call` is the object as of its latest intent, `context` what the tool was given for it.
+
+    `tries` counts the intents that were made for it, those of earlier owners too.
+    """
+
+    bench: Bench
     tool: Tool
     call: Resource
     is_resumed: bool
+    context: Context = field(init=False)
+    tries: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tries = 1 + int(self.call.status.get("retries", 0))
+
+    @property
+    def world(self) -> World:
+        return self.bench.world
+
+    @property
+    def cache(self) -> Cache:
+        return self.bench.cache
 
     @property
     def spec(self) -> CallSpec:
         return call_from_json(self.call.spec)
 
+    def look(self, address: str) -> Observed | None:
+        return self.bench.look(address)
+
     async def __call__(self) -> None:
         """The job: from a durable Started to a durable result."""
+        if not self.spec.effect.is_read:
+            self.cache.changed()
         try:
             ending = await self._resumed() if self.is_resumed else await self._performed()
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLEANUP_S, shield=True):
                 await self._stopped()
             raise
+        finally:
+            if not self.spec.effect.is_read:
+                self.cache.changed()
         if ending is not None:
             await self._settle(ending)
 
@@ -65,24 +100,69 @@ class CallRun:
         seen = self.look(self.spec.owner)
         if seen is None or not seen.is_wanted or seen.interrupts:
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
-        elif self.spec.effect.may_run_again:
+        elif self._is_between_tries() or self.spec.effect.may_run_again:
             await self._go_back()
         else:
             text = "its owner left while it ran: it was stopped, and may have had its effect"
             await self._settle(Settlement(CallResult(CallState.UNKNOWN, text, "Unknown")))
+
+    def _is_between_tries(self) -> bool:
+        """Whether it failed, waits to be tried again, and nothing of it is under way."""
+        now = self.world.store.view.get(self.call.address)
+        return now is not None and now.state == CallState.AUTHORIZED
 
     async def _go_back(self) -> None:
         store, address = self.world.store, self.call.address
         now = store.view.get(address)
         if now is None or (now.uid, now.spec["op"]) != (self.call.uid, self.spec.op):
             return  # It was called off, or begun anew, while its trace was looked for.
+        if now.state == CallState.AUTHORIZED:
+            return
         again = status(now, CallState.AUTHORIZED)
         await store.append(Draft("call.reconciled", turn.ACTOR, address, (again,)), {address: now.rev})
 
     async def _performed(self) -> Ending:
         await self.world.store.flush(self.world.store.view.rev)
         context = self._context()
-        return context if isinstance(context, Settlement) else await performed(self.tool, context)
+        if isinstance(context, Settlement):
+            return context
+        self.context = context
+        return await calling.performed(self, calling.steps_for(context, self.tool))
+
+    async def perform(self) -> Ending:
+        """See `calling.Attempts`."""
+        return await performed(self.tool, self.context)
+
+    async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
+        """See `calling.Attempts`. Between the two records nothing of the call is under way."""
+        store, seen = self.world.store, self.look(self.spec.owner)
+        if seen is None or not is_current(seen, self.call) or seen.left.get("retries", 1) < 1:
+            return Settlement(failed)
+        draft = retrying.failed_once(self.call, failed, self.tries, pause_s)
+        store.propose(draft, {seen.resource.address: seen.resource.rev})
+        await self.world.clock.sleep(pause_s)
+        seen = self.look(self.spec.owner)
+        if seen is None or not is_current(seen, self.call):
+            return Settlement(failed)
+        if (refused := self.bench.rule(seen, self.call, self.spec.arguments)) is not None:
+            return Settlement(refused)
+        address = seen.resource.address
+        await store.append(started(seen, [(self.call, self.world.ids.mint())]), {address: seen.resource.rev})
+        now, context = store.view.get(self.call.address), None
+        if now is not None:
+            self.call, self.tries = now, self.tries + 1
+            context = self._context()
+        if isinstance(context, Context):
+            self.context = replace(context, time_s=self.context.time_s)
+            return None
+        return context or Settlement(failed)
+
+    def narrowed(self, arguments: JsonObject) -> Settlement | None:
+        """See `calling.Attempts`."""
+        if (refused := self.bench.rule(self.context.seen, self.call, arguments)) is not None:
+            return Settlement(refused)
+        self.context = replace(self.context, spec=replace(self.context.spec, arguments=arguments))
+        return None
 
     def _context(self) -> Context | Settlement:
         seen = self.look(self.spec.owner)

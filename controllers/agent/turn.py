@@ -122,7 +122,7 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     stuck = f"the same call was made {same[1]} times in a row" if calls.is_stuck(same) else ""
     merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
-    data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage}
+    data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
     data["calls"] = [{"call": call.address, "tool": call.tool, "arguments": call.arguments} for call in placed]
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data)
 

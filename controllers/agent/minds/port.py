@@ -124,7 +124,7 @@ class Reply:
 
     `then`: `again` at once, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work is
     done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit; `note`
-    is what the mind is told of its own answer.
+    is what the mind is told of its own answer; `data` goes into the record of the reply, for readers.
     """
 
     text: str = ""
@@ -134,6 +134,7 @@ class Reply:
     memory: Json = None
     usage: JsonObject = field(default_factory=dict)
     note: str = ""
+    data: JsonObject = field(default_factory=dict)
 
 
 class Mind(Protocol):

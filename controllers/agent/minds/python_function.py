@@ -18,10 +18,15 @@ CHILD: Final = Path(__file__).with_name("python_child.py")
 
 def python_mind(world: World, target: str, setting: ProgramMind.Setting) -> ProgramMind:
     """The mind behind `target`. Raises MindFailed when it does not name a function in a file."""
+    return ProgramMind(world.processes, python_command(world, target), setting)
+
+
+def python_command(world: World, target: str) -> tuple[str, ...]:
+    """What runs the function `target` once, on a JSON line. Raises MindFailed when there is no such file."""
     file, colon, name = target.rpartition(":")
     if not colon or not name.isidentifier():
         raise MindFailed(f"`{target}` does not name a function: write `file.py:name`")
     path = world.folder / file
     if not path.is_file():
         raise MindFailed(f"there is no file `{file}` in the plan's folder")
-    return ProgramMind(world.processes, (world.python, str(CHILD), str(path), name), setting)
+    return world.python, str(CHILD), str(path), name

@@ -50,8 +50,8 @@ def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
 
 
 def time_bound_s(context: Context, wanted_s: float | None) -> float:
-    """Seconds that one command may take: what was asked for, the call limit, and what is left of active time."""
-    bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.seen.left.get("time_s")]
+    """Seconds that one command may take: what was asked for, the call limit, and what mixins and budget leave it."""
+    bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.time_s, context.seen.left.get("time_s")]
     return min(bound for bound in bounds if bound is not None)
 
 

@@ -52,13 +52,17 @@ class Waiting:
 
 @frozen
 class Context:
-    """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch."""
+    """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch.
+
+    `time_s` bounds the effect where the agent's mixins do.
+    """
 
     world: World
     seen: Observed
     call: Resource
     spec: CallSpec
     workspace: Workspace
+    time_s: float | None = None
 
     @property
     def agent(self) -> str:

@@ -1,0 +1,18 @@
+"""The record of a try that failed and is to be made again: billed as a retry, and nothing is under way after it."""
+
+from __future__ import annotations
+
+from controllers.agent import turn
+from schemas.call import CallResult, CallState
+from schemas.encoding import JsonObject
+from schemas.record import Draft, SetStatus
+from schemas.resource import Resource
+
+
+def failed_once(call: Resource, failed: CallResult, tries: int, pause_s: float) -> Draft:
+    """The call is Authorized again after its `tries`-th try; its next one has an intent of its own."""
+    why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
+    merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
+    changes = (SetStatus(call.address, call.uid, merge),)
+    data: JsonObject = {"retry": tries, "tool": call.spec["tool"], "pause_s": pause_s, "failed": failed.to_json()}
+    return Draft("call.reconciled", turn.ACTOR, call.address, changes, data)

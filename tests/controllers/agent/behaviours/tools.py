@@ -1,0 +1,55 @@
+"""Tools that fail on command, and a place where agents have them: real store, engine and controllers around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.tool import Context, Settlement, Tool, ok
+from schemas.call import EffectClass
+
+
+@dataclass
+class Flaky:
+    """Fails with `error` for the first `failures` calls, then answers how often it was called.
+
+    It stands where the built-in tool `name` does, so that plans know it. `gate` holds every call until it is set.
+    """
+
+    name: str = "search"
+    error: str = "Unreachable"
+    failures: int = 0
+    effect: EffectClass = EffectClass.READ
+    began: list[str] = field(default_factory=list)
+    running: int = 0
+    most: int = 0
+    gate: anyio.Event | None = None
+
+    def tool(self) -> Tool:
+        async def flaky(context: Context, text: str = "", path: str = ".", command: str = "") -> Settlement:
+            del text, path, command
+            self.began.append(context.spec.op)
+            self.running += 1
+            self.most = max(self.most, self.running)
+            try:
+                if self.gate is not None:
+                    await self.gate.wait()
+                if len(self.began) <= self.failures:
+                    raise ToolFailed(self.error, f"try {len(self.began)}")
+                return Settlement(ok(f"call {len(self.began)}"))
+            finally:
+                self.running -= 1
+
+        from controllers.agent.tools.registry import BUILT_IN
+
+        return replace(BUILT_IN[self.name], function=flaky, effect=self.effect, is_process=False)
+
+
+def tools_with(*flaky: Flaky) -> dict[str, Any]:
+    """The built-in tools with some of them replaced."""
+    from controllers.agent.tools.registry import BUILT_IN
+
+    return {**BUILT_IN, **{each.name: each.tool() for each in flaky}}
