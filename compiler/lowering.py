@@ -66,6 +66,7 @@ class Lowering:
             # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
             children = self.objects[spec.task].spec["children"]
             refs = (spec.task, *((spec.parent,) if spec.parent else ()), *children, *below, *spec.hooks)
+            refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
             self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
         for id_, value in self.making.agents.hooks.items():
             self.objects.setdefault(f"hook/{id_}", Wanted(f"hook/{id_}", value, owner=f"plan/{name}"))
@@ -133,9 +134,21 @@ class Lowering:
         for path in spec.locks:
             self.locks.setdefault(path, []).append(address)
         locks = tuple(f"lock/{path}" for path in spec.locks)
+        purses = self._purses(spec.parent)
         refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers, *locks)
+        refs = tuple(dict.fromkeys((*refs, *purses))) if purses else refs
         owner = spec.parent or f"plan/{self.document['plan']}"
         self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("task",))
+
+    def _purses(self, address: str | None) -> tuple[str, ...]:
+        """The task at `address` and those above it that have a budget: whoever waits for more of it is told by them."""
+        found: list[str] = []
+        while address is not None:
+            spec = self.objects[address].spec
+            if spec["budget"]:
+                found.append(address)
+            address = spec["parent"]
+        return tuple(found)
 
     def _keep_agent(self, address: str, spec: AgentSpec, choice: Choice) -> None:
         self.agents[address] = (spec, [])

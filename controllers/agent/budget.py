@@ -1,77 +1,110 @@
-"""Counting turns, calls and active time against every budget on the way to the root.
+"""What an agent may still use, what is set aside for its requests, and what is billed when they end.
 
-An agent's own use is in its status (`used`); what a task and everything below it used is in the task's status
-(`spent`), kept only where somebody set a budget, and written by the record that ends a turn. Tokens and money come
-with models and are counted by the same two functions.
+The ledgers are in the statuses of tasks (`schemas/ledger.py`); an agent draws from the nearest one, unit by unit. A
+reservation is keyed by the agent's uid and the operation id of the request: it is settled in the record of the reply,
+or released in the record that calls the request off or repeats it, so that no crash leaves one behind. All pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final
 
 from controllers.agent.status import Used
+from controllers.ledger import Books, Spent, chain_of
 from reconciler.storing.store import View
+from schemas import limits
 from schemas.agent import AgentSpec
-from schemas.budget import Budget
+from schemas.budget import Budget, Cost
 from schemas.encoding import JsonObject
-from schemas.record import Change, SetStatus
+from schemas.record import Change
 from schemas.resource import Resource
 
-UNITS: Final = ("turns", "calls", "time_s")
-TELL_AT: Final = 0.8  # Share of a budget at which the agent is told how little is left.
+__all__ = [
+    "Books",
+    "Spent",
+    "books_of",
+    "can_hand_over",
+    "is_low",
+    "left_of",
+    "release",
+    "reserve",
+    "settle",
+    "spent_out",
+]
+
+PARKING: Final = ("tokens", "usd", "time_s", "calls", "turns")
+"""Units without which an agent cannot take a turn. Retries are the task's."""
 
 
-def bounds_of(raw: JsonObject) -> dict[str, float]:
-    """The units of a budget's JSON that are counted here."""
-    return {unit: float(raw[unit]) for unit in UNITS if raw.get(unit) is not None}
+def books_of(view: View, agent: Resource) -> Books:
+    """The ledgers that the agent draws from: for a record that makes several entries at once."""
+    return Books(chain_of(view, agent.spec["task"]))
+
+
+def reserve(view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool = False) -> tuple[Change, ...] | Spent:
+    """The changes that set aside the most that the request `op` may use, or Spent when less is left than that.
+
+    A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money.
+    """
+    books = books_of(view, agent)
+    lacking = books.reserve(agent.uid, op, worst, is_last=is_last)
+    return books.changes() if lacking is None else lacking
+
+
+def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
+    """The changes that put what `op` really used in the place of its reservation; without one it is just billed."""
+    books = books_of(view, agent)
+    books.settle(agent.uid, op, cost)
+    return books.changes()
+
+
+def release(view: View, agent: Resource, op: str | None = None) -> tuple[Change, ...]:
+    """The changes that give back what is reserved for `op`; None gives back all of the agent's."""
+    books = books_of(view, agent)
+    books.release(agent.uid, op)
+    return books.changes()
 
 
 def left_of(view: View, spec: AgentSpec, used: Used) -> dict[str, float]:
-    """What is left of each bounded unit, the least over the agent and all tasks above it; never under zero."""
-    left: dict[str, float] = {}
-    _narrow(left, bounds_of(spec.budget.to_json()), used.to_json())
-    for task in budgeted(view, spec.task):
-        _narrow(left, bounds_of(task.spec["budget"]), task.status.get("spent", {}))
-    return left
-
-
-def _narrow(left: dict[str, float], bounds: Mapping[str, float], spent: JsonObject) -> None:
-    for unit, bound in bounds.items():
-        rest = max(0.0, bound - float(spent.get(unit, 0)))
-        left[unit] = min(left.get(unit, rest), rest)
-
-
-def budgeted(view: View, address: str) -> Sequence[Resource]:
-    """The task at `address` and its ancestors, those that have a budget counted here."""
-    found: list[Resource] = []
-    at: str | None = address
-    while at is not None:
-        task = view.get(at)
-        if task is None:
-            break
-        if bounds_of(task.spec["budget"]):
-            found.append(task)
-        at = task.spec["parent"]
-    return found
+    """What ordinary turns may still use of each bounded unit; never under zero, empty when nothing is bounded."""
+    del used
+    left: dict[str, Decimal] = {}
+    for task in chain_of(view, spec.task):
+        for unit, account in task.status["ledger"].items():
+            rest = account["left"]
+            if unit not in left:
+                if not account.get("closed"):
+                    left[unit] = Decimal(str(rest))
+            elif float(rest) < 0:  # A bound above was lowered under what is used: it takes from everybody below.
+                left[unit] += Decimal(str(rest))
+    return {unit: max(0.0, float(rest)) for unit, rest in left.items()}
 
 
 def spending(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
-    """The changes that add to what the budgeted tasks from `address` upward have spent."""
-    changes: list[Change] = []
-    for task in budgeted(view, address):
-        spent = task.status.get("spent", {})
-        total = Used(spent.get("turns", 0) + turns, spent.get("calls", 0) + calls, spent.get("time_s", 0.0) + time_s)
-        changes.append(SetStatus(task.address, task.uid, {"spent": total.to_json()}))
-    return tuple(changes)
+    """The changes that bill what was used at the task `address` without a reservation."""
+    books = Books(chain_of(view, address))
+    books.bill(Cost(turns=turns, calls=calls, time_s=time_s))
+    return books.changes()
 
 
 def spent_out(left: Mapping[str, float]) -> tuple[str, ...]:
-    """The units of which nothing is left."""
-    return tuple(unit for unit, rest in left.items() if rest <= 0)
+    """The units of which nothing is left and without which no turn can be taken."""
+    return tuple(unit for unit in PARKING if left.get(unit, 1) <= 0)
+
+
+def can_hand_over(task: Resource | None, left: Mapping[str, float]) -> bool:
+    """Whether the agent of `task` may take its last turn: its hand-over reserve has something of all that is spent."""
+    ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
+    spent = spent_out(left)
+    return bool(spent) and all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in spent)
 
 
 def is_low(left: Mapping[str, float], budget: Budget) -> bool:
-    """Whether a fifth or less of a unit of the agent's own or its task's budget is left."""
-    bounds = bounds_of(budget.to_json())
-    return any(bound - left.get(unit, bound) >= bound * TELL_AT for unit, bound in bounds.items())
+    """Whether a fifth or less of a unit of the agent's task's own budget is left."""
+    bounds = budget.to_json()
+    return any(
+        float(bound) - left.get(unit, float(bound)) >= float(bound) * limits.BUDGET_TOLD_AT
+        for unit, bound in bounds.items()
+    )

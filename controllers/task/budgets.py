@@ -1,20 +1,127 @@
-"""Active time and retries against every budget on the way to the root.
+"""A task's own budget, granted out of what is left above it, and what its commands and retries use of it.
 
-What a task and everything below it has spent is kept in its status under `spent`, only where a budget bounds it; agents
-count their turns and calls there too. Waiting does not count: only a command that runs spends time here.
+The ledgers are in the statuses of tasks (`schemas/ledger.py`). A grant is carved in the record that starts the task, a
+refund made when it and all below it have ended; in between, edits of the budget change the grant. Waiting does not
+count as time: only a command that runs, and a turn of an agent, spend it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
 
+from controllers.ledger import Books
 from controllers.task.observing import Observed
+from controllers.task.status import Stage
+from controllers.task.step import Says, after
+from schemas import patching
+from schemas.budget import Cost
 from schemas.encoding import JsonObject
-from schemas.record import Change, SetStatus
+from schemas.frozen import frozen
+from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, named, shown
+from schemas.record import Change
 from schemas.resource import Resource
-from schemas.task import Run
+from schemas.task import Run, TaskState
 
 TIMEOUT_MIN_S = 0.1  # What is left of a budget may be next to nothing, and zero would mean no limit to some.
+NO_BUDGET_LEFT = "NoBudgetLeft"
+RAISE = ("what holds the rest of it ends", "the budget above is raised, or this one is lowered")
+
+
+@frozen
+class Entry:
+    """Entries in ledgers: `merge` for the task's own status, `changes` of others, and the task as `then` observed."""
+
+    then: Observed
+    merge: JsonObject
+    changes: tuple[Change, ...] = ()
+
+
+def kept(observed: Observed) -> Entry:
+    """The ledger brought in line with the plan: edited, added, withdrawn and moved budgets, of a task that has begun.
+
+    A raise that nobody can give is noted as wanted, and the task goes on with what it has: `pending` tells of it.
+    """
+    if not _has_budget(observed.me) or observed.me.deleting or not _is_under_way(observed):
+        return Entry(observed, {})
+    books = _books(observed)
+    for unit, amount, _ in _align(observed, books):
+        books.want(observed.me.uid, unit, amount, above=observed.me.uid)
+    return _entry(observed, books)
+
+
+def granted(observed: Observed) -> Entry:
+    """The grants with which the task begins; where one is lacking it is left out, so ask `lacking` first."""
+    if not _has_budget(observed.me):
+        return Entry(observed, {})
+    books = _books(observed)
+    _align(observed, books)
+    return _entry(observed, books)
+
+
+def wanted(observed: Observed) -> Entry:
+    """The notes that the task waits for grants, or for time, so that it is woken when there is as much."""
+    books, me = _books(observed), observed.me.uid
+    trial = _books(observed)
+    for unit, amount, _ in _align(observed, trial):
+        books.want(me, unit, amount, above=me)
+    if time_left_s(observed) == 0:
+        books.want(me, "time_s")
+    return _entry(observed, books)
+
+
+def billed(observed: Observed, *, time_s: float = 0.0, retries: int = 0) -> Entry:
+    """What a command or a retry used, counted in the nearest ledger."""
+    if not observed.above and not _has_budget(observed.me):
+        return Entry(observed, {})
+    books = _books(observed)
+    books.bill(Cost(time_s=time_s, retries=retries))
+    return _entry(observed, books)
+
+
+def refunded(observed: Observed) -> tuple[Change, ...]:
+    """The changes that give back the grants of tasks that are over: this one, or some above it."""
+    books = _books(observed)
+    for uid in observed.over:
+        books.refund(uid)
+    return books.changes()
+
+
+def removed(observed: Observed) -> tuple[Change, ...]:
+    """The changes of others that give back the grants of this task, which is about to go."""
+    books = _books(observed)
+    books.refund(observed.me.uid)
+    return _entry(observed, books).changes
+
+
+def lacking(observed: Observed) -> Says | None:
+    """Why the task cannot begin with the budget that its plan states; None when it can, or has it."""
+    unfunded = next((task for task in observed.above if not _is_funded(task)), None)
+    if unfunded is not None:
+        says = f"{unfunded.address} does not have its own budget yet"
+        return Says(TaskState.WAITING, "ParentWaiting", says, (f"{unfunded.address} gets its budget",))
+    if not observed.me.spec["budget"]:
+        return None
+    books = _books(observed)
+    for unit, amount, left in _align(observed, books):
+        giver = next(task for task in observed.above if task.uid == books.holder(unit, above=observed.me.uid))
+        says = f"its budget of {shown(unit, amount)} is over what {_name(giver)} has left to give ({shown(unit, left)})"
+        cure = ("what holds the rest of it ends", f"or: plan patch {giver.address} budget.{named(unit)}=…")
+        account = books.account(giver.uid, unit)
+        may_come_back = account is not None and bool(account.granted or account.reserved)
+        return Says(TaskState.BLOCKED, NO_BUDGET_LEFT, says, cure, is_stuck=not may_come_back)
+    return None
+
+
+def pending(me: Resource) -> str:
+    """What the task goes on with while a raise of its budget cannot be given; empty when it has what is stated."""
+    accounts = accounts_of(me.status)
+    for unit, bound in amounts_of(me.spec["budget"]):
+        account = accounts.get(unit)
+        if account is not None and account.is_open and account.bound != bound:
+            return f"its budget of {shown(unit, bound)} is not there to give: it has {shown(unit, account.bound)}"
+    return ""
 
 
 def timeout_s(observed: Observed) -> float | None:
@@ -26,32 +133,94 @@ def timeout_s(observed: Observed) -> float | None:
 
 
 def time_left_s(observed: Observed) -> float | None:
-    """The least active time that any budget leaves the task; None means that none bounds it."""
-    return _left(observed.budgeted, "time_s")
+    """The active time that budgets leave the task, its own as if it were granted; None means that none bounds it."""
+    return _left(observed, "time_s")
 
 
 def retries_left(observed: Observed) -> float | None:
-    """The least number of retries that any budget leaves the task; None means that none bounds it."""
-    return _left(observed.budgeted, "retries")
+    """The retries that budgets leave the task; None means that none bounds it."""
+    return _left(observed, "retries")
 
 
-def spending(observed: Observed, *, time_s: float = 0.0, retries: int = 0) -> tuple[Change, ...]:
-    """The writes that add to what the budgeted tasks from this one upward have spent."""
-    used = {"time_s": time_s, "retries": retries}
-    changes: list[Change] = []
-    for task in observed.budgeted:
-        spent = task.status.get("spent") or {}
-        added: JsonObject = {
-            unit: round(spent.get(unit, 0) + amount, 6)
-            for unit, amount in used.items()
-            if amount and task.spec["budget"].get(unit) is not None
-        }
-        if added:
-            changes.append(SetStatus(task.address, task.uid, {"spent": added}))
-    return tuple(changes)
+def _left(observed: Observed, unit: Unit) -> float | None:
+    if not observed.above and not _has_budget(observed.me):
+        return None
+    books = _books(observed)
+    _align(observed, books)
+    left = books.left(unit)
+    return None if left is None else float(max(ZERO, left))
 
 
-def _left(tasks: Sequence[Resource], unit: str) -> float | None:
-    bounded = [task for task in tasks if task.spec["budget"].get(unit) is not None]
-    left = [task.spec["budget"][unit] - (task.status.get("spent") or {}).get(unit, 0) for task in bounded]
-    return max(0, min(left)) if left else None
+def _has_budget(task: Resource) -> bool:
+    return bool(task.spec["budget"]) or "ledger" in task.status
+
+
+def _is_funded(task: Resource) -> bool:
+    """Whether every unit that the plan bounds of `task` has an open account."""
+    ledger = task.status.get("ledger", {})
+    return all(unit in ledger and not ledger[unit].get("closed") for unit in task.spec["budget"])
+
+
+def _is_under_way(observed: Observed) -> bool:
+    """Whether the task has begun and may still use what it is granted."""
+    if any(not account.get("closed") for account in observed.me.status.get("ledger", {}).values()):
+        return True
+    stage = observed.progress.stage
+    if stage in (Stage.WORK, Stage.VERIFY):
+        return True
+    return stage in (Stage.DONE, Stage.FAILED) and bool(observed.children.open)
+
+
+def _books(observed: Observed) -> Books:
+    return Books((observed.me, *observed.above), observed.kin)
+
+
+def _entry(observed: Observed, books: Books) -> Entry:
+    changes = tuple(change for change in books.changes() if change.uid != observed.me.uid)
+    merge = books.merge_of(observed.me.uid)
+    if not merge and not changes:
+        return Entry(observed, {})
+    merges = {change.uid: change.merge for change in changes}
+    above = tuple(
+        replace(task, status=patching.merge(task.status, merges[task.uid])) if task.uid in merges else task
+        for task in observed.above
+    )
+    return Entry(replace(after(observed, merge), above=above), merge, changes)
+
+
+def _align(observed: Observed, books: Books) -> Sequence[tuple[Unit, Decimal, Decimal]]:
+    """Makes the accounts of the task what its plan states; returns the units that nobody has enough of.
+
+    Of each the bound that is stated and what there is left to give.
+    """
+    me = observed.me.uid
+    stated = dict(amounts_of(observed.me.spec["budget"]))
+    books.unwant(me)
+    for unit in observed.me.status.get("ledger", {}):
+        account = books.account(me, unit)
+        if account is None or not account.is_open:
+            continue
+        if unit not in stated:
+            books.withdraw(me, unit)
+        elif account.giver not in {task.uid for task in observed.above} and account.giver != books.holder(
+            unit, above=me
+        ):
+            books.move(me, unit)
+    short: list[tuple[Unit, Decimal, Decimal]] = []
+    for unit, bound in stated.items():
+        account, keeps = books.account(me, unit), _keeps(observed, unit, bound)
+        if account is None or not account.is_open or (account.bound, account.keeps) != (bound, keeps):
+            left = books.grant(me, unit, bound, keeps=keeps)
+            if left is not None:
+                short.append((unit, bound, left))
+    return short
+
+
+def _keeps(observed: Observed, unit: Unit, bound: Decimal) -> Decimal:
+    """What the task's agent keeps for its last turn: only one that thinks with a model has something to say in it."""
+    agent = observed.agent
+    return keeps_of(unit, bound) if agent is not None and agent.spec["mind"]["kind"] == "model" else ZERO
+
+
+def _name(task: Resource) -> str:
+    return "the plan" if task.spec["parent"] is None else task.address

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from controllers.task import budgets
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import patching
@@ -11,6 +12,7 @@ from schemas.condition import Condition, Truth, condition_from_json, updated
 from schemas.encoding import Json, JsonObject
 from schemas.task import ByAgent, TaskState
 
+BUDGET = "BudgetGranted"
 _MOVING = (TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING)
 
 
@@ -18,7 +20,7 @@ def complete(observed: Observed, step: Step) -> Step:
     """`step` with everything that its status is to say, less what it says already."""
     if _is_plain_wait(observed, step):
         return replace(step, merge={})
-    if not step.merge and _is_written(observed, step.says):
+    if not step.merge and _is_written(observed, step.says) and not _is_pending_news(observed):
         return step
     says = step.says
     status = patching.merge(observed.me.status, step.merge)
@@ -56,6 +58,12 @@ def _is_written(observed: Observed, says: Says) -> bool:
     )
 
 
+def _is_pending_news(observed: Observed) -> bool:
+    """Whether a raise of the budget that cannot be given is to be told, or is no longer to be."""
+    is_told = BUDGET in observed.me.status.get("conditions", {})
+    return is_told or bool(observed.me.spec["budget"] and budgets.pending(observed.me))
+
+
 def news(old: JsonObject, merge: JsonObject) -> JsonObject:
     """The part of a merge patch that would change `old`."""
     out: JsonObject = {}
@@ -70,7 +78,7 @@ def news(old: JsonObject, merge: JsonObject) -> JsonObject:
     return out
 
 
-_OURS = frozenset({"Ready", "Progressing", "Accepted", "InDoubt"})
+_OURS = frozenset({"Ready", "Progressing", "Accepted", "InDoubt", BUDGET})
 
 
 def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Condition]:
@@ -85,6 +93,9 @@ def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Cond
         out.append(condition("InDoubt", "True"))
     if observed.spec.acceptance:
         out.append(_accepted(observed, says, status))
+    if observed.me.spec["budget"] and (pending := budgets.pending(replace(observed.me, status=status))):
+        now, generation = observed.now, observed.me.generation
+        out.append(Condition(BUDGET, "False", budgets.NO_BUDGET_LEFT, pending, now, generation, budgets.RAISE))
     return out
 
 
@@ -113,4 +124,7 @@ def _signal(observed: Observed, step: Step, status: JsonObject) -> Json:
         verdict = status.get("verdict") or {}
         out["go"] = status.get("go")
         out["verdict"] = [verdict.get("incarnation", 0), verdict.get("claim", 0)]
+    counted = (status.get("signal") or {}).get("budget")
+    if counted:
+        out["budget"] = counted  # Raised by the ledger when something waits for more and can have it.
     return out or None

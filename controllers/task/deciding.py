@@ -6,9 +6,10 @@ rule is next door, in the file of its concept.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
-from controllers.task import conditions, halting, reopening, starting, verifying, working
+from controllers.task import budgets, conditions, halting, reopening, starting, verifying, working
 from controllers.task.family import not_done
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
@@ -21,7 +22,14 @@ def decide(observed: Observed) -> Step:
 
     Deciding again on the state that the step leads to gives a step that writes nothing.
     """
-    return conditions.complete(observed, step_for(observed))
+    entry = budgets.kept(observed)
+    step = step_for(entry.then)
+    if entry.merge or entry.changes:
+        step = step.on_top_of(entry.merge).first(entry.changes)
+    step = conditions.complete(observed, step)
+    if observed.over and (refunds := budgets.refunded(entry.then)):
+        return replace(step, changes=(*step.changes, *refunds), type="budget.refunded")
+    return step
 
 
 def step_for(observed: Observed) -> Step:

@@ -36,7 +36,8 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
         ("the pause ends", "or the task is edited"),
     )
     again: JsonObject = {"stage": "", "attempt": progress.attempt + 1, "not_before": observed.now + pause_s}
-    return Step(says, merge={**over, **again}, changes=budgets.spending(observed, retries=1), again_s=pause_s)
+    used = budgets.billed(observed, retries=1)
+    return Step(says, merge={**over, **again, **used.merge}, changes=used.changes, again_s=pause_s)
 
 
 def may_retry(observed: Observed) -> bool:

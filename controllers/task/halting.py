@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.task import flight, jobs, keys, reopening
+from controllers.task import budgets, flight, jobs, keys, reopening
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, Step
@@ -96,7 +96,7 @@ def remove(observed: Observed) -> Step:
         return Step(says)
     left = tuple(name for name in observed.me.finalizers if name != FINALIZER)
     released: Change = Mark(observed.address, observed.me.uid, finalizers=left)
-    return Step(says, changes=(*_drop_call(observed), released))
+    return Step(says, changes=(*_drop_call(observed), *budgets.removed(observed), released))
 
 
 def _drop_call(observed: Observed) -> tuple[Change, ...]:

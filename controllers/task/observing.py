@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, TypeAlias
 
-from controllers.task import keys
+from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
 from controllers.task.status import Progress, Standing, progress_of, standing
@@ -39,8 +39,9 @@ class Observed:
     """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
 
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
-    `remains` is what it still owns, read when it is being removed and has no tasks left. `budgeted` are itself and its
-    ancestors that a budget of time or retries bounds. `now` is in seconds; `digests` name its checks as now written.
+    `remains` is what it still owns, read when it is being removed and has no tasks left. `above` are its ancestors with
+    a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
+    elsewhere that an edit of a budget concerns. `now` is in seconds; `digests` name its checks as now written.
     """
 
     me: Resource
@@ -58,7 +59,9 @@ class Observed:
     bad_child: Resource | None = None
     open_need: str = ""
     halt: Halt | None = None
-    budgeted: tuple[Resource, ...] = ()
+    above: tuple[Resource, ...] = ()
+    over: tuple[str, ...] = ()
+    kin: tuple[Resource, ...] = ()
     lock: MissingLock | None = None
     remains: tuple[str, ...] = ()
     jobs: frozenset[str] = field(default_factory=frozenset)
@@ -100,7 +103,7 @@ class Observer:
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
-        halt, budgeted = self._upward(me)
+        halt, above = self._upward(me)
         needs = self._tallies.needs(me.address)
         children = self._tallies.children(me.address)
         return Observed(
@@ -119,7 +122,9 @@ class Observer:
             bad_child=self._first_bad(spec.children) if children.bad and not children.open else None,
             open_need=self._first_open(spec) if needs.open else "",
             halt=halt,
-            budgeted=budgeted,
+            above=above,
+            over=granting.over(view, me, above),
+            kin=granting.kin(view, me, above),
             lock=missing_lock(view, me, spec) if spec.locks else None,
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
@@ -166,9 +171,9 @@ class Observer:
         return ""
 
     def _upward(self, me: Resource) -> tuple[Halt | None, tuple[Resource, ...]]:
-        """Who halts the task, and which budgets bound it: one walk to the root."""
+        """Who halts the task, and which ancestors have a budget: one walk to the root."""
         halt: Halt | None = None
-        budgeted: list[Resource] = []
+        found: list[Resource] = []
         at: Resource | None = me
         for _ in range(limits.TASK_DEPTH_MAX + 1):
             if at is None:
@@ -179,8 +184,8 @@ class Observer:
                 halt = Halt("cancel", at.address)
             elif spec["pause"] and (halt is None or halt.how == "pause"):
                 halt = Halt("pause", at.address)
-            if spec["budget"] and ("time_s" in spec["budget"] or "retries" in spec["budget"]):
-                budgeted.append(at)
+            if at is not me and (spec["budget"] or "ledger" in at.status):
+                found.append(at)
             above = spec["parent"]
             at = self._view.get(above) if above else None
-        return halt, tuple(budgeted)
+        return halt, tuple(found)

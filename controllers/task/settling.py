@@ -27,26 +27,28 @@ def next_incarnation(observed: Observed) -> int:
 def begins(observed: Observed, call: str) -> Step:
     """The task's command starts as the call at `call`."""
     begun = starting.begun(observed, next_incarnation(observed))
-    merge = composed(step_for(observed).merge, {**begun, "call": call})
-    return conditions.complete(observed, Step(Says(TaskState.RUNNING, "Running", "its command runs"), merge))
+    grants = budgets.granted(observed)
+    merge = composed(step_for(observed).merge, {**begun, **grants.merge, "call": call})
+    says = Says(TaskState.RUNNING, "Running", "its command runs")
+    return conditions.complete(observed, Step(says, merge, grants.changes))
 
 
 def ended(before: Observed, call: Resource, outcome: Outcome) -> Step:
     """The command of `call` ended so, or was lost, or was stopped by us (then it has not begun)."""
     running_s = max(0.0, before.now - before.progress.started_at)
-    spent = budgets.spending(before, time_s=running_s)
-    merge: JsonObject = {"spent_s": round(before.progress.spent_s + running_s, 6)}
+    used = budgets.billed(before, time_s=running_s)
+    merge: JsonObject = {**used.merge, "spent_s": round(before.progress.spent_s + running_s, 6)}
     jobs = frozenset(key for key in before.jobs if not keys.is_run(key) and not keys.is_stop(key))
     if outcome.call.state is CallState.UNKNOWN:
         doubt = replace(call, status={**call.status, "state": str(CallState.UNKNOWN)})
-        then = replace(after(before, merge), jobs=jobs, call=doubt)
+        then = replace(after(used.then, merge), jobs=jobs, call=doubt)
     else:
         merge |= {"call": None, "result": outcome.result}
         if outcome.result is None:
             merge["stage"] = ""
-        then = replace(after(before, merge), jobs=jobs)
+        then = replace(after(used.then, merge), jobs=jobs)
     step = conditions.complete(before, step_for(then).on_top_of(merge))
-    return replace(step, changes=(*step.changes, *spent))
+    return replace(step, changes=(*used.changes, *step.changes))
 
 
 def found(before: Observed, job: CheckJob, entry: JsonObject) -> Step:

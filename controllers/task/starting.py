@@ -20,12 +20,20 @@ def start(observed: Observed) -> Step:
     """Begins the task, or says what it waits for."""
     says = obstacle(observed)
     if says is not None:
-        wait_s = observed.progress.not_before - observed.now
-        return Step(says, again_s=wait_s if wait_s > 0 else None)
+        return _waiting(observed, says)
     if observed.spec.when == "before" and observed.spec.acceptance:
         merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
         return verifying.begin_round(after(observed, merge), "before").on_top_of(merge)
     return begin_work(observed)
+
+
+def _waiting(observed: Observed, says: Says) -> Step:
+    wait_s = observed.progress.not_before - observed.now
+    again_s = wait_s if wait_s > 0 else None
+    if says.reason not in (budgets.NO_BUDGET_LEFT, "BudgetSpent"):
+        return Step(says, again_s=again_s)
+    notes = budgets.wanted(observed)
+    return Step(says, notes.merge, notes.changes, again_s=again_s)
 
 
 def obstacle(observed: Observed) -> Says | None:
@@ -39,14 +47,18 @@ def obstacle(observed: Observed) -> Says | None:
 
 def begin_work(observed: Observed) -> Step:
     """Opens a group, lets the agent go, or queues the command; a queued command has not begun."""
-    spec, progress = observed.spec, observed.progress
+    spec, incarnation = observed.spec, observed.progress.incarnation + 1
+    says = budgets.lacking(observed)
+    if says is not None:
+        return _waiting(observed, says)
     if isinstance(spec.work, Run):
-        return jobs.start_run(observed, Step(queued(observed)), progress.incarnation + 1)
-    incarnation = progress.incarnation + 1
+        return jobs.start_run(observed, Step(queued(observed)), incarnation)
     merge = begun(observed, incarnation)
     if isinstance(spec.work, ByAgent):
         merge |= {"go": incarnation, "verdict": None}
-    return working.advance(after(observed, merge)).on_top_of(merge)
+    grants = budgets.granted(observed)
+    merge |= grants.merge
+    return working.advance(after(grants.then, merge)).on_top_of(merge).first(grants.changes)
 
 
 def begun(observed: Observed, incarnation: int) -> JsonObject:
@@ -127,8 +139,9 @@ def _locks(observed: Observed) -> Says | None:
 
 
 def _budget(observed: Observed) -> Says | None:
-    if budgets.time_left_s(observed) != 0:
-        return None
+    lacking = budgets.lacking(observed)
+    if lacking is not None or budgets.time_left_s(observed) != 0:
+        return lacking
     says = "the time that its budget allows is used up"
     return Says(TaskState.BLOCKED, "BudgetSpent", says, ("its budget, or one above it, is raised",), is_stuck=True)
 

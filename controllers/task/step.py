@@ -64,7 +64,10 @@ class Says:
 
 @frozen
 class Step:
-    """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds."""
+    """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds.
+
+    `type` is the record's.
+    """
 
     says: Says
     merge: JsonObject = field(default_factory=dict)
@@ -72,10 +75,15 @@ class Step:
     start: tuple[Job, ...] = ()
     cancel: tuple[str, ...] = ()
     again_s: float | None = None
+    type: str = "task.changed"
 
     def on_top_of(self, merge: JsonObject) -> Step:
         """The same step with an earlier merge below its own."""
         return replace(self, merge=composed(merge, self.merge))
+
+    def first(self, changes: tuple[Change, ...]) -> Step:
+        """The same step with other writes before its own."""
+        return replace(self, changes=(*changes, *self.changes)) if changes else self
 
 
 def composed(first: JsonObject, second: JsonObject) -> JsonObject:

@@ -20,7 +20,7 @@ def write(store: Store, observed: Observed, step: Step) -> int | None:
     changes = changes_of(observed, step)
     if not changes:
         return None
-    draft = Draft("task.changed", ACTOR, observed.address, changes, told(step))
+    draft = Draft(step.type, ACTOR, observed.address, changes, told(step))
     return store.propose(draft, {observed.address: observed.me.rev})
 
 

@@ -332,7 +332,7 @@ async def test_what_children_use_counts_against_the_budget_above_them(tmp_path: 
         """)
         await here.until_state("task/a", "done")
         await here.settled()
-        assert here.get("task/.").status["spent"]["calls"] == 3
+        assert here.get("task/.").status["ledger"]["calls"]["spent"] == 3
         assert here.state("task/.") == "done"
 
 

@@ -153,7 +153,7 @@ def test_active_time_is_counted_against_every_budget_above_and_waiting_is_not() 
     world.now += 100
     world.begin("a")
     world.end("a", took_s=10)
-    assert world["task/."].status["spent"] == {"time_s": 10}
+    assert world["task/."].status["ledger"]["time_s"]["spent"] == 10
     assert world.says("b") == "blocked BudgetSpent"
     world.change(".", budget=Budget(time_s=20))
     world.settle()

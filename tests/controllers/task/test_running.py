@@ -178,7 +178,7 @@ async def test_a_command_is_stopped_when_the_time_of_a_budget_above_is_used_up(t
         here.apply(root=spec(budget=Budget(time_s=0.2)), a=spec("sleep 600"), b=spec("true", needs=("task/a",)))
         await here.until_state("task/.", "failed")
 
-        assert here.task("task/.").status["spent"]["time_s"] >= 0.2
+        assert here.task("task/.").status["ledger"]["time_s"]["spent"] >= 0.2
 
 
 async def test_a_command_sees_a_clean_environment_with_the_labels_and_the_plans_own(tmp_path: Path) -> None:
