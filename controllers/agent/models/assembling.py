@@ -91,17 +91,15 @@ class Assembly:
 
     def take(self, chunk: JsonObject) -> str:
         """Adds one chunk of a stream, or a whole answer; the new text. Raises ValueError for one of another shape."""
-        usage = chunk.get("usage") or (chunk.get("x_groq") or {}).get("usage")
-        if isinstance(usage, dict):
-            self.usage_raw = usage
-        choices = chunk.get("choices")
+        self._take_usage(chunk)
+        self._take_usage(chunk.get("x_groq"))
+        choices = chunk.get("choices") or []
+        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+            raise ValueError("`choices` is no list of objects")
         if not choices:
             return ""
-        choice = choices[0] if isinstance(choices, list) else None
-        if not isinstance(choice, dict):
-            raise ValueError("`choices` is no list of objects")
-        if isinstance(choice.get("usage"), dict):
-            self.usage_raw = choice["usage"]
+        choice = choices[0]
+        self._take_usage(choice)
         if choice.get("finish_reason"):
             self.finish = str(choice["finish_reason"])
         return self._take_delta(choice.get("delta") or choice.get("message") or {})
@@ -119,13 +117,21 @@ class Assembly:
         written = [self.text, *(one.name + one.arguments for one in self._calls)]
         return estimated(prompt, (text.encode() for text in written))
 
-    def _take_delta(self, delta: JsonObject) -> str:
+    def _take_usage(self, holder: Json) -> None:
+        """The last word on usage stands: some say it with every chunk."""
+        if isinstance(holder, dict) and isinstance(holder.get("usage"), dict) and holder["usage"]:
+            self.usage_raw = holder["usage"]
+
+    def _take_delta(self, delta: Json) -> str:
         if not isinstance(delta, dict):
             raise ValueError("a delta is no object")
         text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
         if text:
             self._text.append(text)
-        for piece in delta.get("tool_calls") or ():
+        calls = delta.get("tool_calls") or []
+        if not isinstance(calls, list):
+            raise ValueError("`tool_calls` is no list")
+        for piece in calls:
             self._take_call(piece)
         return text
 

@@ -5,7 +5,7 @@ Only what another attempt can heal is transient. No message holds a key: provide
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -31,9 +31,11 @@ EXHAUSTED: Final = ("insufficient_quota", "billing_hard_limit_reached", "credit 
 """429s that no waiting heals."""
 
 
-def of_status(status: int, body: bytes, *, retry_after_s: float | None, cure: str, key: str = "") -> ModelFailed:
-    """The failure that an error status stands for. `cure` is added where the key is the matter; `key` is masked."""
-    said = masked(said_in(body), key)
+def of_status(
+    status: int, body: bytes, *, retry_after_s: float | None, cure: str, secrets: Sequence[str] = ()
+) -> ModelFailed:
+    """The failure that an error status stands for. `cure` is added where the key is the matter."""
+    said = masked(said_in(body), secrets)
     text = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     lower = body[: limits.OUTPUT_SHOWN_BYTES].decode(errors="replace").lower()
     match status:
@@ -54,7 +56,7 @@ def of_status(status: int, body: bytes, *, retry_after_s: float | None, cure: st
     return ModelFailed("BadRequest", text)
 
 
-def in_stream(error: Json, *, cure: str, key: str = "") -> ModelFailed:
+def in_stream(error: Json, *, cure: str, secrets: Sequence[str] = ()) -> ModelFailed:
     """The failure that an error in the middle of a stream stands for: its code when it is a status, else a 500."""
     code = error.get("code") or error.get("status") if isinstance(error, dict) else None
     try:
@@ -62,7 +64,7 @@ def in_stream(error: Json, *, cure: str, key: str = "") -> ModelFailed:
     except ValueError:
         status = 429 if "rate_limit" in str(code) else 500
     status = status if 400 <= status < 600 else 500
-    return of_status(status, encoding.encode({"error": error}), retry_after_s=None, cure=cure, key=key)
+    return of_status(status, encoding.encode({"error": error}), retry_after_s=None, cure=cure, secrets=secrets)
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -103,6 +105,8 @@ def _message(value: Json) -> Json:
     return value
 
 
-def masked(text: str, key: str) -> str:
-    """`text` without `key`."""
-    return text.replace(key, MASK) if key else text
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """`text` without any of `secrets`."""
+    for secret in secrets:
+        text = text.replace(secret, MASK) if secret else text
+    return text

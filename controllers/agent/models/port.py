@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 from schemas import limits
 from schemas.encoding import JsonObject, digest
 from schemas.frozen import frozen
+from schemas.model import model_name
 
 OnDelta: TypeAlias = Callable[[str], None]
 """Hears each stretch of text as it arrives; empty for any other sign of life."""
@@ -56,8 +57,9 @@ class ModelRequest:
 
     @property
     def prompt_digest(self) -> str:
-        """The digest of all that the model sees: equal for equal prompts."""
-        return digest(b"\n".join((self.model.encode(), self.tools, *self.messages)))
+        """The digest of the real model and all that it sees: equal for equal prompts, recorded and replayed too."""
+        real = model_name(self.model).real
+        return digest(b"\n".join((real.encode(), self.tools, *self.messages)))
 
 
 @frozen

@@ -1,0 +1,40 @@
+"""Where one model is asked, and as whom: what routing finds out and every adapter needs."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final
+from urllib.parse import urlsplit
+
+from controllers.agent.models.chat_body import LimitField
+from schemas.frozen import frozen
+
+LOOPBACK: Final = frozenset({"localhost", "::1", "0.0.0.0"})
+
+
+@frozen
+class Endpoint:
+    """`url` ends before `/chat/completions`; `model` is the provider's own name for it.
+
+    `key` and `headers` are secrets and never shown. `cure` says what to do when the provider refuses the key, `start`
+    what to do when nobody answers at the URL.
+    """
+
+    url: str
+    model: str
+    key: str = field(default="", repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    cure: str = "state a `key` for it under `models`"
+    start: str = ""
+    limit_field: LimitField = "max_tokens"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may hold."""
+        return tuple(one for one in (self.key, *(value for _, value in self.headers)) if one)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether `url` is on this machine."""
+    host = urlsplit(url).hostname or ""
+    return host in LOOPBACK or host.startswith("127.")

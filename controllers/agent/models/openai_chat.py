@@ -1,0 +1,216 @@
+"""Models behind an OpenAI-compatible chat API, over aiohttp: OpenAI, Ollama, vLLM, llama.cpp and most vendors.
+
+One session for the loop, opened at the first request. A cancelled or timed out request has its connection closed before
+it returns, so that the server stops writing what nobody will read. One attempt is one request, except that a server
+which refuses an option that not all know is asked again without it: that costs no tokens, and is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+import aiohttp
+
+from controllers.agent.models import failures
+from controllers.agent.models.assembling import Assembly
+from controllers.agent.models.chat_body import Dialect, body_of
+from controllers.agent.models.endpoint import Endpoint
+from controllers.agent.models.event_lines import EventLines, NoEvents
+from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta
+from schemas import encoding, limits
+from schemas.encoding import Json, JsonObject
+
+
+class OpenAIChat:
+    """Asks endpoints. `now` is wall time in seconds; `is_proxied` goes through the proxy that the environment names."""
+
+    def __init__(self, now: Callable[[], float], *, is_proxied: bool = False) -> None:
+        self._now = now
+        self._is_proxied = is_proxied
+        self._opened: aiohttp.ClientSession | None = None
+        self._dialects: dict[tuple[str, str], Dialect] = {}
+
+    async def complete(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """One attempt at `endpoint`. Raises ModelFailed; only while a loop runs asyncio."""
+        asking = _Asking(endpoint, request, on_delta)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await self._negotiate(asking)
+        except aiohttp.ClientError as fault:  # First: some of these are TimeoutErrors too.
+            _raise_broken(fault, asking)
+        except TimeoutError:
+            text = f"no complete answer from {endpoint.url} within {request.timeout_s:g} s"
+            raise asking.failed("TimedOut", text) from None
+        except NoEvents as fault:
+            raise asking.failed("Garbage", f"{endpoint.url} sent no reply: {fault}") from None
+
+    async def aclose(self) -> None:
+        """Closes all connections; a later request opens new ones."""
+        session, self._opened = self._opened, None
+        if session is not None:
+            await session.close()
+
+    async def _negotiate(self, asking: _Asking) -> ModelReply:
+        endpoint = asking.endpoint
+        place = (endpoint.url, endpoint.model)
+        dialect = self._dialects.get(place, Dialect(endpoint.limit_field))
+        while True:
+            answer = await self._ask(asking, dialect)
+            if isinstance(answer, ModelReply):
+                return answer
+            dialect = self._dialects[place] = answer
+
+    async def _ask(self, asking: _Asking, dialect: Dialect) -> ModelReply | Dialect:
+        """The reply, or the dialect to ask in instead."""
+        endpoint = asking.endpoint
+        headers = {"Content-Type": "application/json", **dict(endpoint.headers)}
+        if endpoint.key:
+            headers["Authorization"] = f"Bearer {endpoint.key}"
+        body = body_of(endpoint.model, asking.request, dialect)
+        url = f"{endpoint.url}/chat/completions"
+        # Cancelled in here, aiohttp closes the connection itself.
+        response = await self._session().post(url, data=body, headers=headers, allow_redirects=False)
+        try:
+            if response.status == 200:
+                return await asking.read(response)
+            said = await response.content.read(limits.OUTPUT_SHOWN_BYTES)
+            other = dialect.after(response.status, said)
+            if other is not None:
+                return other
+            raise self._refusal(response, said, endpoint)
+        finally:
+            _hang_up(response)
+
+    def _refusal(self, response: aiohttp.ClientResponse, said: bytes, endpoint: Endpoint) -> ModelFailed:
+        if 300 <= response.status < 400:
+            where = response.headers.get("Location", "elsewhere")
+            return ModelFailed("BadRequest", f"{endpoint.url} redirects to {where}: state that `url`")
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        wait_s = failures.retry_after_s(headers, self._now())
+        return failures.of_status(
+            response.status, said, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
+        )
+
+    def _session(self) -> aiohttp.ClientSession:
+        if self._opened is None:
+            self._opened = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # The work plane's pools are the bound.
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.MODEL_CONNECT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "planloop"},
+                trust_env=self._is_proxied,
+            )
+        return self._opened
+
+
+class _Asking:
+    """One request on its way: what came so far is known however it ends."""
+
+    def __init__(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None) -> None:
+        self.endpoint = endpoint
+        self.request = request
+        self._on_delta = on_delta
+        self._assembly = Assembly()
+        self._has_begun = False
+
+    async def read(self, response: aiohttp.ClientResponse) -> ModelReply:
+        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NoEvents, ClientError."""
+        self._has_begun = True
+        if response.content_type == "application/json":
+            await self._read_whole(response)
+        else:
+            await self._read_stream(response)
+        return self._assembly.reply(self.request.messages)
+
+    def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
+        """The failure, with what the provider may bill for what it did until then."""
+        usage = self._assembly.usage(self.request.messages) if self._has_begun else None
+        text = failures.masked(text, self.endpoint.secrets)
+        return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
+
+    async def _read_stream(self, response: aiohttp.ClientResponse) -> None:
+        lines = EventLines()
+        async for piece in response.content.iter_any():
+            for payload in lines.feed(piece):
+                self._take(payload)
+            if lines.is_done:
+                await _drain(response)
+                return
+        for payload in lines.end():
+            self._take(payload)
+        if not (lines.is_done or self._assembly.finish):
+            raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
+
+    async def _read_whole(self, response: aiohttp.ClientResponse) -> None:
+        body = bytearray()
+        async for piece in response.content.iter_any():
+            body += piece
+            if len(body) > limits.MODEL_STREAM_BYTES_MAX:
+                raise NoEvents(f"the answer is longer than {limits.MODEL_STREAM_BYTES_MAX} bytes")
+        try:
+            value = encoding.decode_foreign(bytes(body))
+        except ValueError as fault:
+            raise NoEvents(f"no JSON ({fault})") from None
+        self._take(value)
+        if not value.get("choices"):
+            raise NoEvents("JSON without `choices`")
+
+    def _take(self, payload: Json) -> None:
+        if not isinstance(payload, dict):
+            raise NoEvents("an event is no object")
+        if payload.get("error") and not payload.get("choices"):
+            raise self._refused(payload)
+        try:
+            text = self._assembly.take(payload)
+        except ValueError as fault:
+            raise NoEvents(f"an event of another shape ({fault})") from None
+        if self._on_delta is not None:
+            self._on_delta(text)
+
+    def _refused(self, payload: JsonObject) -> ModelFailed:
+        failure = failures.in_stream(payload["error"], cure=self.endpoint.cure, secrets=self.endpoint.secrets)
+        failure.usage = self._assembly.usage(self.request.messages)
+        return failure
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Reads what closes the body, which came with the last event as a rule: a body read whole keeps its connection."""
+    try:
+        async with asyncio.timeout(limits.MODEL_LINGER_S):
+            while await response.content.readany():
+                pass
+    except (TimeoutError, aiohttp.ClientError):
+        return  # The reply is complete; only the connection is not used again.
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Closes the connection of a body that was not read whole, at once: a closing handshake would let it run on."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
+
+
+def _raise_broken(fault: aiohttp.ClientError, asking: _Asking) -> NoReturn:
+    """What went wrong on the way, in the port's words."""
+    endpoint = asking.endpoint
+    start = f"; {endpoint.start}" if endpoint.start else "; is its `url` right, and does the server run?"
+    match fault:
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            raise ModelFailed("BadRequest", f"`{endpoint.url}` is no URL of an HTTP server") from None
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+            text = f"{endpoint.url} has no certificate that this machine trusts: {fault}"
+            raise asking.failed("Unreachable", text, is_transient=False) from None
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            raise asking.failed("Unreachable", f"cannot reach {endpoint.url}: {fault}{start}") from None
+        case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
+            raise asking.failed(
+                "Unreachable", f"the proxy does not let us through to {endpoint.url}: {fault}"
+            ) from None
+        case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError():
+            text = f"the connection to {endpoint.url} ended before the reply did: {fault}"
+            raise asking.failed("CutOff", text) from None
+        case _:
+            raise asking.failed("Garbage", f"{endpoint.url} does not speak HTTP as it should: {fault}") from None
