@@ -18,7 +18,7 @@ ThreadKind: TypeAlias = Literal["discuss", "bridge"]
 
 @frozen
 class ThreadSpec:
-    """`speakers` are asked in this order (one may stand there more than once), `listeners` only hear; agents' addresses.
+    """`speakers` are asked in this order (one may stand there twice), `listeners` only hear; both are addresses.
 
     Of a bridge all are speakers. `call` is the address of the call that waits for the thread, empty for a bridge.
     """

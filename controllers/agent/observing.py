@@ -112,11 +112,11 @@ class Observed:
     children: tuple[Child, ...]
     calls: Mapping[str, Resource]
     approvals: Mapping[str, Resource]
-    threads: Mapping[str, Resource]
     live: frozenset[str]
     now: float
     left: Mapping[str, float]
     plan_rev: int = 0
+    threads: Mapping[str, Resource] = field(default_factory=dict)
 
     @property
     def go(self) -> int | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controllers.agent.tools import files, planning, shell, talking
+from controllers.agent.tools import delegating, discussing, files, planning, shell, talking
 from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.tool import Subjects, Tool, ToolFunction, no_subjects
+from controllers.agent.tools.tool import Resolve, Subjects, Tool, ToolFunction, no_subjects
 from schemas.encoding import JsonObject
 from schemas.patterns import commands_in
 from schemas.tools import TOOLS
@@ -21,8 +21,15 @@ def _command(arguments: JsonObject) -> tuple[str, ...]:
     return commands_in(str(arguments.get("command", "")))
 
 
-def _tool(name: str, function: ToolFunction, subjects: Subjects = no_subjects, *, is_process: bool = False) -> Tool:
-    return Tool(name, function, TOOLS[name].effect, subjects, is_process, name in FREE)
+def _tool(
+    name: str,
+    function: ToolFunction,
+    subjects: Subjects = no_subjects,
+    *,
+    is_process: bool = False,
+    resolve: Resolve | None = None,
+) -> Tool:
+    return Tool(name, function, TOOLS[name].effect, subjects, is_process, name in FREE, resolve)
 
 
 FREE: Final = frozenset({"done", "fail", "send", "request"})
@@ -38,7 +45,8 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("edit", files.edit, _path),
         _tool("shell", shell.shell, _command, is_process=True),
         _tool("plan_view", planning.plan_view),
-        _tool("task", planning.task),
+        _tool("task", delegating.task, resolve=delegating.resolve),
+        _tool("discuss", discussing.discuss, resolve=discussing.resolve),
         _tool("edit_plan", planning.edit_plan),
         _tool("plan_patch", planning.plan_patch),
         _tool("terminate", planning.terminate),

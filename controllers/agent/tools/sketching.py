@@ -6,6 +6,7 @@ What it does not know it passes on as it stands: the gate's schema says what is 
 from __future__ import annotations
 
 import re
+from dataclasses import field
 from typing import Annotated, Any, Final, TypedDict
 
 from pydantic import Field
@@ -13,49 +14,94 @@ from pydantic import Field
 from controllers.agent.tools.faults import ToolFailed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
 
-OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "prompt")
-
-
-class TaskFields(TypedDict, total=False):
-    """What a child task may be told. Other fields of a task go into `tasks` or `edit_plan`."""
-
-    goal: Annotated[str | None, Field(description="What is to be true at the end.")]
-    id: Annotated[str | None, Field(description="Its name; made from the goal when left out.")]
-    instructions: Annotated[str | None, Field(description="Its system prompt, as text.")]
-    prompt: Annotated[str | None, Field(description="Its system prompt: `lib:name`, a file or text.")]
-    agent: Annotated[Any, Field(description="Who does it: the name of an agent, or a map of an agent's fields.")]
-    model: str | None
-    tools: list[str] | None
-    budget: dict[str, Any] | None
-    acceptance: Annotated[list[Any] | None, Field(description="Checks that must hold, as in `{sh: npm test}`.")]
-    needs: Annotated[list[str] | None, Field(description="Ids of tasks that must be done first.")]
-    run: Annotated[Any, Field(description="A command that does it, instead of an agent.")]
-    cwd: str | None
-    notes: str | None
-    retries: int | None
-    effects: dict[str, str] | None
-    script: list[Any] | None
-    tasks: Annotated[list[dict[str, Any]] | None, Field(description="Several children at once, each as one map.")]
+OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "from")
+"""Fields of a task that are its agent's in the document. So are `instructions`, under the name of `prompt`."""
 
 
-def sketched(raw: Json) -> tuple[str, JsonObject]:
-    """The id and the document form of one task. Raises ToolFailed."""
+@frozen
+class Sketch:
+    """A task to be added: its id and document form, the prompts to keep in the plan, whether its end is waited for."""
+
+    name: str
+    node: JsonObject
+    prompts: dict[str, str] = field(default_factory=dict)
+    is_waited_for: bool = False
+
+
+TaskFields = TypedDict(
+    "TaskFields",
+    {
+        "goal": Annotated[str | None, Field(description="What is to be true at the end; left out, the prompt.")],
+        "prompt": Annotated[str | None, Field(description="What to do or answer at once; its answer is your result.")],
+        "id": Annotated[str | None, Field(description="Its name; made from the goal when left out.")],
+        "instructions": Annotated[
+            str | None,
+            Field(description="Its system prompt: `lib:name`, `file:path`, `mcp:server/name`, a name, or text."),
+        ],
+        "store": Annotated[
+            str | None,
+            Field(description="A name under which `instructions` is kept among the prompts of the plan."),
+        ],
+        "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
+        "from": Annotated[str | None, Field(description="A child to copy: its agent, and all that this has learnt.")],
+        "agent": Annotated[Any, Field(description="Who does it: the name of an agent, or a map of an agent's fields.")],
+        "model": str | None,
+        "tools": list[str] | None,
+        "budget": dict[str, Any] | None,
+        "acceptance": Annotated[list[Any] | None, Field(description="Checks that must hold, as in `{sh: npm test}`.")],
+        "needs": Annotated[list[str] | None, Field(description="Ids of tasks that must be done first.")],
+        "run": Annotated[Any, Field(description="A command that does it, instead of an agent.")],
+        "cwd": str | None,
+        "notes": str | None,
+        "retries": int | None,
+        "effects": dict[str, str] | None,
+        "script": list[Any] | None,
+        "tasks": Annotated[list[dict[str, Any]] | None, Field(description="Several children, each as one map.")],
+    },
+    total=False,
+)
+"""What a child task may be told. Other fields of a task go into `tasks` or `edit_plan`."""
+
+
+def sketched(raw: Json) -> Sketch:
+    """One task as the plan is to have it. Raises ToolFailed."""
     if not isinstance(raw, dict):
         raise ToolFailed("BadArguments", "a task is a map with a goal")
     fields = {key: value for key, value in raw.items() if value is not None}
-    goal = fields.get("goal")
-    name = str(fields.pop("id", "") or _slug(goal))
+    prompt = str(fields.pop("prompt", ""))
+    is_waited_for = bool(fields.pop("wait", False)) or bool(prompt)
+    if prompt and "goal" in fields:
+        fields["notes"] = "\n\n".join(part for part in (prompt, str(fields.get("notes", ""))) if part)
+    elif prompt:
+        fields["goal"] = prompt
+    name = str(fields.pop("id", "") or _slug(fields.get("goal")))
     if not name:
-        raise ToolFailed("BadArguments", "a task has a goal or an id")
-    if "instructions" in fields:
-        fields["prompt"] = fields.pop("instructions")
+        raise ToolFailed("BadArguments", "a task has a goal, a prompt or an id")
+    prompts = _stored(fields)
     own = {key: fields.pop(key) for key in OF_AGENT if key in fields}
+    if "instructions" in fields:
+        own["prompt"] = fields.pop("instructions")
     if own:
         fields["agent"] = _with(fields.get("agent"), own)
     if isinstance(children := fields.get("tasks"), list):
-        fields["tasks"] = dict(sketched(child) for child in children)
-    return name, fields
+        inner = [sketched(child) for child in children]
+        fields["tasks"] = {sketch.name: sketch.node for sketch in inner}
+        prompts |= {key: text for sketch in inner for key, text in sketch.prompts.items()}
+    return Sketch(name, fields, prompts, is_waited_for)
+
+
+def _stored(fields: JsonObject) -> dict[str, str]:
+    """Takes `store` out of `fields`: its text is to be one of the plan's prompts, and `instructions` is its name."""
+    name = fields.pop("store", None)
+    if name is None:
+        return {}
+    text = str(fields.get("instructions", ""))
+    if not text:
+        raise ToolFailed("BadArguments", "`store` keeps the text of `instructions`, and there is none")
+    fields["instructions"] = name
+    return {str(name): text}
 
 
 def _with(agent: Json, own: JsonObject) -> JsonObject:

@@ -1,0 +1,137 @@
+"""`task`: child tasks with their agents; with `prompt` or `wait` the call's result is what comes of them.
+
+Adding is a patch through the gate, safe to repeat after a crash: a child that this call added is not added again. A
+prompt is part of what is added, so the child has it in its first turn however soon that is; the call then waits for
+the child's end, which it finds in the child's own row. What a new child may do is computed from the plan like that of
+any child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+from controllers.agent import answering
+from controllers.agent.tools import threads
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.patching import document, submit
+from controllers.agent.tools.sketching import Sketch, TaskFields, sketched
+from controllers.agent.tools.threads import short_name
+from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
+from schemas import limits, pointer
+from schemas.call import CallResult, CallState
+from schemas.encoding import Json, JsonObject
+from schemas.patching import Op
+from schemas.resource import Resource
+from schemas.task import ENDED, TaskState
+from schemas.thread import Answer
+
+
+async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
+    """Adds a child task with its agent, or several under `tasks`. You are woken when one ends, fails or asks.
+
+    With `prompt` your result is the child's answer to it, and with `wait` how it ended. Without either you go on, or
+    sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
+    """
+    given: Sequence[Json] = fields.get("tasks") or [dict(fields)]
+    sketches = [sketched(raw) for raw in given]
+    names = [sketch.name for sketch in sketches]
+    if len(set(names)) < len(names):
+        raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
+    fresh = [sketch for sketch in sketches if not is_added(context, sketch.name)]
+    added = await _added(context, fresh) if fresh else Settlement(ok(f"{', '.join(names)} are in the plan"))
+    if added.result.state is not CallState.SUCCEEDED or any(_child(context, name) is None for name in names):
+        return added
+    waits_for = [sketch.name for sketch in sketches if sketch.is_waited_for]
+    if waits_for:
+        return waited(context, waits_for)
+    return replace(added, agent=talking_to([_task(context, name) for name in names]))
+
+
+def talking_to(children: Sequence[str]) -> JsonObject:
+    """The merge that makes the agents of these tasks the speakers of the next discussion."""
+    return {"interlocutors": {"speakers": [_agent_of(child) for child in children], "listeners": []}}
+
+
+def is_added(context: Context, name: str) -> bool:
+    """Whether this call added the child before a crash. Raises ToolFailed when somebody else has."""
+    present = _child(context, name)
+    if present is None:
+        return False
+    turn = context.seen.status.open
+    if turn is None or present.created_rev <= turn.base_rev:
+        raise ToolFailed("Exists", f"there is a `{name}` already: change it with `edit_plan`, or take another id")
+    return True
+
+
+def _child(context: Context, name: str) -> Resource | None:
+    return context.world.store.view.get(_task(context, name))
+
+
+def _task(context: Context, name: str) -> str:
+    return "task/" + "/".join((*context.task_path, name))
+
+
+def _agent_of(task_address: str) -> str:
+    return task_address.replace("task/", "agent/", 1)
+
+
+async def _added(context: Context, sketches: Sequence[Sketch]) -> Settlement:
+    own = (*pointer.of_task(context.task_path), "tasks")
+    ops = [Op("add", ("prompts", name), text) for each in sketches for name, text in each.prompts.items()]
+    if ops and "prompts" not in document(context):
+        ops = [Op("add", ("prompts",), {name: text for each in sketches for name, text in each.prompts.items()})]
+    nodes = {sketch.name: sketch.node for sketch in sketches}
+    if pointer.has(document(context), own):
+        ops += [Op("add", (*own, name), node) for name, node in nodes.items()]
+    else:
+        ops.append(Op("add", own, nodes))
+    return await submit(context, ops, f"adds {', '.join(nodes)}")
+
+
+def waited(context: Context, names: Sequence[str]) -> Waiting:
+    """Waits for the ends of these children."""
+    call: JsonObject = {"ends": [_task(context, name) for name in names], "since": context.seen.now}
+    due_at = context.seen.now + limits.ANSWER_WAIT_S
+    return Waiting(CallState.AWAITING_CHILD, (), call, f"waits for {', '.join(names)}", due_at=due_at)
+
+
+def resolve(context: Context) -> Ending | None:
+    """How the children that are waited for came to their ends, when all have."""
+    status = context.call.status
+    is_late = context.seen.now >= float(status["since"]) + limits.ANSWER_WAIT_S
+    ends = {str(address): _end(context, str(address), is_late=is_late) for address in status["ends"]}
+    if any(end is None for end in ends.values()):
+        return None
+    # What is told here is no news any more: the parent is not woken for a result that it has collected.
+    told = {child.address: child.token for child in context.seen.children if child.address in ends and child.is_ended}
+    said = {short_name(context, name): end for name, end in ends.items() if end is not None}
+    return Settlement(result_of(said), agent={**talking_to(list(ends)), "told": {"children": told}})
+
+
+def _end(context: Context, address: str, *, is_late: bool) -> Answer | None:
+    """How a child came to its end, or why none is to be waited for; None while it is at work."""
+    view = context.world.store.view
+    task, agent = view.get(address), view.get(_agent_of(address))
+    if task is None or task.deleting:
+        return Answer("it was removed", "Gone")
+    if task.state in ENDED:
+        return answering.of_end(task)
+    if agent is not None:
+        found = threads.hindrance(view, agent, context.agent) or answering.blocked(agent)
+        if found is not None:
+            return found
+    if task.state == TaskState.BLOCKED:
+        return Answer(answering.ready(task), "Blocked")
+    return Answer(f"it is still {task.state}; you are told when it ends", "NoAnswer") if is_late else None
+
+
+def result_of(answers: Mapping[str, Answer]) -> CallResult:
+    """One child's answer as it is; those of several under their names. It has failed when every one of them has."""
+    if len(answers) == 1:
+        (answer,) = answers.values()
+        return failure(answer.error, answer.text) if answer.error else ok(answer.text, answer.value)
+    lines = (f"[{name}] {f'({each.error}) ' if each.error else ''}{each.text}" for name, each in answers.items())
+    text = "\n\n".join(lines)
+    return failure("NoAnswer", text) if all(answer.error for answer in answers.values()) else ok(text)

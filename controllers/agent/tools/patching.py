@@ -1,0 +1,55 @@
+"""Submitting what an agent wants of the plan to the gate, and its verdict as the call's result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controllers.agent.tools.tool import Context, Settlement, failure, ok
+from schemas import pointer
+from schemas.call import CallResult, CallState
+from schemas.encoding import JsonObject
+from schemas.patch import Accepted, Fault, Held, Patch, Refused
+from schemas.patching import Op
+
+
+def document(context: Context) -> JsonObject:
+    """The plan document as it stands."""
+    plan = context.world.store.view.get(context.world.plan)
+    return {} if plan is None else plan.spec
+
+
+async def submit(context: Context, ops: Sequence[Op], reason: str) -> Settlement:
+    """Puts `ops` to the gate under the agent's name; a document that says so already is success."""
+    if _holds(document(context), ops):
+        return Settlement(ok("the plan is so already"))
+    turn = context.seen.status.open
+    base_rev = context.seen.plan_rev if turn is None else turn.base_rev
+    verdict = await context.world.gate.submit(Patch(context.author, tuple(ops), base_rev, reason))
+    match verdict:
+        case Accepted(rev=rev, notes=notes):
+            return Settlement(ok("\n".join((f"accepted, revision {rev}", *notes)), {"rev": rev}))
+        case Held(approval=approval, why=why):
+            words = f"held as {approval}: {why}. You are told the answer"
+            return Settlement(CallResult(CallState.SUCCEEDED, words, value={"held": approval}))
+        case Refused(faults=faults):
+            return Settlement(failure("Refused", "\n".join(_words(fault) for fault in faults)))
+
+
+def _words(fault: Fault) -> str:
+    where = f" at {pointer.render(fault.path)}" if fault.path else ""
+    return f"refused ({fault.rule}){where}: {fault.message}" + (f"\n  {fault.hint}" if fault.hint else "")
+
+
+def _holds(plan: JsonObject, ops: Sequence[Op]) -> bool:
+    """Whether the plan already says what these operations would make it say."""
+    return all(_op_holds(plan, op) for op in ops)
+
+
+def _op_holds(plan: JsonObject, op: Op) -> bool:
+    match op.op:
+        case "remove":
+            return not pointer.has(plan, op.path)
+        case "add" | "replace" if op.path and op.path[-1] != "-":
+            return pointer.has(plan, op.path) and pointer.get(plan, op.path) == op.value
+        case _:
+            return False
