@@ -138,7 +138,7 @@ class CallRun:
         store, seen = self.world.store, self.look(self.spec.owner)
         if seen is None or not is_current(seen, self.call) or seen.left.get("retries", 1) < 1:
             return Settlement(failed)
-        draft = retrying.failed_once(self.call, failed, self.tries, pause_s)
+        draft = retrying.failed_once(seen, store.view, self.call, failed, self.tries, pause_s)
         store.propose(draft, {seen.resource.address: seen.resource.rev})
         await self.world.clock.sleep(pause_s)
         seen = self.look(self.spec.owner)

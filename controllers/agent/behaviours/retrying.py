@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from controllers.agent import turn
+from controllers.agent import budget, turn
+from controllers.agent.observing import Observed
+from reconciler.storing.store import View
+from schemas.budget import Cost
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
-from schemas.record import Draft, SetStatus
+from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
 
-def failed_once(call: Resource, failed: CallResult, tries: int, pause_s: float) -> Draft:
+def failed_once(seen: Observed, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float) -> Draft:
     """The call is Authorized again after its `tries`-th try; its next one has an intent of its own."""
     why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
     merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
-    changes = (SetStatus(call.address, call.uid, merge),)
+    changes = (SetStatus(call.address, call.uid, merge), *billed(seen, view))
     data: JsonObject = {"retry": tries, "tool": call.spec["tool"], "pause_s": pause_s, "failed": failed.to_json()}
     return Draft("call.reconciled", turn.ACTOR, call.address, changes, data)
+
+
+def billed(seen: Observed, view: View) -> tuple[Change, ...]:
+    """The changes that count one retry of the agent."""
+    return budget.settle(view, seen.resource, "", Cost(retries=1))

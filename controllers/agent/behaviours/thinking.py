@@ -14,6 +14,7 @@ import anyio
 
 from controllers.agent import turn
 from controllers.agent.behaviours import healing, programs
+from controllers.agent.behaviours.retrying import billed
 from controllers.agent.behaviours.steps import Step
 from controllers.agent.minds.port import MindFailed, Reply
 from controllers.agent.observing import Observed
@@ -92,7 +93,7 @@ class Asking:
         op = self.world.ids.mint()
         draft = turn.requested(seen, op)
         note: JsonObject = {**draft.data, "retry": self.tries, "failed": str(fault)}
-        draft = replace(draft, data=note)
+        draft = replace(draft, changes=(*draft.changes, *billed(seen, store.view)), data=note)
         await store.append(draft, {seen.resource.address: seen.resource.rev})
         now = self.look(self.seen.resource.address)
         if now is None:
