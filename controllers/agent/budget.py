@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from controllers.agent.status import Used
 from controllers.ledger import Books, Spent, chain_of
@@ -25,14 +25,17 @@ __all__ = [
     "Books",
     "Spent",
     "books_of",
-    "can_hand_over",
     "is_low",
     "left_of",
     "release",
     "reserve",
     "settle",
     "spent_out",
+    "standing",
+    "waiting",
 ]
+
+Standing: TypeAlias = Literal["open", "last", "spent"]
 
 PARKING: Final = ("tokens", "usd", "time_s", "calls", "turns")
 """Units without which an agent cannot take a turn. Retries are the task's."""
@@ -94,11 +97,33 @@ def spent_out(left: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(unit for unit in PARKING if left.get(unit, 1) <= 0)
 
 
-def can_hand_over(task: Resource | None, left: Mapping[str, float]) -> bool:
-    """Whether the agent of `task` may take its last turn: its hand-over reserve has something of all that is spent."""
+def standing(task: Resource | None, left: Mapping[str, float], *, can_think: bool, had_last: bool) -> Standing:
+    """Whether the agent of `task` may take an ordinary turn, its last one, or none until its budget grows.
+
+    `can_think` says that its mind is a model, which alone has something to hand over; `had_last` that it took its last
+    turn since there was something left. The last turn has no tools and is for handing over; its requests are reserved
+    with `is_last`.
+    """
+    if not (spent := spent_out(left)):
+        return "open"
     ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
-    spent = spent_out(left)
-    return bool(spent) and all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in spent)
+    has_reserve = all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in spent)
+    return "last" if can_think and not had_last and has_reserve else "spent"
+
+
+def waiting(view: View, agent: Resource, lacking: Spent | None = None) -> tuple[Change, ...]:
+    """The changes that note that the parked agent waits for more, so that it is woken when there is as much.
+
+    `lacking` are the units of which a request found too little; else those are waited for of which nothing is left.
+    """
+    books = books_of(view, agent)
+    for unit in PARKING:
+        left = books.left(unit)
+        if lacking is not None and unit in lacking.asked:
+            books.want(agent.uid, unit, lacking.asked[unit])
+        elif left is not None and left <= 0:
+            books.want(agent.uid, unit)
+    return books.changes()
 
 
 def is_low(left: Mapping[str, float], budget: Budget) -> bool:

@@ -25,9 +25,10 @@ _LEAST: Final = {"usd": Decimal("0.000001"), "time_s": Decimal("0.000001")}
 
 @frozen
 class Spent:
-    """The units of which less is left than was asked for, with what is left of each."""
+    """The units of which less is left than was asked for: what is left of each, and what was asked for."""
 
-    units: Mapping[Unit, Decimal]
+    left: Mapping[Unit, Decimal]
+    asked: Mapping[Unit, Decimal]
 
 
 def chain_of(view: View, address: str | None) -> list[Resource]:
@@ -92,7 +93,7 @@ class Books:
             if left is not None and left < amount:
                 lacking[unit] = left
         if lacking:
-            return Spent(lacking)
+            return Spent(lacking, {unit: amount for unit, amount in asked if unit in lacking})
         for unit, amount in asked:
             if at := self.holder(unit):
                 account = self._after[at][unit].with_reserved(agent, op, amount, is_last=is_last)
