@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planloop.background import Background
 from planloop.places import Place
 from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock, Ids
@@ -42,6 +43,7 @@ class Machine:
     queue: AddressQueue
     work: WorkPools
     engine: Engine
+    background: Background
 
 
 def label_of(place: Place) -> str:

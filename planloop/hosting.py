@@ -158,6 +158,7 @@ class Owning:
     async def _start_all(self, group: TaskGroup, machine: Machine) -> None:
         # First of all: a Ctrl-C that comes while the rest starts is a wish to leave like any other.
         await group.start(self._heed_signals)
+        group.start_soon(machine.background.run)
         # Started means that everything is queued: before that, what an earlier owner left looks finished.
         await group.start(machine.engine.run)
         group.start_soon(self._show)

@@ -17,6 +17,7 @@ from schemas.encoding import Json, JsonObject
 
 if TYPE_CHECKING:
     from compiler.graph import Graph
+    from controllers.agent.models.routed import RoutedModels
     from planloop.core import Core, Machine
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
@@ -108,6 +109,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
     from controllers.task.surroundings import KEPT, Surroundings
+    from planloop.background import Background
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
     from reconciler.contract import Reconciler
@@ -126,11 +128,27 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     root = place.root.absolute()
     clean = {name: value for name, value in environment().items() if name in KEPT}
 
+    background = Background()
+
     def agents() -> Reconciler:
         from controllers.agent import AgentReconciler, World
 
+        asked = models_of(core)
+        background.start(asked.run)
         return AgentReconciler(
-            World(core.store, core.clock, core.ids, processes, work, core.gate, address, root, clean, sys.executable)
+            World(
+                core.store,
+                core.clock,
+                core.ids,
+                processes,
+                work,
+                core.gate,
+                address,
+                root,
+                clean,
+                sys.executable,
+                models=asked,
+            )
         )
 
     reconcilers: list[Reconciler] = [
@@ -140,7 +158,25 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
-    return Machine(processes, queue, work, engine)
+    return Machine(processes, queue, work, engine, background)
+
+
+def models_of(core: Core) -> RoutedModels:
+    """The models of the plan as its `models:` table has them at each request. Nothing is open yet."""
+    from controllers.agent.models.routed import RoutedModels
+    from controllers.agent.models.routing import Surroundings
+    from schemas.model import ModelTable, model_table
+
+    read: tuple[JsonObject, ModelTable] = ({}, ModelTable())
+
+    def table() -> ModelTable:
+        nonlocal read
+        spec = core.plan.spec if core.plan is not None else {}
+        if spec is not read[0]:
+            read = (spec, model_table(spec))
+        return read[1]
+
+    return RoutedModels(table, Surroundings(environment(), core.place.root.absolute()), core.clock.now)
 
 
 def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:

@@ -85,6 +85,11 @@ class Assembly:
         return "".join(self._text)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written, and nobody says that it cost anything."""
+        return not self._text and not self._calls and self.usage_raw is None
+
+    @property
     def calls(self) -> tuple[ModelCall, ...]:
         """In the order in which they began. Pieces without any name are noise."""
         return tuple(ModelCall(one.id, one.name, one.arguments) for one in self._calls if one.has_begun)

@@ -70,6 +70,8 @@ class LitellmModels:
             raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {CURE} ({fault})") from None
         except _Failed as fault:
             raise self._failure(fault.said, endpoint, request, assembly) from None
+        if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
+            raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
         return assembly.reply(request.messages)
 
     async def aclose(self) -> None:
@@ -94,7 +96,7 @@ class LitellmModels:
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(request.messages) if has_begun else None
         if kind in LOST:
-            reason = "CutOff" if has_begun else "Unreachable"
+            reason = "Unreachable" if kind == LOST[0] and not has_begun else "CutOff"
             return ModelFailed(reason, text, is_transient=True, usage=usage)
         if kind == "ContextWindowExceededError":
             return ModelFailed("ContextTooLong", text)

@@ -122,6 +122,8 @@ class _Asking:
             await self._read_whole(response)
         else:
             await self._read_stream(response)
+        if self._assembly.is_empty and not self._assembly.finish:
+            raise NoEvents("there was nothing in it")
         return self._assembly.reply(self.request.messages)
 
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:

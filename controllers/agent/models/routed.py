@@ -7,8 +7,8 @@ is loaded for a plan that asks no model. The table is read at every request, so 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class RoutedModels:
-    """All models of a plan: `async with RoutedModels(…) as models`. `table` gives the plan's table as it is now.
+    """All models of a plan, while `run` runs or inside `async with opened()`. `table` gives the table as it is now.
 
     `now` is wall time in seconds; `python` the interpreter for litellm's process.
     """
@@ -45,24 +45,33 @@ class RoutedModels:
         self._http: OpenAIChat | None = None
         self._litellm: LitellmModels | None = None
         self._group: TaskGroup | None = None
+        self._has_group = anyio.Event()
 
-    async def __aenter__(self) -> Self:
-        self._group = await anyio.create_task_group().__aenter__()
-        return self
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Self]:
+        """The models, until the block ends: then their connections and processes are closed."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            self._has_group.set()
+            try:
+                yield self
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._close()
+                group.cancel_scope.cancel()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        assert self._group is not None
-        http, litellm, group = self._http, self._litellm, self._group
-        self._http, self._litellm, self._group = None, None, None
-        with anyio.CancelScope(shield=True):
-            if http is not None:
-                await http.aclose()
-            if litellm is not None:
-                await litellm.aclose()
-        group.cancel_scope.cancel()
-        return await group.__aexit__(kind, fault, trace)
+    async def run(self) -> None:
+        """Keeps them open until it is cancelled."""
+        async with self.opened():
+            await anyio.sleep_forever()
+
+    async def _close(self) -> None:
+        http, litellm = self._http, self._litellm
+        self._http, self._litellm = None, None
+        if http is not None:
+            await http.aclose()
+        if litellm is not None:
+            await litellm.aclose()
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """See `Models.complete`."""
@@ -99,7 +108,7 @@ class RoutedModels:
     async def _ask(self, request: ModelRequest, on_delta: OnDelta | None) -> ModelReply:
         found = routing.route(model_name(request.model).real, self._table(), self._around)
         if found.is_litellm:
-            return await self._litellm_models().complete(found.endpoint, request, on_delta)
+            return await (await self._litellm_models()).complete(found.endpoint, request, on_delta)
         return await self._http_models().complete(found.endpoint, request, on_delta)
 
     def _http_models(self) -> OpenAIChat:
@@ -109,10 +118,11 @@ class RoutedModels:
             self._http = OpenAIChat(self._now, is_proxied=not self._around.is_loopback_only)
         return self._http
 
-    def _litellm_models(self) -> LitellmModels:
-        assert self._group is not None, "models are asked inside their `async with`"
+    async def _litellm_models(self) -> LitellmModels:
+        await self._has_group.wait()
         if self._litellm is None:
             from controllers.agent.models.litellm_chat import LitellmModels  # noqa: PLC0415 - few plans need it
 
+            assert self._group is not None
             self._litellm = LitellmModels(self._group, self._around.env, self._now, self._python)
         return self._litellm
