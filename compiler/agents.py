@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from compiler import patterns
 from compiler.budgets import budget_of
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath
-from compiler.patterns import listed
 from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
 from compiler.rights import RightsTree
 from compiler.suggesting import nearest
+from compiler.toolsets import listed
 from schemas import pointer
 from schemas.agent import AgentSpec, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.model import ModelTable, model_name
+from schemas.narrowing import covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
 from schemas.tools import CORE_TOOLS
 
@@ -118,7 +118,7 @@ class AgentMaking:
         for line, place in resolved.lines:
             rights = self.rights.with_line(rights, line, place)
         if "deny" in fields:
-            rights = replace(rights, deny=patterns.union(rights.deny, fields["deny"]))
+            rights = replace(rights, deny=union(rights.deny, self.rights.toolsets.denials(fields["deny"])))
         spec = AgentSpec(
             task="",
             mind=self._mind(choice, rights, to),
@@ -129,7 +129,7 @@ class AgentMaking:
             tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),
             mixins=resolved.mixins,
-            hooks=patterns.union(self.hooks, (f"hook/{name}" for name in fields.get("hooks", ()))),
+            hooks=union(self.hooks, (f"hook/{name}" for name in fields.get("hooks", ()))),
             talk_to=tuple(fields.get("topology", {}).get("talk-to", ("parent", "children"))),
             wake_every_s=fields.get("wake", {}).get("every"),
             lock=fields.get("lock", "turn"),
@@ -149,9 +149,7 @@ class AgentMaking:
             case "run":
                 return Program(_argv(fields["run"]))
             case "outside":
-                how = fields["outside"]
-                shape = how.get("prompt", "stdin"), how.get("output", "text"), how.get("field", "")
-                return Outside(_argv(how.get("run", ())), *shape)
+                return _outside(fields["outside"])
             case _:
                 stated = self._stated(choice, rights, to)
                 return Model(self.models.asked(stated), fields.get("options", {}), stated)
@@ -186,17 +184,30 @@ class AgentMaking:
     @staticmethod
     def _is_allowed(model: str, rights: Rights) -> bool:
         name = model_name(model)
-        return patterns.is_covered(rights.models, name.real) or (name.tape == "replay" and not name.real)
+        return is_covered(rights.models, name.real, covers_model) or (name.tape == "replay" and not name.real)
 
     def _tools(self, resolved: Resolved, rights: Rights, to: Pointer) -> tuple[str, ...]:
         for name, place in resolved.named:
-            if not patterns.is_covered(rights.tools, name):
+            if not is_covered(rights.tools, name, covers_call):
                 who = f" for {'/'.join(to[1::2]) or 'the plan'}" if place[: len(to)] != to else ""
                 hint = f"its tier and the lines above it allow {listed(rights.tools)}"
                 self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=place)
-        allowed = patterns.meet(rights.tools, resolved.tools)
-        names = self.rights.toolsets.every if allowed is None else patterns.union(allowed, CORE_TOOLS)
-        return tuple(name for name in names if not any(patterns.covers(denied, name) for denied in rights.deny))
+        allowed = meet(rights.tools, resolved.tools, covers_call)
+        names = self.rights.toolsets.every if allowed is None else union(allowed, CORE_TOOLS)
+        return tuple(name for name in names if not any(covers_call(denied, name) for denied in rights.deny))
+
+
+def _outside(how: JsonObject) -> Outside:
+    return Outside(
+        argv=_argv(how.get("run", ())),
+        prompt=how.get("prompt", "stdin"),
+        output=how.get("output", "text"),
+        pointer=how.get("field", ""),
+        resume=_argv(how.get("continue", ())),
+        session=how.get("session", ""),
+        env=how.get("env", {}),
+        timeout_s=how.get("timeout"),
+    )
 
 
 def _argv(command: str | list[str]) -> tuple[str, ...]:

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from compiler import patterns
 from compiler.faults import Faults, Pointer
 from compiler.mixing import MixinSteps, lowered, steps_of
-from compiler.patterns import Patterns, listed
 from compiler.shelves import Declared, Shelves
 from compiler.suggesting import did_you_mean
-from compiler.toolsets import Toolsets
+from compiler.toolsets import Toolsets, listed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.narrowing import Patterns, covers_call, is_covered, meet
 
 MINDS: Final = ("script", "python", "run", "model", "outside")
 _UNITING: Final = ("deny", "hooks")
@@ -33,8 +32,8 @@ class Resolved:
     `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
     whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
     that all hold, with theirs; `mixins` are the names, settings and lowered steps in order, `steps` what they were
-    lowered from; `provenance` maps a field to the words that say where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it
-    is written in the plan.
+    lowered from; `provenance` maps a field to the words that say where it is from; `name` is what it is called or,
+    written in its place, what it extends; `at` is where it is written in the plan.
     """
 
     name: str
@@ -205,7 +204,7 @@ class _Merge:
             self._lines.append((own["rights"], (*to, "rights")))
             self._provenance["rights"] = words
         if "deny" in own:
-            self._toolsets.check_denials(own["deny"], (*to, "deny"))
+            self._toolsets.denials(own["deny"], (*to, "deny"))
         if "tools" in own:
             self._narrow_tools(own["tools"], (*to, "tools"))
             self._provenance["tools"] = words
@@ -214,11 +213,11 @@ class _Merge:
         opened = self._toolsets.opened(written, to)
         named = [(name, (*to, str(index))) for name, index in opened.named]
         for name, place in named:
-            if not patterns.is_covered(self._tools, name):
+            if not is_covered(self._tools, name, covers_call):
                 summary = f"tool `{name}` is more than {self._base.name or 'the prototype'} has"
                 hint = f"a prototype's tools can be narrowed, never widened: {listed(self._tools)}"
                 self._faults.add("P0304", summary, hint, to=place)
-        self._tools = patterns.meet(self._tools, opened.patterns)
+        self._tools = meet(self._tools, opened.patterns, covers_call)
         self._named += named
 
     def mix(self, declared: Declared, settings: JsonObject, prompt: str, to: Pointer) -> None:
@@ -250,7 +249,7 @@ class _Merge:
             low = lowered(steps, mixin["settings"], self._faults)
             self._mixins[name] = {**mixin, "from": steps.words, "steps": list(low.steps)}
             if low.deny:
-                self._toolsets.check_denials(low.deny, (*steps.to, "before"))
+                self._toolsets.denials(low.deny, (*steps.to, "before"))
                 self._fields["deny"] = _merged("deny", self._fields.get("deny", []), list(low.deny))
                 self._provenance["deny"] = steps.words
 

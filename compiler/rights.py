@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from compiler import patterns
 from compiler.faults import Faults, Pointer
-from compiler.patterns import Patterns, listed
-from compiler.toolsets import ALL, Toolsets
+from compiler.toolsets import ALL, Toolsets, listed
 from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.narrowing import Covers, Patterns, covers_call, covers_model, covers_path, is_covered, meet, union
 from schemas.rights import Rights
 
 ROOT_RIGHTS: Final = Rights()
@@ -42,16 +41,16 @@ class Line:
 def narrowed(parent: Rights, line: Line) -> Rights:
     """`parent` as far as `line` leaves it: never wider in anything."""
     return Rights(
-        models=patterns.meet(parent.models, line.models),
-        tools=patterns.meet(parent.tools, line.tools),
-        deny=patterns.union(parent.deny, line.deny),
-        read=patterns.meet(parent.read, line.read),
-        write=patterns.meet(parent.write, line.write),
+        models=meet(parent.models, line.models, covers_model),
+        tools=meet(parent.tools, line.tools, covers_call),
+        deny=union(parent.deny, line.deny),
+        read=meet(parent.read, line.read, covers_path),
+        write=meet(parent.write, line.write, covers_path),
         network=parent.network and line.network is not False,
         spawn=_least(parent.spawn, line.spawn),
         depth=_least(parent.depth, line.depth),
-        grant_models=patterns.meet(parent.grant_models, line.grant_models),
-        grant_tools=patterns.meet(parent.grant_tools, line.grant_tools),
+        grant_models=meet(parent.grant_models, line.grant_models, covers_model),
+        grant_tools=meet(parent.grant_tools, line.grant_tools, covers_call),
     )
 
 
@@ -135,13 +134,12 @@ class RightsTree:
         grant: JsonObject = raw.get("grant", {})
         models = _models(raw.get("models"))
         tools = self.toolsets.opened(raw["tools"], (*to, "tools")).patterns if "tools" in raw else None
-        deny = raw.get("deny", ())
-        self.toolsets.check_denials(deny, (*to, "deny"))
+        deny = self.toolsets.denials(raw.get("deny", ()), (*to, "deny"))
         granted = self.toolsets.opened(grant["tools"], (*to, "grant", "tools")).patterns if "tools" in grant else tools
         return Line(
             models=models,
             tools=tools,
-            deny=tuple(deny),
+            deny=deny,
             read=tuple(raw["read"]) if "read" in raw else None,
             write=tuple(raw["write"]) if "write" in raw else None,
             network=None if "network" not in raw else raw["network"] == "all",
@@ -152,17 +150,17 @@ class RightsTree:
         )
 
     def _complain(self, rights: Rights, line: Line, written: JsonObject, to: Pointer) -> None:
-        lists = {
-            "models": rights.models,
-            "read": rights.read,
-            "write": rights.write,
+        lists: dict[str, tuple[Patterns, Covers]] = {
+            "models": (rights.models, covers_model),
+            "read": (rights.read, covers_path),
+            "write": (rights.write, covers_path),
         }
-        for name, allowed in lists.items():
+        for name, (allowed, covers) in lists.items():
             for index, pattern in enumerate(written.get(name, ())):
-                if pattern not in ALL and not patterns.is_covered(allowed, pattern):
+                if pattern not in ALL and not is_covered(allowed, pattern, covers):
                     self._wider(f"`{pattern}`", allowed, (*to, name, str(index)))
         for name, index in self.toolsets.opened(written.get("tools", ()), (*to, "tools")).named:
-            if not patterns.is_covered(rights.tools, name):
+            if not is_covered(rights.tools, name, covers_call):
                 self._wider(f"`{name}`", rights.tools, (*to, "tools", str(index)))
         if line.network and not rights.network:
             self._wider("the network", ("none",), (*to, "network"))

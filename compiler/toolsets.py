@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from compiler.faults import Faults, Pointer
-from compiler.patterns import Patterns
 from compiler.shelves import Shelves
 from compiler.suggesting import did_you_mean, nearest
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.narrowing import Patterns
+from schemas.patterns import call_pattern
 from schemas.tools import TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
@@ -51,6 +52,8 @@ class Toolsets:
             if name in ALL:
                 is_all = True
                 continue
+            if not self._is_whole(name, (*to, str(index))):
+                continue
             if self.is_tool(name):
                 patterns.append(self._whole(name))
                 named.append((patterns[-1], index))
@@ -81,11 +84,26 @@ class Toolsets:
         plain, bracket, rest = name.partition("(")
         return f"{plain}.*{bracket}{rest}" if plain in self.servers and plain not in TOOLS else name
 
-    def check_denials(self, written: Iterable[str], to: Pointer) -> None:
-        """Tells of denials of tools that there are not: a misspelled denial denies nothing."""
-        for index, name in enumerate(written):
-            if name not in ALL and not self.is_tool(name):
-                self._unknown(name, (*to, str(index)))
+    def denials(self, written: Iterable[str], to: Pointer | None = None) -> tuple[str, ...]:
+        """The patterns that a list of denials stands for.
+
+        With `to`, its place, denials of tools that there are not are told of: a misspelled denial denies nothing.
+        """
+        names = tuple(written)
+        for index, name in enumerate(names if to is not None else ()):
+            here = (*(to or ()), str(index))
+            if name not in ALL and self._is_whole(name, here) and not self.is_tool(name):
+                self._unknown(name, here)
+        return tuple("*" if name in ALL else self._whole(name) for name in names)
+
+    def _is_whole(self, name: str, to: Pointer) -> bool:
+        """Whether a pattern of calls is one; tells when it is not."""
+        if "(" in name and call_pattern(name) is None:
+            self.faults.add(
+                "P0223", f"`{name}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=to
+            )
+            return False
+        return True
 
     def _open(self, name: str, to: Pointer, depth: int) -> Patterns:
         if name in self._known:
@@ -139,3 +157,10 @@ class Toolsets:
         for server, tools in self.servers.items():
             yield server
             yield from (f"{server}.{tool}" for tool in tools or ())
+
+
+def listed(allowed: Patterns) -> str:
+    """Patterns in a sentence."""
+    if allowed is None:
+        return "everything"
+    return ", ".join(f"`{pattern}`" for pattern in allowed[:12]) + (" …" if len(allowed) > 12 else "") or "nothing"

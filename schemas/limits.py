@@ -26,6 +26,7 @@ QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this 
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
+OUTSIDE_TURN_S: Final = 3_600.0  # One turn of a command-line agent, when the plan does not say: it does a whole task.
 MODEL_CONNECT_S: Final = 15.0  # A provider that does not take a connection by then will not.
 MODEL_CANCEL_S: Final = 2.0  # For litellm's process to close a connection; after that it is closed when it ends.
 MODEL_LINGER_S: Final = 0.5  # For the end of a body after its last event; then the connection is not used again.
@@ -60,6 +61,7 @@ PROGRESS_EVERY_S: Final = 1.0  # Between two records of how far a call is.
 OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
 COMMAND_FILE_BYTES_MAX: Final = 8 << 30  # Of any file a command writes; its output too, when no owner lives to watch.
 OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Of one command, as a blob; then its process group is stopped.
+PROMPT_ARGUMENT_BYTES_MAX: Final = 120 << 10  # Of a prompt given as an argument: Linux takes 128 KiB in one.
 MIND_OUTPUT_BYTES_MAX: Final = 4 << 20  # Of a program that takes turns: a reply with whole files in it fits.
 FILE_BYTES_MAX: Final = 1 << 20  # Of a file that a tool reads or writes whole; larger ones are the shell's work.
 FILE_SHOWN_BYTES: Final = 32 << 10  # Of a file, to whoever read it: ranges of lines show the rest.
@@ -83,6 +85,10 @@ TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about five; then the queue gets its turn.
 IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
 CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
+EDGE_WINDOW_S: Final = 60.0  # In which what one agent sends another is counted.
+EDGE_MESSAGES_MAX: Final = 60  # From one agent to another in that time: more is a loop, not a conversation.
+EDGE_KEYS_MAX: Final = 32  # Idempotency keys remembered for each receiver: who sends again does so soon.
+EDGES_KEPT_MAX: Final = 64  # Receivers an agent's counts are kept for; the longest silent one is forgotten first.
 ANSWER_BYTES_MAX: Final = 8 << 10  # Of one speaker in a thread: all others read it too; longer things are files.
 SPEAKERS_MAX: Final = 32  # Turns to speak in one discussion; a round is one turn for each speaker.
 LISTENERS_MAX: Final = 64  # Of one discussion: each keeps what it hears in its inbox until its next turn.
@@ -94,6 +100,7 @@ MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each toke
 MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
+WRAPPED_WORDS_MAX: Final = 64  # Of a command behind `env` or `xargs`: each could be the one that is denied.
 
 # Mixins.
 MIXIN_PROGRAM_S: Final = 30.0  # For a program before or after a call: the call waits for it.

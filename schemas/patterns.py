@@ -1,24 +1,52 @@
-"""Patterns of tools, of tool calls and of paths, as rights and denials write them.
+"""Patterns of tools, of tool calls and of paths, as rights and denials write them, and what they match.
 
 Tool names: `*` matches any run of characters. Calls: `shell(rm -rf *)`, `write(.git/**)`, or a bare name. Paths: globs
 where `*` stays within one folder and `**` crosses them. The gate, which judges what a patch would run, and the agents'
 tools, which run it, read them here alike. Agents write patterns too, so every star is atomic: what follows it is taken
 where it first fits, which loses no match and keeps the time at pattern times text (law 11).
+
+A denial errs by covering too much, an allowance by covering too little: what cannot be decided is refused by both.
+Which pattern covers which is `narrowing.py`.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Final
 
-_CALL = re.compile(r"(?P<tool>[^()\s]+)(?:\((?P<subject>.*)\))?", re.DOTALL)
-_SEPARATORS = re.compile(r"&&|\|\||[;|&\n`]|\$\(|[(){}]")
+from schemas.frozen import frozen
+from schemas.shell_lines import UNDECIDED, blanks_squeezed
+
+PATH_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit"})
+"""Tools whose calls are about one path: patterns of their calls hold a glob."""
+
+ANYTHING: Final = frozenset({"", "*", "**"})
+
+
+@frozen
+class CallPattern:
+    """`tool` may have stars; `subject` is None for a bare name, which is for every call of the tool."""
+
+    tool: str
+    subject: str | None = None
+
+
+@lru_cache(maxsize=4096)
+def call_pattern(text: str) -> CallPattern | None:
+    """The parts of a pattern of calls, None for what is none."""
+    tool, bracket, rest = text.strip().partition("(")
+    if not tool or ")" in tool or re.search(r"\s", tool) or (bracket and not rest.endswith(")")):
+        return None
+    subject = blanks_squeezed(rest[:-1]).strip(" ")
+    return CallPattern(tool, None if not bracket or subject in ANYTHING else subject)
 
 
 def any_name(patterns: Iterable[str] | None, name: str) -> bool:
     """Whether one of `patterns` matches `name`; None stands for all, and so does the word `all`."""
-    return patterns is None or any(pattern == "all" or _plain(pattern).fullmatch(name) for pattern in patterns)
+    return patterns is None or any(pattern == "all" or starred(pattern).fullmatch(name) for pattern in patterns)
 
 
 def any_path(globs: Iterable[str] | None, path: str) -> bool:
@@ -26,39 +54,68 @@ def any_path(globs: Iterable[str] | None, path: str) -> bool:
     return globs is None or any(_glob(glob).fullmatch(path) for glob in globs)
 
 
+def any_call_of(patterns: Iterable[str] | None, tool: str) -> bool:
+    """Whether one of `patterns` allows some call of `tool`."""
+    if patterns is None:
+        return True
+    found = (call_pattern(pattern) for pattern in patterns)
+    return any(one is not None and (one.tool == "all" or starred(one.tool).fullmatch(tool)) for one in found)
+
+
+def allowed_by(patterns: Iterable[str] | None, tool: str, subjects: Sequence[str] | None) -> bool:
+    """Whether a call of `tool` on all of `subjects` is allowed, each by one of `patterns`.
+
+    `subjects` None: what the call is about cannot be told, so only a bare name allows it.
+    """
+    if patterns is None:
+        return True
+    fitting = [
+        one
+        for one in (call_pattern(pattern) for pattern in patterns)
+        if one is not None and (one.tool == "all" or starred(one.tool).fullmatch(tool))
+    ]
+    if any(one.subject is None for one in fitting):
+        return True
+    return bool(subjects) and all(any(_fits(one, tool, text) for one in fitting) for text in subjects or ())
+
+
+def _fits(pattern: CallPattern, tool: str, subject: str) -> bool:
+    assert pattern.subject is not None, "bare names were looked at before"
+    if tool in PATH_TOOLS:
+        return _glob(pattern.subject).fullmatch(subject) is not None
+    return starred(pattern.subject).fullmatch(subject) is not None
+
+
 def denied_by(denials: Iterable[str], tool: str, subjects: Sequence[str]) -> str:
-    """The first denial that covers a call of `tool` on any of `subjects`; empty when none does."""
+    """The first denial that covers a call of `tool` on any of `subjects`; empty when none does.
+
+    Without subjects there is nothing to tell calls apart by, and a denial of some covers all.
+    """
     return next((denial for denial in denials if _covers(denial, tool, subjects)), "")
 
 
 def _covers(denial: str, tool: str, subjects: Sequence[str]) -> bool:
-    parsed = _CALL.fullmatch(denial.strip())
-    if parsed is None or not _plain(parsed["tool"]).fullmatch(tool):
+    parsed = call_pattern(denial)
+    if parsed is None:
+        return starred(denial.partition("(")[0].strip() or "*").fullmatch(tool) is not None
+    if not starred(parsed.tool).fullmatch(tool):
         return False
-    subject = parsed["subject"]
-    if subject is None or subject.strip() in ("", "*", "**"):
+    if parsed.subject is None or not subjects:
         return True
-    # A star crosses folders here: a denial that covers too much is safe, one that covers too little is not.
-    pattern = _plain(squeezed(subject))
-    return any(pattern.fullmatch(squeezed(text)) for text in subjects)
+    # A star crosses folders here, letters count in any case, and `rm *` is also `rm` alone.
+    wide = _wide(parsed.subject)
+    pattern, bare = starred(wide), wide.removesuffix(" *").removesuffix("/**")
+    return any(text == UNDECIDED or (form := _wide(text)) == bare or pattern.fullmatch(form) for text in subjects)
 
 
-def squeezed(text: str) -> str:
-    """`text` with each run of white space as one blank: `rm  -rf` is `rm -rf`."""
-    return " ".join(text.split())
-
-
-def commands_in(line: str) -> tuple[str, ...]:
-    """The whole shell line and each simple command in it, for denials.
-
-    A guard against accidents and not a sandbox: a shell can always be made to hide a command.
-    """
-    parts = (part.strip() for part in _SEPARATORS.split(line))
-    return tuple(dict.fromkeys((line.strip(), *(part for part in parts if part))))
+def _wide(text: str) -> str:
+    """A text as denials compare it: `rm  -rf` is `rm -rf`, and letters that look alike are one."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 @lru_cache(maxsize=4096)
-def _plain(pattern: str) -> re.Pattern[str]:
+def starred(pattern: str) -> re.Pattern[str]:
+    """The regular expression of a pattern whose stars match any run of characters."""
     return re.compile(_starred(pattern, any_one="."), re.DOTALL)
 
 
@@ -77,7 +134,7 @@ _FOLDERS = "(?:[^/]*/)"
 @lru_cache(maxsize=4096)
 def _glob(glob: str) -> re.Pattern[str]:
     runs: list[list[str]] = [[]]  # The names before, between and after each `**`.
-    for name in (glob.removeprefix("./").rstrip("/") or "**").split("/"):
+    for name in names_of(glob):
         if name == "**":
             runs.append([])
         else:
@@ -93,3 +150,8 @@ def _glob(glob: str) -> re.Pattern[str]:
     else:
         inner += ".*"
     return re.compile("".join(f"{name}/" for name in head) + inner, re.DOTALL)
+
+
+def names_of(glob: str) -> list[str]:
+    """The names of a path glob; one for the whole folder is `**`."""
+    return (glob.removeprefix("./").rstrip("/") or "**").split("/")

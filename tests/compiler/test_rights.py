@@ -5,67 +5,112 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler import patterns
 from compiler.rights import Line, handed_down, narrowed
 from schemas.agent import AgentSpec, agent_from_json
+from schemas.narrowing import Covers, Patterns, covers_call, covers_model, covers_path, is_covered, meet
 from schemas.rights import Rights
 from tests.compiler.compiling import codes, compiled, graph_of
 
-NAMES = ("read", "write", "shell", "shell(ls)", "shell(git push)", "ollama/a", "ollama/b", "openai/a", "a/x", "a/b/x")
-PATTERNS = (*NAMES, "*", "shell(git *)", "shell(*)", "ollama/*", "*/a", "a/**", "a/b/**", "re*")
-pattern_lists = st.one_of(st.none(), st.lists(st.sampled_from(PATTERNS), max_size=4).map(tuple))
+TOOLS = ("read", "write", "shell", "shell(ls)", "shell(git push)", "write(a/x)", "write(a/b/x)", "files.read_file")
+MODELS = ("ollama/a", "ollama/b", "openai/a", "x@http://one/v1", "ollama/a@http://two/v1")
+PATHS = ("a", "a/x", "a/b/x", "b/x", "a/.x")
+KINDS = {covers_call: TOOLS, covers_model: MODELS, covers_path: PATHS}
+PATTERNS = {
+    covers_call: (*TOOLS, "*", "shell(git *)", "shell(*)", "write(a/*)", "write(a/**)", "*(a/*)", "re*", "files.*"),
+    covers_model: (*MODELS, "*", "ollama/*", "*/a", "*@http://one/*", "*@http*"),
+    covers_path: (*PATHS, "**", "a/*", "a/**", "a/*/x", "**/x", "*", "./a/", "?/x"),
+}
+
+
+def _lists(covers: Covers) -> st.SearchStrategy[Patterns]:
+    return st.none() | st.lists(st.sampled_from(PATTERNS[covers]), max_size=4).map(tuple)
+
+
 lines = st.builds(
     Line,
-    models=pattern_lists,
-    tools=pattern_lists,
-    deny=st.lists(st.sampled_from(PATTERNS), max_size=2).map(tuple),
-    read=pattern_lists,
-    write=pattern_lists,
+    models=_lists(covers_model),
+    tools=_lists(covers_call),
+    deny=st.lists(st.sampled_from(PATTERNS[covers_call]), max_size=2).map(tuple),
+    read=_lists(covers_path),
+    write=_lists(covers_path),
     network=st.sampled_from([None, True, False]),
     spawn=st.sampled_from([None, 0, 1, 5]),
     depth=st.sampled_from([None, 0, 1, 5]),
-    grant_models=pattern_lists,
-    grant_tools=pattern_lists,
+    grant_models=_lists(covers_model),
+    grant_tools=_lists(covers_call),
 )
 rights = st.builds(narrowed, st.sampled_from([Rights(), Rights(network=True, spawn=4, depth=3)]), lines)
+FIELDS = {
+    "models": covers_model,
+    "tools": covers_call,
+    "read": covers_path,
+    "write": covers_path,
+    "grant_models": covers_model,
+    "grant_tools": covers_call,
+}
+COVERINGS = st.sampled_from([covers_call, covers_model, covers_path])
 
 
-def _allowed(allowed: patterns.Patterns) -> set[str]:
-    return {name for name in NAMES if patterns.is_covered(allowed, name)}
+def _allowed(allowed: Patterns, covers: Covers) -> set[str]:
+    """What the list is seen to allow, of all that the tests know."""
+    return {name for name in KINDS[covers] if is_covered(allowed, name, covers)}
+
+
+def is_within(child: Rights, parent: Rights) -> bool:
+    """Whether `child` has nothing that `parent` has not, as far as the tests' names can show."""
+    lists = all(_allowed(getattr(child, name), c) <= _allowed(getattr(parent, name), c) for name, c in FIELDS.items())
+    bounds = all(
+        (bound := getattr(parent, name)) is None or (getattr(child, name) is not None and getattr(child, name) <= bound)
+        for name in ("spawn", "depth")
+    )
+    return lists and bounds and set(parent.deny) <= set(child.deny) and (parent.network or not child.network)
+
+
+def _same(one: Rights, other: Rights) -> bool:
+    return is_within(one, other) and is_within(other, one)
 
 
 @given(rights, lines)
 def test_law_6_a_line_never_widens_anything(parent: Rights, line: Line) -> None:
-    child = narrowed(parent, line)
-    for name in ("models", "tools", "read", "write", "grant_models", "grant_tools"):
-        assert _allowed(getattr(child, name)) <= _allowed(getattr(parent, name))
-    assert set(parent.deny) <= set(child.deny)
-    assert parent.network or not child.network
-    for name in ("spawn", "depth"):
-        bound, own = getattr(parent, name), getattr(child, name)
-        assert bound is None or (own is not None and own <= bound)
+    assert is_within(narrowed(parent, line), parent)
 
 
 @given(rights, lines)
-def test_law_6_what_is_handed_down_is_what_may_be_granted(parent: Rights, line: Line) -> None:
+def test_law_6_a_line_that_holds_twice_is_no_narrower_than_once(parent: Rights, line: Line) -> None:
+    once = narrowed(parent, line)
+    assert _same(narrowed(once, line), once)
+
+
+@given(rights, lines, lines)
+def test_law_6_the_order_of_lines_makes_no_difference(parent: Rights, one: Line, other: Line) -> None:
+    assert _same(narrowed(narrowed(parent, one), other), narrowed(narrowed(parent, other), one))
+
+
+@given(rights, lines)
+def test_law_6_what_a_child_may_use_and_grant_is_what_its_parent_may_grant(parent: Rights, line: Line) -> None:
     child = narrowed(handed_down(parent), line)
-    assert _allowed(child.tools) <= _allowed(parent.grant_tools)
-    assert _allowed(child.models) <= _allowed(parent.grant_models)
+    for name, covers in (("tools", covers_call), ("models", covers_model)):
+        given_on = _allowed(getattr(parent, f"grant_{name}"), covers)
+        assert _allowed(getattr(child, name), covers) | _allowed(getattr(child, f"grant_{name}"), covers) <= given_on
     assert parent.depth is None or (child.depth is not None and child.depth <= max(0, parent.depth - 1))
 
 
-@given(pattern_lists, pattern_lists)
-def test_the_meet_allows_nothing_that_either_side_does_not(one: patterns.Patterns, other: patterns.Patterns) -> None:
-    both = patterns.meet(one, other)
-    assert _allowed(both) <= _allowed(one) & _allowed(other)
-    assert _allowed(both) == _allowed(patterns.meet(other, one))
+@given(COVERINGS, st.data())
+def test_the_meet_allows_nothing_that_either_side_does_not(covers: Covers, data: st.DataObject) -> None:
+    one, other, third = (data.draw(_lists(covers)) for _ in range(3))
+    both = meet(one, other, covers)
+    assert _allowed(both, covers) <= _allowed(one, covers) & _allowed(other, covers)
+    assert _allowed(both, covers) == _allowed(meet(other, one, covers), covers)
+    left, right = meet(both, third, covers), meet(one, meet(other, third, covers), covers)
+    assert _allowed(left, covers) == _allowed(right, covers)
 
 
-@given(pattern_lists)
-def test_the_meet_with_itself_and_with_everything_is_itself(one: patterns.Patterns) -> None:
-    assert _allowed(patterns.meet(one, one)) == _allowed(one)
-    assert patterns.meet(one, None) == one
-    assert patterns.meet(None, one) == one
+@given(COVERINGS, st.data())
+def test_the_meet_with_itself_and_with_everything_is_itself(covers: Covers, data: st.DataObject) -> None:
+    one = data.draw(_lists(covers))
+    assert _allowed(meet(one, one, covers), covers) == _allowed(one, covers)
+    assert meet(one, None, covers) == one
+    assert meet(None, one, covers) == one
 
 
 def _agent(text: str, address: str = "agent/t") -> AgentSpec:

@@ -9,7 +9,7 @@ from controllers.agent.tools import delegating, discussing, files, planning, she
 from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.tool import Resolve, Subjects, Tool, ToolFunction, no_subjects
 from schemas.encoding import JsonObject
-from schemas.patterns import commands_in
+from schemas.shell_lines import commands_in
 from schemas.tools import TOOLS
 
 

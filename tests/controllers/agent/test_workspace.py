@@ -11,7 +11,8 @@ import pytest
 from controllers.agent.tools.faults import ToolDenied, ToolFailed, ToolFault
 from controllers.agent.tools.finding import files_below, hits_in
 from controllers.agent.tools.workspace import Mode, Workspace, digest_at, read_file, replace_file
-from schemas.patterns import any_path, commands_in, denied_by
+from schemas.patterns import any_path, denied_by
+from schemas.shell_lines import commands_in
 
 
 @pytest.fixture
