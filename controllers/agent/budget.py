@@ -52,7 +52,8 @@ def reserve(view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool 
     A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money.
     """
     books = books_of(view, agent)
-    lacking = books.reserve(agent.uid, op, worst, is_last=is_last)
+    own = view.get(agent.spec["task"])
+    lacking = books.reserve(agent.uid, op, worst, last_of=own.uid if is_last and own is not None else "")
     return books.changes() if lacking is None else lacking
 
 

@@ -84,28 +84,30 @@ class Books:
             at = self.holder(unit, above=at)
         return found
 
-    def reserve(self, agent: str, op: str, worst: Cost, *, is_last: bool = False) -> Spent | None:
-        """Sets `worst` aside for one request of the agent of that uid; Spent, and no entry, when it is not there."""
+    def reserve(self, agent: str, op: str, worst: Cost, *, last_of: str = "") -> Spent | None:
+        """Sets `worst` aside for one request of the agent of that uid; Spent, and no entry, when it is not there.
+
+        `last_of` is the uid of the agent's own task in its last turn: the hand-over reserve of that one may be used.
+        """
         asked = list(amounts_of(worst.to_json()))
         lacking: dict[Unit, Decimal] = {}
         for unit, amount in asked:
-            left = self._left_for(unit, is_last=is_last)
+            left = self._left_for(unit, last_of)
             if left is not None and left < amount:
                 lacking[unit] = left
         if lacking:
             return Spent(lacking, {unit: amount for unit, amount in asked if unit in lacking})
         for unit, amount in asked:
             if at := self.holder(unit):
-                account = self._after[at][unit].with_reserved(agent, op, amount, is_last=is_last)
+                account = self._after[at][unit].with_reserved(agent, op, amount, is_last=at == last_of)
                 self.put(at, unit, _without_want(account, agent))
         return None
 
-    def _left_for(self, unit: Unit, *, is_last: bool) -> Decimal | None:
+    def _left_for(self, unit: Unit, last_of: str) -> Decimal | None:
         left = self.left(unit)
-        if left is None or not is_last:
+        if left is None or not last_of or self.holder(unit) != last_of:
             return left
-        own = self.account(self._chain[0], unit)
-        return left + (own.handover if own is not None and own.is_open else ZERO)
+        return left + self._after[last_of][unit].handover
 
     def settle(self, agent: str, op: str, cost: Cost) -> None:
         """Puts `cost` in the place of what was reserved for `op`, in the account that it was reserved in."""

@@ -23,7 +23,7 @@ def over(view: View, me: Resource, above: Sequence[Resource]) -> tuple[str, ...]
     for task in (me, *above):
         if task.state not in ENDED:
             break
-        if _holds_grant(task) and _has_ended(view, task):
+        if _holds_grant(task) and _has_ended(view, task) and _grantees(task) <= set(found):
             found.append(task.uid)
     return tuple(found)
 
@@ -42,6 +42,11 @@ def kin(view: View, me: Resource, above: Sequence[Resource]) -> tuple[Resource, 
 
 def _holds_grant(task: Resource) -> bool:
     return any(one.get("giver") and not one.get("closed") for one in task.status.get("ledger", {}).values())
+
+
+def _grantees(task: Resource) -> set[str]:
+    """Who holds a grant of the task: they give theirs back first."""
+    return {uid for one in task.status.get("ledger", {}).values() for uid in one.get("granted", ())}
 
 
 def _has_ended(view: View, task: Resource) -> bool:
