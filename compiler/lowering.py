@@ -18,6 +18,7 @@ from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.frozen import frozen
+from schemas.mcp import McpSpec, may_use
 from schemas.resource import Wanted
 from schemas.rights import Rights
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
@@ -56,21 +57,50 @@ class Lowering:
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
         name = self.document["plan"]
-        for kind, folder in (("container", "containers"), ("hook", "hooks"), ("mcp", "mcp")):
+        for kind, folder in (("container", "containers"), ("hook", "hooks")):
             for id_, value in self.document.get(folder, {}).items():
                 self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for path, tasks in self.locks.items():
             self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
+        users = self._servers()
         for address, (spec, below) in self.agents.items():
             # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
             children = self.objects[spec.task].spec["children"]
-            refs = (spec.task, *((spec.parent,) if spec.parent else ()), *children, *below, *spec.hooks)
+            refs = (
+                spec.task,
+                *((spec.parent,) if spec.parent else ()),
+                *children,
+                *below,
+                *spec.hooks,
+                *users.get(address, ()),
+            )
             refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
             self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
         for id_, value in self.making.agents.hooks.items():
             self.objects.setdefault(f"hook/{id_}", Wanted(f"hook/{id_}", value, owner=f"plan/{name}"))
         return Graph(name, self.objects, Provenance(self.choices))
+
+    def _servers(self) -> dict[str, list[str]]:
+        """Puts the tool servers; returns those that each agent may use.
+
+        Agents and servers wake each other: what a server offers is in its users' prompts, and it runs while one of
+        their tasks does.
+        """
+        users: dict[str, list[str]] = {}
+        for name, written in self.document.get("mcp", {}).items():
+            address = f"mcp/{name}"
+            using = [agent for agent, (spec, _) in self.agents.items() if _may_use(spec, name)]
+            for agent in using:
+                users.setdefault(agent, []).append(address)
+            asked = (prompt for agent in using for prompt in self.agents[agent][0].served_prompts)
+            prompts = tuple(
+                dict.fromkeys(prompt.partition("/")[2] for prompt in asked if prompt.startswith(f"{name}/"))
+            )
+            tasks = dict.fromkeys(("task/.", *(self.agents[agent][0].task for agent in using)))
+            wanted = _server(written, prompts).to_json()
+            self.objects[address] = Wanted(address, wanted, tuple(tasks), f"plan/{self.document['plan']}", ("mcp",))
+        return users
 
     def _task(self, task: JsonObject, place: Place) -> None:
         path = place.path
@@ -156,6 +186,25 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
+
+
+def _may_use(spec: AgentSpec, server: str) -> bool:
+    is_asked = any(prompt.startswith(f"{server}/") for prompt in spec.served_prompts)
+    return is_asked or (may_use(spec.tools, server) and may_use(spec.rights.tools, server))
+
+
+def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
+    command = written.get("command", ())
+    return McpSpec(
+        command=("sh", "-c", command) if isinstance(command, str) else tuple(str(word) for word in command),
+        url=written.get("url", ""),
+        env=written.get("env", {}),
+        tools=tuple(written["tools"]) if "tools" in written else None,
+        effects=written.get("effects", {}),
+        share=written.get("share", "plan"),
+        timeout_s=written.get("timeout"),
+        prompts=prompts,
+    )
 
 
 def _parent_of(path: TaskPath) -> str | None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from planloop.places import Place
@@ -18,10 +19,13 @@ from schemas.encoding import Json, JsonObject
 if TYPE_CHECKING:
     from compiler.graph import Graph
     from controllers.agent.models.routed import RoutedModels
+    from controllers.mcp import Yard
     from planloop.core import Core, Machine
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
+    from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
+    from reconciler.effects.local_processes import LocalProcesses
 
 
 def now() -> float:
@@ -130,6 +134,15 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
     background = Background()
 
+    @cache
+    def yard() -> Yard:
+        return tool_yard(core, processes, work)
+
+    def tool_servers() -> Reconciler:
+        from controllers.mcp import McpReconciler
+
+        return McpReconciler(yard(), work)
+
     def agents() -> Reconciler:
         from controllers.agent import AgentReconciler, World
 
@@ -148,17 +161,31 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
                 clean,
                 sys.executable,
                 models=asked,
+                servers=yard().servers,
             )
         )
 
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         Postponed("agent", agents),
+        Postponed("mcp", tool_servers),
         LockReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return Machine(processes, queue, work, engine, background)
+
+
+def tool_yard(core: Core, processes: LocalProcesses, work: WorkPools) -> Yard:
+    """Where the tool servers of the plan run, and the way to them. Nothing is started."""
+    from controllers.mcp import Home, LiveServers, Yard
+    from planloop.core import label_of
+    from reconciler.storing import layout
+
+    place = core.place
+    run_folder = layout.run_folder(place.folder)
+    home = Home(label_of(place), core.owner.epoch, place.root.absolute(), run_folder, environment())
+    return Yard(core.store, core.clock, processes, LiveServers(core.store, work), home, core.ids.mint)
 
 
 def models_of(core: Core) -> RoutedModels:

@@ -10,7 +10,7 @@ from schemas.frozen import frozen
 from schemas.patch import Patch, author_from_text
 from schemas.patching import op_from_json
 
-ApprovalKind: TypeAlias = Literal["patch", "call", "request"]
+ApprovalKind: TypeAlias = Literal["patch", "call", "request", "tool", "input"]
 
 WAITING: Final = "waiting"
 APPROVED: Final = "approved"
@@ -21,7 +21,9 @@ REJECTED: Final = "rejected"
 class ApprovalSpec:
     """`by` asks (an author's text), `why` says for what in a sentence, `what` is the thing itself by `kind`.
 
-    patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for.
+    patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for ·
+    tool: a tool that describes itself anew, `before` and `after` · input: what a server wants to know, `requests`; the
+    answer is in the status as `content`.
     `differences` are those of a patch when it was held. The status holds `state` (waiting, approved, rejected), `by`
     and `reason`. A person's own patch leaves no approval behind once settled; what an agent asked for is dropped by
     its controller when it has read the answer.

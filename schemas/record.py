@@ -20,10 +20,11 @@ RECORD_TYPES: Final = frozenset(
     "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped plan.forked "
     "object.created object.updated object.deleted "
     "agent.woken agent.slept agent.parked agent.ended turn.started model.requested model.replied turn.ended "
-    "call.proposed call.authorized call.started call.waiting call.settled call.reconciled "
+    "call.proposed call.authorized call.started call.waiting call.progressed call.settled call.reconciled "
     "message.sent message.delivered message.read "
     "lock.requested lock.granted lock.renewed lock.released lock.fenced "
     "budget.reserved budget.settled budget.refunded hook.fired check.ran container.observed "
+    "server.started server.ready server.changed server.ended "
     "timer.set timer.fired epoch.taken context.compacted task.changed".split()
 )
 

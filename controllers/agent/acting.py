@@ -22,6 +22,7 @@ from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.registry import BUILT_IN
+from controllers.agent.tools.served import ServedTools
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
@@ -41,7 +42,7 @@ class AgentReconciler:
 
     def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
         self._world = world
-        self._tools = tools
+        self._tools = ServedTools(tools, world.store)
         self._specs = Specs()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache())

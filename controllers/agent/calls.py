@@ -12,7 +12,7 @@ from typing import Final
 
 from controllers.agent.observing import Observed
 from controllers.agent.status import TurnCall
-from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.tool import Tool
 from schemas import limits, patterns
 from schemas.agent import AgentSpec
@@ -80,33 +80,52 @@ def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]
         return _unknown(call.tool, spec, tools)
     if not tool.is_free and not is_granted(tool.name, spec):
         return _denied(f"you may not use `{tool.name}`; you have {', '.join(granted(spec, tools))}")
+    if tool.withheld:
+        return _denied(f"`{tool.name}` is withheld: {tool.withheld}")
     try:
-        checked(tool.function, call.arguments)
+        tool.given(call.arguments)
     except BadArguments as error:
         return _failed("BadArguments", f"{tool.name}: {error}")
     subjects = tool.subjects(call.arguments)
-    if denial := patterns.denied_by(spec.rights.deny, tool.name, subjects):
+    if denial := _covering(spec.rights.deny, tool.name, subjects):
         return _denied(f"`{tool.name}` on this is denied by `{denial}`")
-    if pattern := patterns.denied_by(approve, tool.name, subjects):
+    if pattern := _covering(approve, tool.name, subjects):
         return NeedsYes(pattern)
     return Allowed()
 
 
 def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     """The names of the tools that the agent may use, in a stable order."""
-    return tuple(name for name in sorted(tools) if tools[name].is_free or is_granted(name, spec))
+    own, served = sorted(name for name in tools if "." not in name), [name for name in tools if "." in name]
+    # Those of servers stand as they came: a prompt begins with them, and sorting late ones in would change all of it.
+    return tuple(name for name in (*own, *served) if tools[name].is_free or is_granted(name, spec))
 
 
 def is_granted(name: str, spec: AgentSpec) -> bool:
     """Whether the agent's own list and its rights both have the tool."""
-    return patterns.any_name(spec.tools, name) and patterns.any_name(spec.rights.tools, name)
+    return _is_named(spec.tools, name) and _is_named(spec.rights.tools, name)
+
+
+def _is_named(allowed: Sequence[str] | None, name: str) -> bool:
+    return any(patterns.any_name(allowed, each) for each in _names(name))
+
+
+def _names(tool: str) -> tuple[str, ...]:
+    """A tool's own name; for one of a server also the server's, which stands for all of them."""
+    server, dot, _ = tool.partition(".")
+    return (tool, server) if dot else (tool,)
+
+
+def _covering(written: Sequence[str], tool: str, subjects: Sequence[str]) -> str:
+    """The first pattern that covers a call of `tool` on any of `subjects`; empty when none does."""
+    return next(filter(None, (patterns.denied_by(written, name, subjects) for name in _names(tool))), "")
 
 
 def effect_of(tool: Tool, arguments: Json, spec: AgentSpec) -> EffectClass:
     """The effect class of a call: the plan's word for the tool or for calls like this, else the tool's own."""
     subjects = tool.subjects(arguments) if isinstance(arguments, dict) else ()
     for pattern, effect in spec.effects.items():
-        if patterns.denied_by((pattern,), tool.name, subjects):
+        if _covering((pattern,), tool.name, subjects):
             return EffectClass(effect)
     return tool.effect
 

@@ -9,7 +9,16 @@ from controllers.agent.observing import Observed
 from schemas.condition import Condition, condition_from_json, updated
 from schemas.encoding import JsonObject
 
-BLOCKING: Final = ("AwaitingApproval", "AwaitingInput", "AwaitingLock", "BudgetSpent", "InDoubt", "NoModel", "Paused")
+BLOCKING: Final = (
+    "AwaitingApproval",
+    "AwaitingInput",
+    "AwaitingLock",
+    "AwaitingServer",
+    "BudgetSpent",
+    "InDoubt",
+    "NoModel",
+    "Paused",
+)
 """At most one of these is True: it says why the agent does not go on."""
 
 

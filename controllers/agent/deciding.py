@@ -18,6 +18,7 @@ from schemas.agent import AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
+from schemas.mcp import is_settled
 from schemas.resource import Resource
 from schemas.task import ENDED
 from schemas.thread import Answer as GivenAnswer
@@ -357,7 +358,16 @@ def _start(seen: Observed, found: News) -> Step:
             "BudgetSpent",
             (f"plan patch {seen.spec.task} budget.{_unit(spent[0])}=…",),
         )
-    return Start(found)
+    return _without_servers(seen) or Start(found)
+
+
+def _without_servers(seen: Observed) -> Rest | None:
+    """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
+    starting = [each.address for each in seen.servers if not each.deleting and not is_settled(each.status)]
+    if not starting:
+        return None
+    ways = tuple(f"plan describe {address}" for address in starting)
+    return Rest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
 
 
 def _unit(unit: str) -> str:

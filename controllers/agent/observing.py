@@ -101,7 +101,7 @@ class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
-    view.
+    view; `servers` are the tool servers that it may use.
     """
 
     resource: Resource
@@ -117,6 +117,7 @@ class Observed:
     left: Mapping[str, float]
     plan_rev: int = 0
     threads: Mapping[str, Resource] = field(default_factory=dict)
+    servers: tuple[Resource, ...] = ()
 
     @property
     def go(self) -> int | None:
@@ -140,7 +141,14 @@ class Observed:
     @property
     def interrupts(self) -> tuple[Message, ...]:
         """Unread messages that are to stop the step in flight."""
-        return tuple(message for message in self.status.inbox.values() if message.delivery == "interrupt")
+        return tuple(message for message in self.unread if message.delivery == "interrupt")
+
+    @property
+    def unread(self) -> tuple[Message, ...]:
+        """What is to be read, oldest first: expired messages and those for an earlier run are not."""
+        incarnation = self.status.incarnation
+        found = (each for each in self.status.inbox.values() if not each.is_void(self.now, incarnation))
+        return tuple(sorted(found, key=lambda message: (message.sent_at, message.seq, message.id)))
 
     @property
     def task_state(self) -> str:
@@ -178,6 +186,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         now=now,
         left=budget.left_of(view, spec, status.used),
         plan_rev=view.rev,
+        servers=tuple(each for ref in resource.refs if ref.startswith("mcp/") and (each := view.get(ref)) is not None),
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from controllers.agent.models.port import Models, NoModels
-from controllers.agent.tools.faults import ToolFailed
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
@@ -18,6 +17,7 @@ from reconciler.storing.store import Store
 from schemas.call import CallResult
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.mcp import ServerFailed
 from schemas.patch import Patch, Verdict
 
 
@@ -30,49 +30,56 @@ class Gate(Protocol):
 class Servers(Protocol):
     """The tool servers of a plan as an agent uses them; what they offer is in the status of `mcp/<name>` objects.
 
-    `controllers/mcp/` has the real one. Cancelling a method cancels the request at the server. All raise
-    `ToolFailed` (`tools/faults.py`) with the reason NoServer, Disconnected, TimedOut or ServerError.
+    `controllers/mcp/` has the real one. Cancelling a method cancels the request at the server. `by` is the agent that
+    asks. All raise `ServerFailed` (`schemas/mcp.py`).
     """
 
     async def call(
-        self, server: str, tool: str, arguments: JsonObject, *, op: str, on_progress: Callable[[str], None]
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """One tool call; `op` is passed on as the idempotency key. `AwaitingInput` is a state of the result too."""
+        """One tool call; `op` is passed on as the idempotency key.
+
+        `AwaitingInput` is a state of the result too: the server asks for something, which is in its `value`.
+        """
         ...
 
-    async def answer(self, op: str, content: JsonObject | None) -> CallResult:
-        """Goes on with a call that waits for input; None declines."""
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """Goes on with a call that waits for input; `asked` is the `value` of that result. None declines."""
         ...
 
-    async def prompt(self, server: str, name: str, arguments: JsonObject) -> str: ...
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str: ...
 
-    async def resource(self, server: str, uri: str) -> str: ...
+    async def resource(self, server: str, uri: str, *, by: str) -> str: ...
 
 
 class NoServers:
     """`Servers` of a plan that has none."""
 
     async def call(
-        self, server: str, tool: str, arguments: JsonObject, *, op: str, on_progress: Callable[[str], None]
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        del tool, arguments, op, on_progress
+        del tool, arguments, by, op, on_progress
         raise _no_server(server)
 
-    async def answer(self, op: str, content: JsonObject | None) -> CallResult:
-        del content
-        raise _no_server(op)
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del content, on_progress
+        raise _no_server(asked["call"]["server"])
 
-    async def prompt(self, server: str, name: str, arguments: JsonObject) -> str:
-        del name, arguments
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
+        del name, arguments, by
         raise _no_server(server)
 
-    async def resource(self, server: str, uri: str) -> str:
-        del uri
+    async def resource(self, server: str, uri: str, *, by: str) -> str:
+        del uri, by
         raise _no_server(server)
 
 
-def _no_server(name: str) -> ToolFailed:
-    return ToolFailed("NoServer", f"there is no server `{name}`")
+def _no_server(name: str) -> ServerFailed:
+    return ServerFailed("NoServer", f"there is no server `{name}`")
 
 
 @frozen

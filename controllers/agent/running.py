@@ -17,7 +17,7 @@ from controllers.agent.behaviours import calling, retrying
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.shell import settlement_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, failure
@@ -238,7 +238,7 @@ def resolved(tool: Tool, context: Context) -> Ending | None:
 async def performed(tool: Tool, context: Context) -> Ending:
     """What the tool says; its refusals and failures as results."""
     try:
-        given = checked(tool.function, context.spec.arguments)
+        given = tool.given(context.spec.arguments)
         answer = tool.function(context, **given)
         ended: Ending = await answer if inspect.isawaitable(answer) else answer
         return ended

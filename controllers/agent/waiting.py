@@ -47,8 +47,8 @@ def of_turn(seen: Observed, turn_calls: Sequence[TurnCall]) -> tuple[Resource, .
 
 
 def begun(seen: Observed, call: Resource, wait: Waiting) -> Draft:
-    """The call begins to wait, or goes a step further in its wait."""
-    assert wait.state in STATES, f"{wait.state} is no way to wait"
+    """The call begins to wait, or goes a step further: Authorized, to start again with what it waited for."""
+    assert wait.state in STATES or wait.state is CallState.AUTHORIZED, f"{wait.state} is no way to wait"
     merge: JsonObject = {**wait.call, "state": str(wait.state), "why": wait.why, "due_at": wait.due_at}
     merge["unblocks"] = list(wait.unblocks)
     changes = (turn.change(seen, {}), SetStatus(call.address, call.uid, merge), *wait.changes)

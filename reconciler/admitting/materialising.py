@@ -17,7 +17,7 @@ from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
 
-PLANNED_KINDS: Final = ("task", "agent", "container", "hook")
+PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
 
 

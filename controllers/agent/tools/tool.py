@@ -10,10 +10,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
+from controllers.agent.tools.arguments import BadArguments, checked
 from controllers.agent.tools.workspace import Workspace
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
@@ -37,6 +38,9 @@ class Settlement:
 @frozen
 class Waiting:
     """The call waits (`state` is one of the Awaiting states) until `Tool.resolve` finds that it is over.
+
+    `Authorized`, from `resolve` only, starts it again with a new intent: the function finds in the call object what it
+    waited for.
 
     `changes` take effect with the wait, `call` is merged into the call object's status for `resolve` to read, `why`
     and `unblocks` are for people. At `due_at`, in seconds since 1970, it is looked at even if nothing has changed.
@@ -99,7 +103,8 @@ class Tool:
 
     `is_free` tools need no right: an agent can always end, and always ask upward. A tool whose function may return
     `Waiting` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in `doc`, and a
-    function that takes `arguments`, a map that the server checks.
+    function that takes `arguments`, a map that the server checks; `digest` tells it from one that describes itself
+    otherwise, `withheld` is why nobody may use it for now.
     """
 
     name: str
@@ -109,12 +114,22 @@ class Tool:
     is_process: bool = False
     is_free: bool = False
     resolve: Resolve | None = None
-    parameters: JsonObject | None = None
+    parameters: JsonObject | None = field(default=None, compare=False)
     doc: str = ""
+    digest: str = ""
+    withheld: str = ""
 
     @property
     def is_instant(self) -> bool:
         return not inspect.iscoroutinefunction(self.function)
+
+    def given(self, arguments: Json) -> dict[str, Any]:
+        """`arguments` as keyword arguments of the function. Raises BadArguments."""
+        if self.parameters is None:
+            return checked(self.function, arguments)
+        if not isinstance(arguments, dict):
+            raise BadArguments("arguments are a map")
+        return {"arguments": arguments}
 
     @property
     def description(self) -> str:

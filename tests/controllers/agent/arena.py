@@ -19,12 +19,14 @@ from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Tool
 from controllers.lock import LockReconciler
+from controllers.mcp import Home, LiveServers, McpReconciler, Yard
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
 from reconciler.clock import RandomIds, SystemClock
+from reconciler.contract import Reconciler
 from reconciler.driving.engine import BugReport, Engine
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
@@ -177,12 +179,15 @@ async def arena(
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": 8})
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
-        world = replace(world, models=models or world.models)
+        servers = LiveServers(store, work)
+        world = replace(world, models=models or world.models, servers=servers)
+        home = Home(str(folder), epoch, folder, state / "run", ENV)
+        tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint), work)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids)
-        engine = Engine(
-            store, clock, queue, work, [tasks, AgentReconciler(world, tools), LockReconciler(store, clock), plans], PLAN
-        )
+        agents = AgentReconciler(world, tools)
+        controllers: list[Reconciler] = [tasks, agents, LockReconciler(store, clock), plans, tool_servers]
+        engine = Engine(store, clock, queue, work, controllers, PLAN)
         made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append
         async with anyio.create_task_group() as group:

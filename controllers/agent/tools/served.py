@@ -1,0 +1,150 @@
+"""Tools of servers in the agents' registry: read from the status of `mcp/<name>`, called through `World.servers`.
+
+A tool of server `files` is `files.read_file`. Its effect class is the plan's word, else `once`: what a server says of
+itself decides nothing. A call whose connection broke after it was sent is made again only if its class allows that.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from controllers.agent.tools import inputs
+from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
+from reconciler.storing.store import Store
+from schemas import limits
+from schemas.call import CallResult, CallState, EffectClass
+from schemas.encoding import Json, JsonObject
+from schemas.mcp import McpSpec, ServedTool, ServerFailed, full_name, mcp_from_json, tool_from_json
+from schemas.resource import Resource
+
+_PATH_CHARS_MAX: Final = 4_096  # PATH_MAX: what is longer names no file.
+
+
+class ServedTools(Mapping[str, Tool]):
+    """`own` tools and whatever the servers of the plan offer at this moment, as one registry.
+
+    Tools that are withheld are there to be refused with the reason, and are not among those that one goes through:
+    nobody is shown words that nobody agreed to.
+    """
+
+    def __init__(self, own: Mapping[str, Tool], store: Store) -> None:
+        self._own = own
+        self._store = store
+        self._kept: dict[str, tuple[Json, JsonObject, dict[str, Tool]]] = {}
+
+    def __getitem__(self, name: str) -> Tool:
+        if name in self._own:
+            return self._own[name]
+        server, _, _ = name.partition(".")
+        resource = self._store.view.get(f"mcp/{server}")
+        if resource is None or resource.deleting:
+            raise KeyError(name)
+        return self._of(resource)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        for resource in self._store.view.list("mcp"):
+            if not resource.deleting:
+                yield from (name for name, tool in self._of(resource).items() if not tool.withheld)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _of(self, resource: Resource) -> dict[str, Tool]:
+        """Made once for each content: the fold keeps the same objects until they change."""
+        listed: Json = resource.status.get("tools")
+        kept = self._kept.get(resource.address)
+        if kept is not None and kept[0] is listed and kept[1] is resource.spec:
+            return kept[2]
+        if len(self._kept) >= limits.SPECS_KEPT_MAX:
+            self._kept.clear()
+        server, spec = resource.address.partition("/")[2], mcp_from_json(resource.spec)
+        made = [_tool(server, spec, tool_from_json(each)) for each in listed or ()]
+        tools = {tool.name: tool for tool in made}
+        self._kept[resource.address] = (listed, resource.spec, tools)
+        return tools
+
+
+def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
+    return Tool(
+        name=full_name(server, offered.name),
+        function=partial(_call, server, offered.name),
+        effect=EffectClass(spec.effects.get(offered.name, EffectClass.ONCE)),
+        subjects=subjects_of,
+        resolve=inputs.resolve,
+        parameters=offered.parameters,
+        doc=offered.description,
+        digest=offered.digest,
+        withheld=offered.withheld,
+    )
+
+
+async def _call(server: str, tool: str, context: Context, arguments: JsonObject) -> Ending:
+    """Calls the tool, or goes on with a call in which the server asked for something."""
+    name = full_name(server, tool)
+    progress = inputs.Progress(context)
+    while True:
+        try:
+            result = await inputs.asked_or_called(context, server, tool, arguments, progress)
+            return inputs.ending_of(context, result)
+        except ServerFailed as fault:
+            is_again = fault.reason == "Disconnected" and fault.has_begun and context.spec.effect.may_run_again
+            if not (is_again and inputs.is_first(context) and progress.once()):
+                return Settlement(_failed(name, fault, context.spec.effect))
+
+
+def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
+    """What is known of a call that its server did not answer."""
+    is_doubt = fault.has_begun and fault.reason in ("Disconnected", "TimedOut") and not effect.may_run_again
+    if is_doubt:
+        text = f"{name} was called, and nobody saw how it ended: {fault}. It may have happened"
+        return CallResult(CallState.UNKNOWN, text, "Unknown")
+    return CallResult(CallState.FAILED, f"{name}: {fault}", fault.reason)
+
+
+def subjects_of(arguments: JsonObject) -> tuple[str, ...]:
+    """Every text in the arguments, and each as the paths that it may name, for denials to be matched against.
+
+    A server reads a path in its own way, so `x/../.git/a`, `/abs/.git/a`, `file:///abs/.git/a` and `%2egit/a` are all
+    taken for `.git/a` as well. Covering too much is safe. Links in the server's own files are beyond us.
+    """
+    found: dict[str, None] = {}
+    for text in _texts(list(arguments.values())):
+        found[text] = None
+        if len(text) <= _PATH_CHARS_MAX:
+            found.update(dict.fromkeys(_paths_in(text)))
+    return tuple(found)
+
+
+def _texts(values: list[Json]) -> Iterator[str]:
+    """The texts in `values`, those in nested lists and maps and the keys of maps too."""
+    waiting = list(reversed(values))
+    while waiting:
+        value = waiting.pop()
+        match value:
+            case str():
+                yield value
+            case dict():
+                waiting.extend([*value.values(), *value])
+            case list():
+                waiting.extend(value)
+
+
+def _paths_in(text: str) -> Iterator[str]:
+    plain = unquote(text)
+    if "://" in plain:
+        plain = _path_of_url(plain)
+    names = [name for name in posixpath.normpath(plain.strip().replace("\\", "/")).split("/") if name]
+    for index in range(len(names)):
+        yield "/".join(names[index:])
+
+
+def _path_of_url(text: str) -> str:
+    try:
+        return urlsplit(text).path
+    except ValueError:
+        return text

@@ -1,0 +1,92 @@
+"""The server controller: from wanted servers to running ones, one step at a time."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from controllers.mcp import deciding, writing
+from controllers.mcp.observing import Observed, job_key, observe
+from controllers.mcp.running import ServerRun, Yard
+from reconciler.contract import Again, Done, Outcome
+from reconciler.driving.working import WorkPlane
+from schemas import limits
+from schemas.address import Address
+from schemas.call import CallState
+from schemas.record import Draft
+from schemas.resource import Resource
+
+POOL: Final = "free"  # A server is no work that others have to wait for.
+QUESTIONS_LOOK_S: Final = 5.0  # How soon a question is given up that nobody waits for any more.
+
+
+class McpReconciler:
+    """Drives objects of kind `mcp`."""
+
+    kind = "mcp"
+
+    def __init__(self, yard: Yard, work: WorkPlane) -> None:
+        self._yard = yard
+        self._work = work
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """Takes steps until the server is as wanted, or waits for its job or for time."""
+        store, name = self._yard.store, str(address)
+        self._yard.servers.forget(self._is_awaited)
+        for _ in range(limits.PASS_STEPS_MAX):
+            resource = store.view.get(name)
+            if resource is None:
+                break
+            seen = observe(resource, store.view, self._work, self._yard.clock.now())
+            step = deciding.decide(seen)
+            if (draft := _draft(seen, step)) is not None:
+                await store.append(draft, {name: resource.rev})
+                continue
+            return self._do(seen, step)
+        return Done()
+
+    def _do(self, seen: Observed, step: deciding.Step) -> Outcome:
+        name = seen.resource.address
+        match step:
+            case deciding.Stop(runs=runs):
+                for run in runs:
+                    self._work.cancel(job_key(name, run))
+            case deciding.Start(run=run):
+                job = ServerRun(self._yard, name, seen.resource.uid, run)
+                self._work.start(job_key(name, run), name, job, pool=POOL)
+            case deciding.Rest(after_s=after_s) if after_s is not None:
+                return Again(after_s)
+        return Again(QUESTIONS_LOOK_S) if self._yard.servers.is_asking else Done()
+
+    def _is_awaited(self, op: str) -> bool:
+        """Whether a call still waits for the answer to a question that came under `op`."""
+        calls = self._yard.store.view.list("call")
+        return any(_waits(call.state) and op in (call.spec["op"], _op_asked(call)) for call in calls)
+
+
+def _op_asked(call: Resource) -> str:
+    asked = call.status.get("asked")
+    return str(asked[0]["call"]["op"]) if asked else ""
+
+
+def _waits(state: str) -> bool:
+    return state in (CallState.AWAITING_INPUT, CallState.AUTHORIZED, CallState.STARTED)
+
+
+def _draft(seen: Observed, step: deciding.Step) -> Draft | None:
+    """The record of a step that only records; None for others."""
+    server = seen.resource
+    match step:
+        case deciding.Release():
+            return writing.released(server, seen.approvals) if "mcp" in server.finalizers else None
+        case deciding.Renew(of=of):
+            return writing.renewed(server, of)
+        case deciding.Linger(runs=runs, is_idle=is_idle):
+            return writing.lingering(server, runs, seen.now if is_idle else None)
+        case deciding.Forget(runs=runs):
+            return writing.forgotten(server, runs, seen.now)
+        case deciding.Settle(approval=approval):
+            return writing.settled(server, approval)
+        case deciding.Stop() | deciding.Start() | deciding.Rest():
+            return None
+        case _:
+            assert_never(step)

@@ -1,0 +1,122 @@
+"""One request to a server on its way: who waits for it, what the server asks back, and how it ends.
+
+A request runs in the task of its server's link, never in the caller's, so that it can outlive a caller who goes to
+sleep while somebody is asked; the caller who is cancelled takes it with him.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+from reconciler.driving.attempting import Bug, Fault, attempt
+from schemas.encoding import JsonObject
+from schemas.mcp import ServerFailed
+
+CANCEL_S: Final = 5.0  # For the server to be told that a request is given up.
+ENDED: Final = "the server ended before it answered"
+
+Work: TypeAlias = Callable[[], Awaitable[Any]]
+Explain: TypeAlias = Callable[[Exception], ServerFailed]
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """`work` does it. `question` is what the server asks back, while nobody has answered.
+
+    `time_s` bounds it; the time in which a question is open does not count.
+    """
+
+    work: Work
+    time_s: float
+    takes_questions: bool = False
+    has_begun: bool = False
+    question: JsonObject | None = None
+    _given: JsonObject | None = None
+    _outcome: Any = None
+    _fault: ServerFailed | None = None
+    _is_over: bool = False
+    _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _moved: anyio.Event = field(default_factory=anyio.Event)
+    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    async def perform(self, explain: Explain) -> None:
+        """Does the work, in the link's own task; `explain` puts into words what the SDK raised."""
+        self.has_begun = True
+        self._scope.deadline = anyio.current_time() + self.time_s
+        outcome: Any | Fault = None
+        try:
+            with self._scope:
+                outcome = await attempt(self.work)
+            if self._scope.cancelled_caught:
+                self.fail(ServerFailed("TimedOut", f"it took longer than {self.time_s:g} s", has_begun=True))
+            elif isinstance(outcome, Bug):
+                self.fail(explain(outcome.error))
+            else:
+                self._outcome = outcome
+        finally:
+            # Whatever is in the way here is the link's own end.
+            if self._outcome is None and self._fault is None:
+                self.fail(ServerFailed("Disconnected", ENDED, has_begun=True))
+            self._is_over = True
+            self._move()
+
+    def fail(self, fault: ServerFailed) -> None:
+        """Ends it with `fault`, unless it has ended."""
+        if not self._is_over and self._fault is None:
+            self._fault = fault
+            self._move()
+
+    async def result(self) -> Any:
+        """What came of it, None when the server asks something first (`question`). Raises ServerFailed.
+
+        A caller who is cancelled cancels the request; the server has been told when this returns.
+        """
+        try:
+            await self._moved.wait()
+        except anyio.get_cancelled_exc_class():
+            self._scope.cancel()
+            with anyio.move_on_after(CANCEL_S, shield=True):
+                while self.has_begun and not self._is_over:
+                    self._moved = anyio.Event()
+                    await self._moved.wait()
+            raise
+        if self.question is not None and not self._is_over:
+            return None
+        if self._fault is not None:
+            raise self._fault
+        return self._outcome
+
+    async def put(self, question: JsonObject) -> JsonObject | None:
+        """Asks whoever waits for the result; the answer, None for a refusal."""
+        self.question = question
+        self._answered = anyio.Event()
+        self._scope.deadline = float("inf")
+        self._move()
+        try:
+            await self._answered.wait()
+        finally:
+            self.question = None
+            self._scope.deadline = anyio.current_time() + self.time_s
+        return self._given
+
+    def give(self, content: JsonObject | None) -> None:
+        """Answers the open question; `result` can then be awaited again."""
+        self._given = content
+        self._moved = anyio.Event()
+        self.question = None
+        self._answered.set()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self._scope.cancel()
+
+    def _move(self) -> None:
+        self._moved.set()

@@ -1,0 +1,58 @@
+"""The process of a tool server: in a session of its own, at the end of a lifeline that only its owner holds.
+
+The shim before the server leaves a watcher in the server's process group. It waits on a pipe of which this process has
+the other end; when that closes, because we closed it or because we were killed, the whole group is told to stop and
+then killed. So no server outlives its owner, whatever it does with its own input. What left the group is found by its
+label, as with commands (`reconciler/effects/local_processes.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+from schemas.frozen import frozen
+
+SHELL: Final = "/bin/sh"
+# dash knows only file descriptors of one digit by number, hence the path.
+_SHIM: Final = (
+    "(read -r _ </dev/fd/$1;trap '' TERM;kill -TERM 0;sleep 2;kill -KILL 0) </dev/null >/dev/null 2>&1 & "
+    'shift;exec "$@"'
+)
+
+
+@frozen
+class Launch:
+    """What to start: the whole environment, labels included; `cwd` is absolute."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+
+
+@asynccontextmanager
+async def launched(launch: Launch) -> AsyncIterator[Process]:
+    """The server's process, with pipes to all three of its streams. Its group does not outlive the block.
+
+    Raises OSError when it cannot be spawned.
+    """
+    near, life = os.pipe()
+    try:
+        try:
+            process = await anyio.open_process(
+                [SHELL, "-c", _SHIM, "sh", str(near), *launch.argv],
+                cwd=launch.cwd,
+                env=dict(launch.env),
+                start_new_session=True,
+                pass_fds=(near,),
+            )
+        finally:
+            os.close(near)
+        yield process
+    finally:
+        os.close(life)

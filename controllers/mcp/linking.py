@@ -1,0 +1,270 @@
+"""A live link to one server: the SDK's client, entered and left by one task, which also makes every request.
+
+The one module, with `stdio.py`, that imports the SDK. It is loaded in a thread when the first server starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+
+from controllers.mcp.asking import Request
+from controllers.mcp.lifeline import Launch, launched
+from controllers.mcp.offering import Offer, offer
+from controllers.mcp.stdio import Streams, spoken
+from schemas import limits
+from schemas.encoding import JsonObject
+from schemas.mcp import ServerFailed
+
+# What the SDK would print on our terminal belongs to nobody there.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+logging.getLogger("mcp").propagate = False
+_NAME: Final = "planloop"
+_LISTS: Final = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+    types.ResourceListChangedNotification,
+)
+
+
+class Link:
+    """Requests to a connected server. `changed` is set when it says that a list of its is no longer right."""
+
+    def __init__(self, heard: Callable[[bytes], None]) -> None:
+        self.changed = anyio.Event()
+        self.gone = anyio.Event()
+        self._heard = heard
+        self._client: Client | None = None
+        self._put, self._take = anyio.create_memory_object_stream[Request](limits.SERVER_QUEUE_MAX)
+        self._running: list[Request] = []
+
+    @property
+    def client(self) -> Client:
+        assert self._client is not None, "a link is used while it is open"
+        return self._client
+
+    @asynccontextmanager
+    async def opened(self, transport: AbstractAsyncContextManager[Streams] | str) -> AsyncIterator[Link]:
+        """Connects, by whichever protocol version the server speaks. For one task, from beginning to end."""
+        way: Any = streamable_http_client(transport) if isinstance(transport, str) else transport
+        client = Client(
+            way,
+            elicitation_callback=self._asked,
+            logging_callback=self._logged,
+            message_handler=self._told,
+            client_info=types.Implementation(name=_NAME, version="1"),
+            cache=None,
+        )
+        async with client:
+            self._client = client
+            yield self
+
+    async def serve(self) -> None:
+        """Makes requests until cancelled; then none is left without an end."""
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._listen)
+                async for request in self._take:
+                    group.start_soon(self._perform, request)
+        finally:
+            self._put.close()
+            while self._take.statistics().current_buffer_used:
+                self._take.receive_nowait().fail(ServerFailed("NoServer", "the server ended before it was asked"))
+            self._take.close()
+
+    async def _perform(self, request: Request) -> None:
+        self._running.append(request)
+        try:
+            await request.perform(self._explained)
+        finally:
+            self._running.remove(request)
+
+    def submit(self, request: Request) -> None:
+        """Puts `request` in the queue of the serving task. Raises ServerFailed."""
+        try:
+            self._put.send_nowait(request)
+        except anyio.WouldBlock:
+            raise ServerFailed("Busy", f"{limits.SERVER_QUEUE_MAX} requests wait for it already") from None
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise ServerFailed("NoServer", "it does not run") from None
+
+    def _explained(self, error: Exception) -> ServerFailed:
+        return explained(error, self.gone.set)
+
+    # What a request does, inside the serving task.
+
+    async def call(self, call: JsonObject, progress: Any, again: JsonObject) -> Any:
+        """One round of a tool call: the SDK's result, or a map of the questions that the server asks first.
+
+        `again` has `asked` (such a map) and its answer, `content`, in every round but the first.
+        """
+        meta: Any = {"planloop/operation": call["op"]}
+        round_: Any = _answered_round(again["asked"], again["content"]) if again else {}
+        result = await self.client.session.call_tool(
+            call["tool"],
+            call["arguments"],
+            progress_callback=progress,
+            meta=meta,
+            allow_input_required=True,
+            input_responses=round_.get("input_responses"),
+            request_state=round_.get("request_state"),
+        )
+        return _questions_in(result) if isinstance(result, types.InputRequiredResult) else result
+
+    async def prompt(self, name: str, arguments: JsonObject) -> Any:
+        return await self.client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
+
+    async def resource(self, uri: str) -> Any:
+        return await self.client.read_resource(uri)
+
+    async def offered(self) -> Offer:
+        """Every list of the server, page by page."""
+        able = self.client.server_capabilities
+        tools = await _pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools") if able.tools else []
+        prompts = (
+            await _pages(lambda cursor: self.client.list_prompts(cursor=cursor), "prompts") if able.prompts else []
+        )
+        resources = (
+            await _pages(lambda cursor: self.client.list_resources(cursor=cursor), "resources")
+            if able.resources
+            else []
+        )
+        return offer(tools, prompts, resources)
+
+    def server(self) -> JsonObject:
+        """Who the server says it is."""
+        named = self.client.server_info
+        return {
+            "name": "" if named is None else named.name,
+            "version": "" if named is None else named.version,
+            "protocol": self.client.protocol_version,
+        }
+
+    # What the server says by itself.
+
+    async def _asked(self, context: Any, params: Any) -> types.ElicitResult:
+        """A question in the middle of a call, from a server of an older protocol, which does not say of which call.
+
+        It goes to the one that has run longest without a question; the answer finds the question whichever it was.
+        """
+        del context
+        asking = next((each for each in self._running if each.takes_questions and each.question is None), None)
+        if asking is None:
+            return types.ElicitResult(action="cancel")
+        content = await asking.put({"requests": {"": question_of(params)}})
+        return answer_of(content)
+
+    async def _told(self, message: Any) -> None:
+        if isinstance(message, _LISTS):
+            self.changed.set()
+
+    async def _logged(self, params: Any) -> None:
+        self._heard(f"[{params.level}] {params.data}\n".encode())
+
+    async def _listen(self) -> None:
+        """Newer servers tell of changes only to those who listen."""
+        able = self.client.server_capabilities
+        tools, prompts, resources = (
+            bool(each and each.list_changed) for each in (able.tools, able.prompts, able.resources)
+        )
+        if not (tools or prompts or resources):
+            return
+        try:
+            async with self.client.listen(
+                tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+            ) as events:
+                async for _ in events:
+                    self.changed.set()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError):
+            return  # An older server, whose notifications come to `_told`, or one that does not keep its word.
+
+
+async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Any]:
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(limits.SERVER_PAGES_MAX):
+        page = await fetch(cursor)
+        found += getattr(page, member)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return found
+
+
+def explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
+    """What the SDK raised, in our words; `lost` is called when it means that the connection is of no more use."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case MCPError() if error.code == types.CONNECTION_CLOSED:
+            lost()
+            return ServerFailed("Disconnected", "the connection to the server broke", has_begun=True)
+        case MCPError() if error.code == types.REQUEST_TIMEOUT:
+            return ServerFailed("TimedOut", str(error), has_begun=True)
+        case ServerFailed():
+            return error
+        case _:
+            return ServerFailed("ServerError", str(error) or type(error).__name__, has_begun=True)
+
+
+def question_of(params: Any) -> JsonObject:
+    """One thing that a server asks of a person: a form with its schema, or an address to go to."""
+    if params.mode == "url":
+        return {"message": params.message, "url": params.url}
+    return {"message": params.message, "schema": params.requested_schema}
+
+
+def answer_of(content: JsonObject | None) -> types.ElicitResult:
+    """A person's answer for the wire; None is a refusal."""
+    if content is None:
+        return types.ElicitResult(action="decline")
+    return types.ElicitResult(action="accept", content=content)
+
+
+def _questions_in(result: types.InputRequiredResult) -> JsonObject:
+    """What a round of a call asks for, with the server's sealed state.
+
+    Raises ServerFailed for a server that wants to use our models or roots, which are not lent.
+    """
+    requests: JsonObject = {}
+    for key, request in (result.input_requests or {}).items():
+        if not isinstance(request, types.ElicitRequest):
+            raise ServerFailed("Refused", f"the server asks for {request.method}, which planloop does not lend to it")
+        requests[key] = question_of(request.params)
+    return {"requests": requests, "state": result.request_state}
+
+
+def _answered_round(asked: JsonObject, content: JsonObject | None) -> JsonObject:
+    """The arguments of the next round of a call. With several questions the answers are keyed as they are."""
+    keys = list(asked["requests"])
+    is_one = len(keys) == 1
+    each = {key: content if is_one or content is None else dict(content.get(key) or {}) for key in keys}
+    return {
+        "input_responses": {key: answer_of(value) for key, value in each.items()} or None,
+        "request_state": asked.get("state"),
+    }
+
+
+@asynccontextmanager
+async def stdio_transport(
+    launch: Launch, heard: Callable[[bytes], None], gone: anyio.Event, ended: Callable[[int], Awaitable[None]]
+) -> AsyncIterator[Streams]:
+    """Starts a server and speaks with it over its pipes; `ended` ends what is left of it when its time is over."""
+    async with launched(launch) as process:
+        try:
+            async with spoken(process, heard, gone) as streams:
+                yield streams
+        finally:
+            with anyio.CancelScope(shield=True):
+                await ended(process.pid)
+                with anyio.move_on_after(limits.SERVER_STOP_S):
+                    await process.aclose()

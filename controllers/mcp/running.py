@@ -1,0 +1,223 @@
+"""One run of a server, from its start to its end: the job that starts it, serves its link and stops it.
+
+The SDK's client must be left by the task that entered it, and this job is that task. It writes down what it observes:
+started, ready with what it offers, offering something else, ended and why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from controllers.mcp import deciding, writing
+from controllers.mcp.grumbling import Grumbles
+from controllers.mcp.lifeline import Launch
+from controllers.mcp.serving import LiveServers
+from controllers.mcp.status import Run, read
+from reconciler.clock import Clock
+from reconciler.driving.attempting import Bug, attempt
+from reconciler.effects import process_table as table
+from reconciler.effects.processes import Processes
+from reconciler.storing.store import Store
+from schemas import limits
+from schemas.frozen import frozen
+from schemas.mcp import McpSpec, ServerFailed, ServerState, mcp_from_json
+from schemas.record import Draft
+from schemas.resource import Resource
+
+CLEANUP_S: Final = 10.0  # For writing down that a run ended.
+REFERENCE: Final = "env:"
+RESERVED: Final = "PLANLOOP_"
+KEPT: Final = ("PATH", "HOME", "LANG", "TMPDIR", "USER", "LOGNAME")
+"""What a server inherits of the owner's environment; whatever else it is to see stands in its `env`."""
+
+
+@frozen
+class Home:
+    """Where servers run: `folder` is the plan's, `run_folder` where their words are kept, `label` marks them as ours.
+
+    `environment` is the owner's, of which KEPT is inherited and `env:NAME` values are read.
+    """
+
+    label: str
+    epoch: int
+    folder: Path
+    run_folder: Path
+    environment: Mapping[str, str]
+
+
+@frozen
+class Yard:
+    """What all runs share."""
+
+    store: Store
+    clock: Clock
+    processes: Processes
+    servers: LiveServers
+    home: Home
+    mint: Callable[[], str]
+
+
+@dataclass(slots=True)
+class ServerRun:
+    """One run of the server at `address`, as the job of its controller."""
+
+    yard: Yard
+    address: str
+    uid: str
+    name: str
+    _fault: ServerFailed | None = None
+    _link: Any = None  # controllers.mcp.linking.Link
+    _ready: anyio.Event = field(default_factory=anyio.Event)
+
+    async def __call__(self) -> None:
+        """Returns when the run has ended, by itself or because it was cancelled, and nothing of it is left."""
+        resource = self._resource()
+        if resource is None:
+            return
+        op = self.yard.mint()
+        before = read(resource.status).runs.get(self.name) or Run()
+        run = Run(ServerState.STARTING, op, self.yard.clock.now(), failures=before.failures, restarts=before.restarts)
+        await self._write(run, "server.started")
+        is_wanted = False
+        try:
+            await self._live(mcp_from_json(resource.spec), op)
+            is_wanted = True
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLEANUP_S):
+                await self._end(is_wanted)
+
+    async def _live(self, spec: McpSpec, op: str) -> None:
+        """Until the server ends, or cannot be used."""
+        self._grumbles.heard(f"--- {self.address} {self.name} {op}\n".encode())
+        # In a thread: the SDK takes a second to import, and the loop serves everybody else.
+        linking = await anyio.to_thread.run_sync(importlib.import_module, "controllers.mcp.linking")
+        self._link = linking.Link(self._grumbles.heard)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._until_gone, group.cancel_scope)
+            group.start_soon(self._until_late, group.cancel_scope)
+            outcome = await attempt(lambda: self._serve(linking, spec, op))
+            if isinstance(outcome, Bug):
+                self._say(linking.explained(outcome.error, self._link.gone.set))
+            group.cancel_scope.cancel()
+
+    def _say(self, fault: ServerFailed) -> None:
+        """Why it ends; what was said first stands."""
+        self._fault = self._fault or fault
+
+    async def _until_gone(self, scope: anyio.CancelScope) -> None:
+        await self._link.gone.wait()
+        said = self._grumbles.last()
+        self._say(ServerFailed("Disconnected", f"it ended{': ' if said else ''}{said}"))
+        scope.cancel()
+
+    async def _until_late(self, scope: anyio.CancelScope) -> None:
+        with anyio.move_on_after(limits.SERVER_START_S):
+            await self._ready.wait()
+            return
+        self._say(ServerFailed("TimedOut", f"it did not say what it offers within {limits.SERVER_START_S:g} s"))
+        scope.cancel()
+
+    async def _serve(self, linking: Any, spec: McpSpec, op: str) -> None:
+        way = spec.url or linking.stdio_transport(
+            self._launch(spec, op), self._grumbles.heard, self._link.gone, lambda pid: self._stopped(op, pid)
+        )
+        async with self._link.opened(way) as link:
+            offer = await link.offered()
+            resource = self._resource()
+            if resource is None:
+                return
+            run = replace(
+                read(resource.status).runs[self.name], state=ServerState.READY, ready_at=self.yard.clock.now()
+            )
+            draft = writing.ready(resource, self.name, run, offer, link.server())
+            await self.yard.store.append(draft, {self.address: resource.rev})
+            self._ready.set()
+            server = self.address.partition("/")[2]
+            self.yard.servers.add(server, self.name, link)
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._follow, link)
+                    await link.serve()
+            finally:
+                self.yard.servers.remove(server, self.name)
+
+    async def _follow(self, link: Any) -> None:
+        """Lists again whenever the server says that something changed."""
+        while True:
+            await link.changed.wait()
+            link.changed = anyio.Event()
+            offer = await link.offered()
+            resource = self._resource()
+            if resource is not None:
+                draft = writing.listed_again(resource, offer, self.yard.clock.now())
+                await self.yard.store.append(draft, {self.address: resource.rev})
+
+    def _launch(self, spec: McpSpec, op: str) -> Launch:
+        """Raises ServerFailed when there is no such program, or no such variable."""
+        home = self.yard.home
+        env = {name: home.environment[name] for name in KEPT if name in home.environment}
+        for name, value in spec.env.items():
+            if not name.startswith(RESERVED):
+                env[name] = self._value(name, str(value))
+        program = spec.command[0]
+        found = shutil.which(str(home.folder / program) if "/" in program else program, path=env.get("PATH"))
+        if found is None:
+            raise ServerFailed("NoProgram", f"{program}: there is no such program")
+        labels = {table.PLAN_LABEL: home.label, table.OP_LABEL: op, table.EPOCH_LABEL: str(home.epoch)}
+        return Launch((found, *spec.command[1:]), str(home.folder), {**env, **labels})
+
+    def _value(self, name: str, value: str) -> str:
+        if not value.startswith(REFERENCE):
+            return value
+        wanted = value.removeprefix(REFERENCE)
+        if wanted not in self.yard.home.environment:
+            raise ServerFailed("NoVariable", f"`{name}` is to be `{wanted}` of the environment, which is not set")
+        return self.yard.home.environment[wanted]
+
+    async def _stopped(self, op: str, leader: int) -> None:
+        """Its input is closed; what has not gone by itself soon is stopped, by its label."""
+        with anyio.move_on_after(limits.SERVER_STOP_S):
+            await table.exited(leader)
+        await self.yard.processes.stop(op)
+        self.yard.processes.forget([op])
+
+    async def _end(self, is_wanted: bool) -> None:
+        """Writes how it ended; `is_wanted` says that nobody asked it to."""
+        resource = self._resource()
+        if resource is None:
+            return
+        now = self.yard.clock.now()
+        before = read(resource.status).runs.get(self.name) or Run()
+        if not is_wanted:
+            await self._write(Run(restarts=before.restarts), "server.ended")
+            return
+        fault = self._fault or ServerFailed("Disconnected", "it ended")
+        await self._write(replace(deciding.ended(before, now, fault.reason), why=str(fault)), "server.ended")
+
+    async def _write(self, run: Run, type_: str) -> None:
+        resource = self._resource()
+        if resource is not None:
+            draft: Draft = writing.of_run(resource, self.name, run, self.yard.clock.now(), type_)
+            await self.yard.store.append(draft, {self.address: resource.rev})
+            self.yard.servers.moved()
+
+    def _resource(self) -> Resource | None:
+        found = self.yard.store.view.get(self.address)
+        return found if found is not None and found.uid == self.uid else None
+
+    @property
+    def _grumbles(self) -> Grumbles:
+        return Grumbles(log_path(self.yard.home.run_folder, self.address))
+
+
+def log_path(run_folder: Path, address: str) -> Path:
+    """The file with what a server prints about itself."""
+    return run_folder / f"{address.replace('/', '-')}.out"

@@ -1,0 +1,152 @@
+"""The live servers of a plan, as agents' calls reach them: by name, through the link of whoever runs them.
+
+This is `Servers` of the agents' ports. What it knows beside the links are the calls in which somebody is being asked,
+and only while the server holds them open; what can be asked again later is in the call object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+
+from controllers.mcp import results
+from controllers.mcp.asking import Request
+from controllers.mcp.observing import SHARED
+from reconciler.driving.working import WorkPlane
+from reconciler.storing.store import Store
+from schemas import limits
+from schemas.call import CallResult, CallState
+from schemas.encoding import JsonObject
+from schemas.mcp import McpSpec, ServerFailed, ServerState, mcp_from_json
+
+
+class LiveServers:
+    """The links that are open, and the calls that wait in them. Raises ServerFailed (`schemas/mcp.py`)."""
+
+    def __init__(self, store: Store, work: WorkPlane) -> None:
+        self._store = store
+        self._work = work
+        self._links: dict[tuple[str, str], Any] = {}  # controllers.mcp.linking.Link, which is imported late.
+        self._asked: dict[str, Request] = {}
+        self._moved = anyio.Event()
+
+    def add(self, server: str, run: str, link: Any) -> None:
+        """The run of `server` is ready to be asked."""
+        self._links[server, run] = link
+        self.moved()
+
+    def remove(self, server: str, run: str) -> None:
+        """It is not any more."""
+        self._links.pop((server, run), None)
+        self.moved()
+
+    def moved(self) -> None:
+        """Whoever waits for a link looks again."""
+        self._moved.set()
+        self._moved = anyio.Event()
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """See `Servers.call`."""
+        call: JsonObject = {"server": server, "tool": tool, "arguments": arguments, "by": by, "op": op, "rounds": 0}
+        return await self._round(call, {}, on_progress)
+
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """See `Servers.answer`."""
+        call: JsonObject = asked["call"]
+        waiting = self._asked.pop(call["op"], None)
+        if waiting is not None and not waiting.is_over:
+            waiting.give(content)
+            return await self._outcome(call, waiting)
+        if asked.get("state") is None:
+            raise ServerFailed("Disconnected", "the server that asked is gone, and the call with it", has_begun=True)
+        if call["rounds"] >= limits.INPUT_ROUNDS_MAX:
+            raise ServerFailed("TooManyRounds", f"it asked {limits.INPUT_ROUNDS_MAX} times and wants to know more")
+        again = {"asked": asked, "content": content}
+        return await self._round({**call, "rounds": call["rounds"] + 1}, again, on_progress)
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
+        """See `Servers.prompt`."""
+        link = await self._link(server, by)
+        answer = await self._plain(server, link, partial(link.prompt, name, arguments))
+        return results.prompt_text(answer, self._store.put_blob)
+
+    async def resource(self, server: str, uri: str, *, by: str) -> str:
+        """See `Servers.resource`."""
+        link = await self._link(server, by)
+        answer = await self._plain(server, link, partial(link.resource, uri))
+        return results.resource_text(answer, self._store.put_blob)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether any server waits for an answer."""
+        return bool(self._asked)
+
+    def forget(self, still: Callable[[str], bool]) -> None:
+        """Gives up the calls in which somebody is asked and of whose operation `still` says that nobody waits."""
+        for op in [op for op in self._asked if not still(op)]:
+            self._asked.pop(op).give_up()
+
+    async def _round(self, call: JsonObject, again: JsonObject, on_progress: Callable[[str], None]) -> CallResult:
+        link = await self._link(call["server"], call["by"])
+
+        async def progressed(done: float, total: float | None, message: str | None) -> None:
+            far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+            on_progress(f"{far} {message}" if message else far)
+
+        work = partial(link.call, call, progressed, again)
+        request = Request(work, self._time_s(call["server"]), takes_questions=True)
+        link.submit(request)
+        return await self._outcome(call, request)
+
+    async def _outcome(self, call: JsonObject, request: Request) -> CallResult:
+        answer = await request.result()
+        if answer is None:
+            self._asked[call["op"]] = request
+            return _asking(call, request.question or {})
+        if isinstance(answer, dict):
+            return _asking(call, answer)
+        return results.result_of(answer, self._store.put_blob)
+
+    async def _plain(self, server: str, link: Any, work: Callable[[], Any]) -> Any:
+        request = Request(work, self._time_s(server))
+        link.submit(request)
+        return await request.result()
+
+    async def _link(self, server: str, by: str) -> Any:
+        """The link for `by`, waiting while the server starts. Raises ServerFailed."""
+        with anyio.move_on_after(limits.SERVER_START_S):
+            while True:
+                moved = self._moved
+                spec = self._spec(server)
+                link = self._links.get((server, by if spec.share == "agent" else SHARED))
+                if link is not None:
+                    return link
+                resource = self._store.view.get(f"mcp/{server}")
+                if resource is None or resource.state == ServerState.FAILED:
+                    break
+                self._work.poke(f"mcp/{server}")
+                await moved.wait()
+        now = self._store.view.get(f"mcp/{server}")
+        why = "" if now is None else str(now.status.get("why") or now.state)
+        raise ServerFailed("NoServer", f"the server `{server}` does not run: {why}")
+
+    def _spec(self, server: str) -> McpSpec:
+        resource = self._store.view.get(f"mcp/{server}")
+        if resource is None or resource.deleting:
+            raise ServerFailed("NoServer", f"there is no server `{server}`")
+        return mcp_from_json(resource.spec)
+
+    def _time_s(self, server: str) -> float:
+        return min(self._spec(server).timeout_s or limits.CALL_TIMEOUT_S, limits.CALL_TIMEOUT_S)
+
+
+def _asking(call: JsonObject, questions: JsonObject) -> CallResult:
+    words = " ".join(str(each["message"]) for each in questions["requests"].values())
+    return CallResult(CallState.AWAITING_INPUT, words, value={"call": call, **questions})
