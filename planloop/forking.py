@@ -156,7 +156,8 @@ def _copy_to(folder: Path, root: Path) -> Path:
     """The folder to copy to, absolute. Raises Halt for one that holds anything or lies within what is copied."""
     target = folder.absolute()
     if target.resolve().is_relative_to(root.resolve()):
-        raise Halt(Exit.USAGE, f"{folder} lies in the folder that is to be copied", f"name one beside it: --files ../{root.name}-fork")
+        hint = f"name one beside it: --files ../{root.name}-fork"
+        raise Halt(Exit.USAGE, f"{folder} lies in the folder that is to be copied", hint)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Halt(Exit.CONFLICT, f"{folder} is not empty", "name a folder that is not there yet")
     return target

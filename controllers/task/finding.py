@@ -21,7 +21,7 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     env = surroundings.env(observed.address, spec, observed.progress.incarnation)
     bench = checking.Bench(desk.processes, desk.ids, surroundings.cwd(spec), env)
     started_at = desk.clock.now()
-    finding = await checking.run_check(job.check, bench)
+    finding = await surroundings.check(job.check, bench)
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
     if before is None or before.me.uid != uid or not _is_asked(before, job):
         return  # Edited or called off meanwhile: the finding is about something that is no longer asked.

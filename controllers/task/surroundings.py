@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from controllers.task.checking import RunCheck, run_check
 from schemas.frozen import frozen
 from schemas.task import TaskSpec
 
@@ -18,11 +19,15 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 
 @frozen
 class Surroundings:
-    """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used."""
+    """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
+
+    `check` runs one acceptance check; a replay gives what was found instead.
+    """
 
     plan: str
     folder: Path
     inherited: Mapping[str, str] = field(default_factory=dict)
+    check: RunCheck = run_check
 
     def cwd(self, spec: TaskSpec) -> str:
         """The absolute workspace of a task."""

@@ -6,27 +6,42 @@ import click
 
 from planloop.cli.options import output_option, place_of, plan_option
 from planloop.exits import Exit, Halt
+from planloop.places import Place
 from planloop.rendering import amounts, printing
 
 EXAMPLE = """
 \b
-Example:
+Examples:
   plan replay                  is what we hold what the log says?
+  plan replay --tree           would the same be decided again?
 """
 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
 @output_option("json", "yaml")
-def command(plan: str | None, output: str | None) -> None:
+@click.option("--tree", "is_tree", is_flag=True, help="Run the whole plan again, on what the log recorded.")
+def command(plan: str | None, output: str | None, is_tree: bool) -> None:
     """Fold the log again and compare.
 
     Verifies every checksum, folds all records from the first, and compares the result byte for byte with what opening
     the plan gives. Uses no clock, no network and starts nothing. Exit 1 when they differ.
+
+    With --tree every agent, task and lock decides again, in a scratch copy: replies of models, results of tools,
+    commands and checks, and what people did are played back from the log at their places. Every prompt must have the
+    digest it had, and the end must be the same but for ids. Exit 0 same; 1 diverged, with where and how; 6 when the log
+    lacks something that would be needed.
     """
+    place = place_of(plan)
+    if is_tree:
+        _play(place, output)
+    else:
+        _fold(place, output)
+
+
+def _fold(place: Place, output: str | None) -> None:
     from reconciler.storing import replaying
 
-    place = place_of(plan)
     found = replaying.replay(place.folder)
     if output:
         listed = {"rev": found.rev, "objects": found.object_count, "different": list(found.different)}
@@ -38,3 +53,19 @@ def command(plan: str | None, output: str | None) -> None:
         printing.lines(f"    {address}" for address in found.different)
     if found.different:
         raise Halt(Exit.FAILED, "", "the log is the truth: remove log.db's snapshot by running plan apply again")
+
+
+def _play(place: Place, output: str | None) -> None:
+    from planloop import wiring
+    from planloop.rendering import replays
+    from planloop.replaying import playing
+
+    found = playing.play(place, wiring.language(place))
+    if output:
+        printing.structured(replays.to_json(found), output)
+    else:
+        printing.lines(replays.lines(found, place.name))
+    if found.verdict == "diverged":
+        raise Halt(Exit.FAILED, "", "plan events shows the original; with the version that wrote it, it is the same")
+    if found.verdict == "inconclusive":
+        raise Halt(Exit.NOT_FOUND, "", "plan replay without --tree still verifies the log itself")

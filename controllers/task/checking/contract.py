@@ -40,3 +40,5 @@ class Bench:
 
 
 Check: TypeAlias = Callable[[CheckSpec, Bench], Awaitable[Finding]]
+RunCheck: TypeAlias = Check
+"""Runs a check of any kind; never raises."""

@@ -1,0 +1,157 @@
+"""The director: lets nothing happen before its place in the story, and nothing in another order.
+
+Controllers run as ever, over a store that takes only the record that comes next and tells every other writer that it
+lost a race, which sends it back to look again. Since the view is then always what it was at that place, whoever wrote
+the record in the original writes it again. What does not come about is where the replay diverges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import anyio
+
+from planloop.replaying.likeness import Difference, Likeness
+from planloop.replaying.story import Story
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.record import Draft, Record, change_from_json, change_to_json
+
+NOTES_MAX: Final = 200  # Differences that are kept; one that is systematic would fill memory.
+TELLING: Final = frozenset(
+    {"turn.started", "model.requested", "model.replied", "turn.ended", "call.started", "plan.patched", "plan.refused"}
+)
+"""Records that decide what agents do: one that does not come about is a divergence, and no matter of wording."""
+
+
+@frozen
+class Note:
+    """The record at revision `rev` came about, but said something else."""
+
+    rev: int
+    type: str
+    subject: str
+    differences: tuple[Difference, ...]
+
+
+class Diverged(Exception):
+    """The story does not come about again. `rev` is where; `details` are lines for people."""
+
+    def __init__(self, record: Record, why: str, details: tuple[str, ...] = ()) -> None:
+        super().__init__(why)
+        self.record = record
+        self.details = details
+
+
+class Unplayable(Exception):
+    """The log does not hold what would be needed."""
+
+
+@dataclass(slots=True)
+class Director:
+    """Where the replay is. `refused` are the writes that came too early since the last one that was taken."""
+
+    story: Story
+    likeness: Likeness
+    cursor: int = 0
+    notes: list[Note] = field(default_factory=list)
+    refused: dict[tuple[str, str], Draft] = field(default_factory=dict)
+    is_over: bool = False
+    prompts: int = 0
+    fault: Diverged | Unplayable | None = None
+    _moved: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def expected(self) -> Record | None:
+        """The record that comes next; None at the end."""
+        records = self.story.records
+        return records[self.cursor] if self.cursor < len(records) else None
+
+    def now(self) -> float:
+        """The time of the record that comes next, in seconds since 1970: whoever writes it read the clock then."""
+        records = self.story.records
+        return records[min(self.cursor, len(records) - 1)].at
+
+    def admits(self, draft: Draft) -> bool:
+        """Whether `draft` is what comes next, as far as its head says."""
+        wanted = self.expected
+        if wanted is None or self.is_over:
+            return False
+        head = wanted.draft
+        is_next = (head.type, head.actor) == (draft.type, draft.actor)
+        if is_next and self.likeness.may_be_same(head.subject, draft.subject) and self._is_same_thing(head, draft):
+            return True
+        self.refused[(draft.type, draft.subject)] = draft
+        return False
+
+    def compared(self, draft: Draft) -> Draft:
+        """`draft` as it is folded: with the times of the original. What else it says otherwise is noted."""
+        wanted = self.expected
+        assert wanted is not None, "admitted before"
+        found = self.likeness.compared(wanted.draft.subject, draft.subject)
+        before, now = _said(wanted.draft), _said(draft)
+        found += self.likeness.compared(before, now)
+        if found and len(self.notes) < NOTES_MAX:
+            self.notes.append(Note(wanted.rev, wanted.draft.type, wanted.draft.subject, tuple(found)))
+        timed = self.likeness.timed(before, now)
+        return replace(draft, changes=tuple(change_from_json(one) for one in timed["changes"]), data=timed["data"])
+
+    def advance(self) -> None:
+        """The next record is waited for."""
+        self.cursor += 1
+        self.refused.clear()
+        self._move()
+
+    def finish(self) -> None:
+        """Nothing more is taken, and nobody waits any longer."""
+        self.is_over = True
+        self._move()
+
+    def give_up(self, why: str) -> None:
+        """The replay cannot go on: what it needs was never recorded."""
+        self.fault = self.fault or Unplayable(why)
+        self.finish()
+
+    def prompt_differs(self, at: int, details: tuple[str, ...]) -> None:
+        """An agent would be told something else than it was: whatever follows proves nothing."""
+        self.fault = self.fault or Diverged(self.story.records[at], "its prompt is another", details)
+        self.finish()
+
+    async def moved(self) -> None:
+        """Returns when the replay has gone on."""
+        await self._moved.wait()
+
+    async def due(self, index: int | None) -> bool:
+        """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
+        while not self.is_over:
+            if index is not None and self.cursor == index:
+                return True
+            await self.moved()
+        return False
+
+    async def due_when(self, fits: Callable[[Draft], bool]) -> bool:
+        """Waits until a record that `fits` comes next."""
+        while not self.is_over:
+            wanted = self.expected
+            if wanted is not None and fits(wanted.draft):
+                return True
+            await self.moved()
+        return False
+
+    def _move(self) -> None:
+        event, self._moved = self._moved, anyio.Event()
+        event.set()
+
+    def _is_same_thing(self, wanted: Draft, draft: Draft) -> bool:
+        """Of two records with one head, whether they tell of the same operation or check."""
+        for key in ("op", "check", "call"):
+            mine, other = wanted.data.get(key), draft.data.get(key)
+            if isinstance(mine, str) and not self.likeness.may_be_same(mine, str(other)):
+                return False
+        return True
+
+
+def _said(draft: Draft) -> JsonObject:
+    return {"data": draft.data, "changes": [change_to_json(change) for change in draft.changes]}

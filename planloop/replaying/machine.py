@@ -1,0 +1,105 @@
+"""The product over a stage: the reconcilers that `planloop/wiring.py` builds, with the story in the world's place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+
+from controllers.agent import AgentReconciler, World
+from controllers.agent.tools.registry import BUILT_IN
+from controllers.lock import LockReconciler
+from controllers.plan import PlanReconciler
+from controllers.task.controller import TaskController
+from controllers.task.surroundings import Surroundings
+from planloop.places import Place
+from planloop.replaying import recorded
+from planloop.replaying.directing import Director
+from planloop.replaying.stage import LifeOf
+from reconciler.admitting.gate import Gate
+from reconciler.admitting.language import Language
+from reconciler.clock import Ids
+from reconciler.contract import Reconciler
+from reconciler.driving.engine import Engine
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from schemas.frozen import frozen
+
+SLOTS: Final = 1 << 20
+"""Of every pool: who waits for a place in the story must not take the slot of who is next there."""
+
+
+class StoryClock:
+    """The time of the record that comes next; sleeping is the virtual loop's."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    def now(self) -> float:
+        return self._director.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class CountedIds:
+    """Ids that are the same in every replay, and that no random one is likely to equal."""
+
+    def __init__(self) -> None:
+        self._given = 0
+
+    def mint(self) -> str:
+        self._given += 1
+        return f"f{self._given:011x}"
+
+
+@frozen
+class Cast:
+    """One owner of the replay."""
+
+    store: LifeOf
+    gate: Gate
+    queue: AddressQueue
+    engine: Engine
+
+
+def cast(director: Director, store: LifeOf, place: Place, language: Language, ids: Ids) -> Cast:
+    """An owner that begins where the story is."""
+    clock = StoryClock(director)
+    queue = AddressQueue()
+    work = WorkPools(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
+    gate = Gate(store, place.name, ids=ids, clock=clock, language=language)
+    plan = f"plan/{place.name}"
+    engine = Engine(store, clock, queue, work, _reconcilers(director, store, place, language, (gate, work, ids)), plan)
+    return Cast(store, gate, queue, engine)
+
+
+def _reconcilers(
+    director: Director, store: LifeOf, place: Place, language: Language, parts: tuple[Gate, WorkPools, Ids]
+) -> Sequence[Reconciler]:
+    gate, work, ids = parts
+    clock, processes = StoryClock(director), recorded.RecordedProcesses(director)
+    root = place.root.absolute()
+    world = World(
+        store,
+        clock,
+        ids,
+        processes,
+        work,
+        gate,
+        f"plan/{place.name}",
+        root,
+        {},
+        sys.executable,
+        models=recorded.RecordedModels(director),
+        servers=recorded.RecordedServers(director),
+    )
+    surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
+    return [
+        TaskController(store, work, processes, clock, ids, surroundings),
+        AgentReconciler(world, recorded.tools(director, BUILT_IN)),
+        LockReconciler(store, clock),
+        PlanReconciler(store, language.check, clock=clock, ids=ids),
+    ]

@@ -1,0 +1,312 @@
+"""What plays the world's part in a replay: processes, tools, checks, servers and models that answer as they did.
+
+Each waits until its answer comes next in the story and then gives it. Nothing here starts, reads or writes anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Never
+
+import anyio
+
+from controllers.agent.models.port import ModelCall, ModelFailed, ModelReply, ModelRequest, NoModels, OnDelta, Usage
+from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
+from controllers.agent.transcript import wire_name
+from controllers.task.checking import Bench, Finding
+from planloop.replaying.directing import Director
+from planloop.replaying.story import status_in
+from reconciler.effects import processes
+from reconciler.effects.processes import Command, Exit, Trace
+from reconciler.errors import Conflict
+from schemas.call import CallResult, result_from_json
+from schemas.encoding import JsonObject, encode_text
+from schemas.record import Draft
+from schemas.task import CheckSpec
+
+OF_THE_WORLD: Final = frozenset("read list search write edit shell fetch".split())
+"""Tools that look at or change what is not in the log; the others act on the plan and are run again."""
+
+ENDINGS: Final[Mapping[str, processes.Ending]] = {
+    "TimedOut": processes.Ending.TIMED_OUT,
+    "TooMuchOutput": processes.Ending.TOO_MUCH_OUTPUT,
+    "CannotStart": processes.Ending.NOT_STARTED,
+    "NotStarted": processes.Ending.NOT_STARTED,
+    "Lost": processes.Ending.LOST,
+    "Unknown": processes.Ending.LOST,
+}
+
+
+async def never() -> Never:
+    """Waits for the end of the replay: what never came in the original never comes."""
+    await anyio.sleep_forever()
+    raise AssertionError("unreachable: the replay's end cancels")
+
+
+class RecordedProcesses:
+    """A `Processes` in which every operation ends as it did, when its end comes next."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    async def run(self, op: str, command: Command) -> Exit:
+        index = self._index(op)
+        if index is None and not self._is_known(op):
+            what = command.shell or " ".join(command.argv)
+            self._director.give_up(f"`{what[:80]}` was run, and the log does not hold what came of it")
+        return await self._end_of(index)
+
+    async def adopt(self, op: str, timeout_s: float | None = None) -> Exit:
+        del timeout_s
+        return await self._end_of(self._index(op))
+
+    async def trace(self, op: str) -> Trace:
+        return Trace.LOST if self._index(op) is None else Trace.RUNNING
+
+    async def stop(self, op: str) -> None:
+        del op
+
+    async def read_output(self, op: str, after: int = 0) -> bytes:
+        del op, after
+        return b""
+
+    def forget(self, ops: Sequence[str]) -> None:
+        del ops
+
+    async def sweep(self, keep: frozenset[str]) -> list[str]:
+        del keep
+        return []
+
+    def _index(self, op: str) -> int | None:
+        found = self._director.story.settled.get(self._director.likeness.theirs(op))
+        return found if found is not None and found >= self._director.cursor else None
+
+    def _is_known(self, op: str) -> bool:
+        theirs = self._director.likeness.theirs(op)
+        return self._director.story.next(0, lambda draft: draft.data.get("op") == theirs) is not None
+
+    async def _end_of(self, index: int | None) -> Exit:
+        director = self._director
+        try:
+            is_due = await director.due(index)
+        except anyio.get_cancelled_exc_class():
+            # Called off, as it was then: what was written about that has its place in the story, too.
+            with anyio.CancelScope(shield=True):
+                await director.due(index)
+            raise
+        if not is_due or index is None:
+            await never()
+        result = director.story.records[index].draft.data["result"]
+        return exit_of(result_from_json(result), self._output(result))
+
+    def _output(self, result: JsonObject) -> bytes:
+        blob = result.get("blob")
+        content = self._director.story.blob(blob) if blob else None
+        return content if content is not None else str(result.get("text", "")).encode()
+
+
+def exit_of(result: CallResult, output: bytes) -> Exit:
+    """The end of a process that gives this result again."""
+    ending = ENDINGS.get(result.error)
+    if ending is not None and result.exit_code is None:
+        return Exit(ending, None, output)
+    return Exit(processes.Ending.EXITED, 0 if result.exit_code is None else result.exit_code, output)
+
+
+def tools(director: Director, real: Mapping[str, Tool]) -> dict[str, Tool]:
+    """The tools of a replay: those of the world play back, those that act on the plan wait for their place."""
+    return {name: _played(director, tool) for name, tool in real.items()}
+
+
+def _played(director: Director, tool: Tool) -> Tool:
+    if tool.name in OF_THE_WORLD:
+        how = _instant(director, tool) if tool.is_instant else _recorded(director, tool)
+        return replace(tool, function=how)
+    return tool if tool.is_instant else replace(tool, function=_placed(director, tool))
+
+
+def _instant(director: Director, tool: Tool) -> Callable[..., Ending]:
+    @functools.wraps(tool.function)
+    def play(context: Context, **arguments: object) -> Ending:
+        del arguments
+        wanted = director.expected
+        if wanted is None or not _is_end_of(director, context, wanted.draft):
+            raise Conflict(context.call.address, None, None)
+        return _settlement(director, context, wanted.draft)
+
+    return play
+
+
+def _recorded(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
+    @functools.wraps(tool.function)
+    async def play(context: Context, **arguments: object) -> Ending:
+        del arguments
+        index = director.story.next(director.cursor, lambda draft: _is_end_of(director, context, draft))
+        try:
+            is_due = await director.due(index)
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await director.due(index)
+            raise
+        if not is_due or index is None:
+            await never()
+        return _settlement(director, context, director.story.records[index].draft)
+
+    return play
+
+
+def _placed(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
+    """The tool itself, from when what it writes comes next: a patch of its agent, or its own end."""
+
+    @functools.wraps(tool.function)
+    async def play(context: Context, **arguments: object) -> Ending:
+        author = str(context.author)
+
+        def is_its(draft: Draft) -> bool:
+            is_patch = draft.actor == author and draft.type.startswith("plan.")
+            return is_patch or _is_end_of(director, context, draft) or _begins_wait(director, context, draft)
+
+        if not await director.due_when(is_its):
+            await never()
+        found = tool.function(context, **arguments)
+        return await found if inspect.isawaitable(found) else found
+
+    return play
+
+
+def _is_end_of(director: Director, context: Context, draft: Draft) -> bool:
+    is_end = draft.type == "call.settled" and not draft.data.get("late")
+    return is_end and director.likeness.theirs(context.call.address) == draft.subject
+
+
+def _begins_wait(director: Director, context: Context, draft: Draft) -> bool:
+    return draft.type == "call.waiting" and director.likeness.theirs(context.call.address) == draft.subject
+
+
+def _settlement(director: Director, context: Context, draft: Draft) -> Settlement:
+    """What the tool said, as the record of its end has it, with what it changed in its agent."""
+    agent = status_in(draft, director.likeness.theirs(context.agent))
+    opened = {name: value for name, value in (agent.pop("open", None) or {}).items() if name != "results"}
+    kept = {"tool", "result"}
+    data = {name: value for name, value in draft.data.items() if name not in kept}
+    result = result_from_json(director.likeness.ours(draft.data["result"]))
+    return Settlement(result, agent=director.likeness.ours(agent), turn=director.likeness.ours(opened), data=data)
+
+
+class RecordedChecks:
+    """Runs no check: finds what was found, when that comes next."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    async def __call__(self, spec: CheckSpec, bench: Bench) -> Finding:
+        director, task = self._director, bench.env["PLANLOOP_TASK"]
+
+        def is_its(draft: Draft) -> bool:
+            return draft.type == "check.ran" and draft.subject == task and draft.data.get("check") == spec.key
+
+        index = director.story.next(director.cursor, is_its)
+        if not await director.due(index) or index is None:
+            await never()
+        draft = director.story.records[index].draft
+        output = b"".join(content for name in draft.blobs if (content := director.story.blob(name)) is not None)
+        return Finding(draft.data["result"], str(draft.data["message"]), output)
+
+
+class RecordedServers:
+    """Tool servers that answer as they did: a `Servers`."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del server, tool, arguments, by, on_progress
+        director = self._director
+        index = director.story.settled.get(director.likeness.theirs(op))
+        if not await director.due(index) or index is None:
+            await never()
+        return result_from_json(director.story.records[index].draft.data["result"])
+
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del asked, content, on_progress
+        return await self._unknown("an answer that a server asked for")
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
+        del arguments, by
+        return await self._unknown(f"the prompt {name} of server {server}")
+
+    async def resource(self, server: str, uri: str, *, by: str) -> str:
+        del by
+        return await self._unknown(f"the resource {uri} of server {server}")
+
+    async def _unknown(self, what: str) -> Never:
+        self._director.give_up(f"{what} is not in the log")
+        await never()
+
+
+class RecordedModels(NoModels):
+    """Models that reply as they did. A prompt that is not the one of then ends the replay."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        del on_delta
+        director, agent = self._director, request.key.agent
+        self._check_prompt(request)
+        is_its = functools.partial(_answers, agent=agent)
+        index = director.story.next(director.cursor, is_its)
+        if not await director.due(index) or index is None:
+            await never()
+        return reply_of(director.story.records[index].draft, agent)
+
+    def _check_prompt(self, request: ModelRequest) -> None:
+        director, agent = self._director, request.key.agent
+        asked = director.story.last(director.cursor, lambda draft: _asks(draft, agent))
+        if asked is None:
+            return
+        before = director.story.records[asked].draft.data.get("prompt")
+        if before is not None:
+            director.prompts += 1
+            if before != request.prompt_digest:
+                director.prompt_differs(asked, ())
+
+
+def _asks(draft: Draft, agent: str) -> bool:
+    return draft.type == "model.requested" and draft.subject == agent
+
+
+def _answers(draft: Draft, agent: str) -> bool:
+    return draft.type in ("model.replied", "model.failed") and draft.subject == agent
+
+
+def reply_of(draft: Draft, agent: str) -> ModelReply:
+    """The model's answer from the record of it. Raises ModelFailed as it did."""
+    if draft.type == "model.failed":
+        raise ModelFailed(
+            str(draft.data.get("reason", "Failed")),
+            str(draft.data.get("message", "")),
+            is_transient=bool(draft.data.get("is_transient", True)),
+            retry_after_s=draft.data.get("retry_after_s"),
+        )
+    opened = status_in(draft, agent).get("open") or {}
+    (answer,) = opened.get("reply") or [{}]
+    made = [call for call in answer.get("calls", ()) if not call.get("is_implied")]
+    calls = tuple(ModelCall(call.get("key", ""), wire_name(call["tool"]), _raw(call["arguments"])) for call in made)
+    usage = draft.data.get("usage") or {}
+    used = Usage(
+        usage.get("in", 0), usage.get("out", 0), usage.get("cached", 0), usage.get("reasoning", 0), usage.get("raw", {})
+    )
+    finish = "length" if answer.get("note") else "tool_calls" if calls else "stop"
+    return ModelReply(str(answer.get("text", "")), calls, used, finish)
+
+
+def _raw(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else encode_text(arguments)

@@ -1,0 +1,116 @@
+"""What there is to play back: the records of a log in order, and where in it each thing from outside came in.
+
+Read once, verified, and never changed. Positions are indexes into `records`, which is revision minus 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from planloop.places import Place
+from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing.view import MemoryView
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.patching import merge
+from schemas.record import Draft, Put, Record, SetStatus
+from schemas.resource import Resource
+
+Blobs = Callable[[str], bytes | None]
+
+OUTSIDERS = ("human:", "controller:owner", "controller:journal", "controller:engine", "controller:mcp")
+"""Who acts for the world: people, crashes, and what watches servers. What they did is played back."""
+
+SWALLOWED = frozenset({"object.deleted"})
+"""What the engine itself writes as a matter of course: that is done again, not played back."""
+
+
+@frozen
+class Story:
+    """A log. `plan` is the plan's name; `settled` places the end of each operation by its id."""
+
+    plan: str
+    records: tuple[Record, ...]
+    objects: tuple[Resource, ...]
+    settled: dict[str, int]
+    blob: Blobs
+
+    def next(self, after: int, fits: Callable[[Draft], bool]) -> int | None:
+        """The first place from `after` on whose record `fits`."""
+        found = (index for index in range(after, len(self.records)) if fits(self.records[index].draft))
+        return next(found, None)
+
+    def last(self, before: int, fits: Callable[[Draft], bool]) -> int | None:
+        """The last place before `before` on whose record `fits`."""
+        found = (index for index in range(before - 1, -1, -1) if fits(self.records[index].draft))
+        return next(found, None)
+
+
+def is_outside(draft: Draft) -> bool:
+    """Whether the record tells of something that the plan did not do by itself."""
+    if draft.actor.startswith("controller:engine"):
+        return draft.type not in SWALLOWED
+    return draft.actor.startswith(OUTSIDERS) or _answer_of_person(draft) is not None
+
+
+def _answer_of_person(draft: Draft) -> JsonObject | None:
+    """A person's answer to what an agent wanted stands in a record that the agent signs."""
+    told = draft.data.get("approved") or draft.data.get("rejected")
+    return told if isinstance(told, dict) and str(told.get("by", "")).startswith("human:") else None
+
+
+def read(place: Place) -> Story:
+    """The story of the plan at `place`. Raises StoreCorrupt, StoreFailed."""
+    view, checksum, records = MemoryView(), sqlite_log.GENESIS, []
+    with closing(sqlite_log.open_for_reading(place.folder)) as connection, sqlite_log.one_moment(connection):
+        for row in sqlite_log.rows(connection, 0):
+            record = sqlite_log.verified(row, view.rev, checksum)
+            view.fold(record)
+            checksum = row[6]
+            records.append(record)
+
+    def blob(name: str) -> bytes | None:
+        with closing(sqlite_log.open_for_reading(place.folder)) as opened:
+            row = blobs.get_row(opened, name)
+        return row if row is not None else blobs.get_file(layout.blobs_folder(place.folder), name)
+
+    return Story(place.name, tuple(records), tuple(view.everything()), _settled(records), blob)
+
+
+def missing(story: Story) -> list[str]:
+    """Every recording that a replay would need and that is gone, in words; a replay is not begun without."""
+    named = {name: record.rev for record in story.records for name in record.draft.blobs}
+    return [f"blob {name[:12]} of revision {rev} is gone" for name, rev in named.items() if story.blob(name) is None]
+
+
+def _settled(records: list[Record]) -> dict[str, int]:
+    """The place where each operation ended: of a call, the operation that it was started with last."""
+    ops: dict[str, str] = {}
+    out: dict[str, int] = {}
+    for index, record in enumerate(records):
+        for change in record.draft.changes:
+            if isinstance(change, Put) and change.address.startswith("call/"):
+                ops[change.address] = str(change.spec["op"])
+        if record.draft.type == "call.settled" and not record.draft.data.get("late"):
+            op = record.draft.data.get("op") or ops.get(record.draft.subject)
+            if op is not None:
+                out[str(op)] = index
+    return out
+
+
+def status_in(draft: Draft, address: str) -> JsonObject:
+    """What the record merges into the status of the object at `address`."""
+    out: JsonObject = {}
+    for change in draft.changes:
+        if isinstance(change, SetStatus) and change.address == address:
+            out = merge(out, change.merge)
+    return out
+
+
+def prompts(story: Story) -> Iterator[tuple[int, str]]:
+    """Each prompt that was sent: its place and its digest."""
+    for index, record in enumerate(story.records):
+        found = record.draft.data.get("prompt")
+        if record.draft.type == "model.requested" and isinstance(found, str):
+            yield index, found

@@ -1,0 +1,161 @@
+"""`plan replay --tree`: real runs decide the same again, and what would not be the same is told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planloop import places, wiring
+from planloop.exits import Exit
+from planloop.replaying import playing
+from planloop.replaying.playing import Outcome
+from tests.e2e.folder import Folder
+from tests.simulation.plans import PLAYS
+
+AGENTS = """\
+plan: demo
+goal: two agents and a file
+agent:
+  tools: [all]
+  script:
+    - task:
+        id: child
+        goal: write it
+        agent:
+          tools: [shell, write, read]
+          script:
+            - when: {message: go}
+              call: {shell: {command: "echo said > said"}}
+            - call: {read: {path: said}}
+            - call: {write: {path: made, content: "one"}}
+            - done: it is written
+        acceptance: [{require-file: made}]
+    - when: {children: done}
+      done: all of it
+"""
+
+
+def _play(folder: Folder) -> Outcome:
+    place = places.find(None, folder.path)
+    return playing.play(place, wiring.language(place))
+
+
+def _is_same(found: Outcome) -> bool:
+    assert found.verdict == "same", found
+    assert not found.notes, [(one.rev, one.type, one.differences) for one in found.notes]
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> None:
+    text = PLAYS[name].text.replace("sleep 30", "sleep 1").replace("sleep 20", "sleep 1")
+    folder.write("sim.plan.yaml", f"plan: sim\n{text}")
+    folder.run("apply", "sim.plan.yaml")
+    files = _files(folder)
+    assert _is_same(_play(folder))
+    assert _files(folder) == files, "it touches nothing"
+
+
+@pytest.mark.slow
+def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", AGENTS)
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("child")
+        assert folder.run("patch", "child", "notes=be quick").code == 0
+        folder.write("demo.plan.yaml", AGENTS.replace("two agents", "three agents"))
+        owner.until("edited")
+        assert folder.run("patch", "nobody", "notes=x").code != 0
+        assert folder.run("send", "child", "go").code == 0
+        assert owner.ended() == 0
+    said = folder.run("replay", "--tree")
+    assert said.code == 0, said.text
+    assert "same" in said.out
+    assert _is_same(_play(folder))
+
+
+@pytest.mark.slow
+def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", AGENTS)
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("child")
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("goes on|rev")
+        assert folder.run("send", "child", "go").code == 0
+        assert owner.ended() == 0
+    assert _play(folder).verdict == "same"
+
+
+@pytest.mark.slow
+def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) -> None:
+    text = 'plan: demo\ntasks:\n  one: {run: "sleep 2", protect: true}\n  two: {run: "true"}\n'
+    folder.write("demo.plan.yaml", text)
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("one")
+        assert folder.run("delete", "one").code in (0, Exit.REFUSED)
+        for approval in folder.json("get", "approvals"):
+            assert folder.run("reject", approval["address"]).code == 0
+        assert owner.ended() == 0
+    assert _is_same(_play(folder))
+
+
+@pytest.mark.slow
+def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "exit 3", retries: 1}\n')
+    folder.run("apply", "demo.plan.yaml")
+    _rewrite(folder, lambda record: record["type"] == "call.settled", _succeed)
+    said = folder.run("replay", "--tree", "-o", "json")
+    found = json.loads(said.out)
+    assert (said.code, found["verdict"]) == (Exit.FAILED, "diverged")
+    assert found["at"]["type"] == "call.started", "a command that ended well is not retried"
+
+
+@pytest.mark.slow
+def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "echo hello"}\n')
+    assert folder.run("apply", "demo.plan.yaml").code == 0
+    with sqlite3.connect(_log(folder)) as connection:
+        connection.execute("DELETE FROM blobs WHERE content = ?", (b"hello\n",))
+    said = folder.run("replay", "--tree")
+    assert said.code == Exit.NOT_FOUND
+    assert "recordings are missing" in said.out
+    assert "blob" in said.out
+
+
+def _files(folder: Folder) -> dict[Path, int]:
+    """When each file was written, but for those that every reader of an SQLite log leaves beside it."""
+    found = [path for path in folder.path.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm"))]
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+def _log(folder: Folder) -> Path:
+    (log,) = (folder.path / ".plan").glob("*/log.db")
+    return log
+
+
+def _succeed(record: dict[str, Any]) -> None:
+    record["data"]["result"] |= {"state": "Succeeded", "exit_code": 0}
+    record["data"]["result"].pop("error", None)
+
+
+def _rewrite(folder: Folder, fits: Any, change: Any) -> None:
+    """Changes records of the log and its checksums with them: a world in which something else came of it."""
+    from reconciler.storing import sqlite_log
+    from schemas.encoding import encode_text
+
+    with sqlite3.connect(_log(folder)) as connection:
+        checksum, is_changed = sqlite_log.GENESIS, False
+        for rev, body in connection.execute("SELECT rev, body FROM log ORDER BY rev").fetchall():
+            record = json.loads(body)
+            if fits(record) and not is_changed:
+                change(record)
+                is_changed = True
+            text = encode_text(record)
+            checksum = sqlite_log.chained(checksum, text.encode())
+            connection.execute("UPDATE log SET body = ?, checksum = ? WHERE rev = ?", (text, checksum, rev))
+        connection.execute("DELETE FROM objects")
+    assert is_changed
