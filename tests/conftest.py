@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 import pytest
+
+from controllers.agent.models.routing import LOOPBACK_ONLY
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,3 +32,11 @@ def is_updating_docs(request: pytest.FixtureRequest) -> bool:
 def anyio_backend() -> str:
     """Real-time async tests run on asyncio, as the product does; simulations ask for trio themselves."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_model_off_this_machine() -> Iterator[None]:
+    """No test may ask a model over the network, nor any process that a test starts."""
+    os.environ[LOOPBACK_ONLY] = "1"  # noqa: TID251 - what every process of this session inherits
+    yield
+    del os.environ[LOOPBACK_ONLY]  # noqa: TID251

@@ -15,8 +15,8 @@ result came last; `tool` is offered; `not` stands nowhere. A list means all of t
 the stream: texts, or deltas as a vendor would send them. `reply.split: n` cuts text, ids, names and arguments after
 every n characters; `reply.bytes: n` cuts what goes over the wire. `raw` instead of `arguments` is sent as it stands.
 
-Faults: `status` (with `headers`, `error`), `hang: true` or after so many pieces, `cut` after so many pieces,
-`garbage: true` or the body itself.
+Faults: `status` (with `headers`, `error`), `hang: true` or after so many pieces, `cut` after so many pieces (the first
+one only says the role), `garbage: true` or the body itself.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ class ScriptedServer:
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         self._count += 1
         number = self._count
-        entry: Entry = {"event": "asked", "request": number, "authorization": request.headers.get("Authorization")}
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        entry: Entry = {"event": "asked", "request": number, "headers": headers, "connection": peer and peer[1]}
         body: Any = None
         try:
             body = json.loads(await request.read())

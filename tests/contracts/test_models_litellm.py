@@ -1,0 +1,59 @@
+"""Models through litellm pass the contract too. One process, which takes seconds to load, serves all tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from controllers.agent.models.routed import RoutedModels
+from reconciler.clock import SystemClock
+from schemas.model import ModelTable
+from tests.contracts.models_contract import ModelsContract, Open, Stage
+from tests.contracts.test_models import OverTheWire, surroundings
+from tests.fakes.model_server.running import Script, running
+
+pytestmark = pytest.mark.slow
+
+
+class Moving:
+    """The table of a plan whose provider is somewhere else in every test."""
+
+    def __init__(self) -> None:
+        self.url = ""
+
+    def __call__(self) -> ModelTable:
+        return ModelTable((("openai", {"url": self.url, "api": "litellm"}),))
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def table() -> Moving:
+    return Moving()
+
+
+@pytest.fixture(scope="module")
+async def models(
+    anyio_backend: str, table: Moving, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[RoutedModels]:
+    around = surroundings(tmp_path_factory.mktemp("litellm"))
+    async with RoutedModels(table, around, SystemClock().now).opened() as routed:
+        yield routed
+
+
+class TestLitellm(ModelsContract):
+    @pytest.fixture
+    def stage(self, models: RoutedModels, table: Moving, tmp_path: Path) -> Open:
+        @asynccontextmanager
+        async def opened(script: Script) -> AsyncIterator[Stage]:
+            async with running(script, tmp_path) as server:
+                table.url = server.url
+                yield OverTheWire(models, "openai/small", server)
+
+        return opened
