@@ -63,13 +63,17 @@ class AgentMaking:
         rights = above if not path else self.rights.child(above, len(path), task.get("rights"), path)
         chosen = self._chosen(task, path, choice)
         if chosen is None:
+            self._check_fan_out(task, rights, path)
             return None, rights, choice
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
-        if task.get("tasks") and (rights.spawn is not None or rights.depth == 0):
-            self._check_fan_out(len(task["tasks"]), rights, (*pointer.of_task(path), "tasks"))
+        self._check_fan_out(task, rights, path)
         return spec, rights, replace(chosen, model=spec.mind.stated) if isinstance(spec.mind, Model) else chosen
 
-    def _check_fan_out(self, count: int, rights: Rights, place: Pointer) -> None:
+    def _check_fan_out(self, task: JsonObject, rights: Rights, path: TaskPath) -> None:
+        count = len(task.get("tasks", ()))
+        if not count or (rights.spawn is None and rights.depth != 0):
+            return
+        place = (*pointer.of_task(path), "tasks")
         if rights.spawn is not None and count > rights.spawn:
             summary = f"{count} child tasks, and its rights allow {rights.spawn}"
             self.faults.on_key("P0305", summary, "raise `spawn`, or take some away", to=place)

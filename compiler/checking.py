@@ -233,7 +233,7 @@ def _check_inside(path: str, to: Pointer, faults: Faults) -> None:
 
 
 def _check_open(paths: list[str], to: Pointer, faults: Faults) -> None:
-    fields = fields_of("task")
+    fields = fields_of("plan" if to == ("open",) else "task")
     for index, written in enumerate(paths):
         name = written.removeprefix("/").split("/")[0]
         if name not in fields and name != "*":

@@ -1,32 +1,37 @@
 """What an agent's patch may come to: judged on the result, so that no spelling of a patch slips past it.
 
-Its own agent and every agent outside its subtree stay exactly as they were; a command that any task would run, or run
-elsewhere than before, is one that the author could run or grant itself; what the tasks below it read, lock and work in
-lies in its own workspace.
+Its own agent and every agent outside its subtree stay exactly as they were, and so do the parts that are for people; a
+command that anything would run is one that the author could run or grant itself (`commanding.py`); what the tasks below
+it read, lock and work in lies in its own workspace; its children are asked by models that somebody above them had, and
+in no weaker sandbox. What a child may use is narrowed by the compiler, on the same result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import normpath
 from typing import Final
 from urllib.parse import urlsplit
 
+from reconciler.admitting import commanding
+from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
 from schemas import patching, patterns
 from schemas.address import Address
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
+from schemas.model import model_name
+from schemas.narrowing import covers_model, is_covered
 from schemas.patch import Author, Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights, rights_from_json
 
-SHELL: Final = "shell"
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
 
-SURROUNDINGS: Final = ("cwd", "env")
-"""Where and with what a command runs decides what it does: `make` in another folder is another command."""
+FOR_PEOPLE: Final = frozenset({"hook", "container"})
+"""Kinds that agents neither add nor change: they watch agents, or reach out of the workspace."""
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -39,26 +44,54 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
         yield Fault("scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved")
         return
     rights = rights_from_json(own.spec["rights"])
+    powers = _Powers(rights, own.spec, _models(live))
     for address, want in wanted.items():
         old = live.get(address)
         kind, _, rest = address.partition("/")
         is_below = _is_below(() if rest == "." else tuple(rest.split("/")), path)
-        if kind == "agent":
-            task = f"task/{rest}"
-            is_elsewhere = task not in wanted or not _is_where_it_was(live.get(task), wanted[task])
-            yield from _agent_faults(old, want, rights, is_below=is_below, is_elsewhere=is_elsewhere)
-        elif kind == "task":
-            yield from _task_command_faults(old, want, rights)
-            if is_below:
-                yield from _reach_faults(old, want, rights, _workspace(live, path))
-            else:
-                yield from _kept_faults(old, want)
+        match kind:
+            case "agent":
+                task = f"task/{rest}"
+                is_elsewhere = task not in wanted or not is_where_it_was(live.get(task), wanted[task])
+                if is_below:
+                    yield from commanding.agent_faults(old, want, rights, is_elsewhere=is_elsewhere)
+                    yield from _child_faults(old, want, powers)
+                else:
+                    yield from _outside_faults(old, want)
+            case "task":
+                yield from commanding.task_faults(old, want, rights)
+                if is_below:
+                    yield from _reach_faults(old, want, rights, _workspace(live, path))
+                else:
+                    yield from _kept_faults(old, want)
+            case "mcp":
+                yield from commanding.server_faults(old, want, rights)
+            case _ if kind in FOR_PEOPLE and (old is None or old.spec != want.spec):
+                yield Fault(
+                    "rights", f"the patch would change {address}, which is for people", (), "ask with `request`"
+                )
 
 
-def allows(rights: Rights, tool: str, subjects: Sequence[str]) -> bool:
-    """Whether `rights` let their holder use or grant `tool` on `subjects`; a denial always wins."""
-    is_given = any(patterns.any_name(given, tool) for given in (rights.tools, rights.grant_tools))
-    return is_given and not patterns.denied_by(rights.deny, tool, subjects)
+@frozen
+class _Powers:
+    """What an author brings to its children: its rights, its own spec, and the models that agents have by now."""
+
+    rights: Rights
+    spec: JsonObject
+    models: frozenset[str]
+
+
+def _models(live: Mapping[str, Resource]) -> frozenset[str]:
+    """Every model that some agent is stated to have: a person gave it, or somebody who could grant it."""
+    return frozenset(name for address, one in live.items() if address.startswith("agent/") for name in _named(one.spec))
+
+
+def _named(spec: JsonObject) -> Iterator[str]:
+    mind = spec.get("mind") or {}
+    if mind.get("kind") == "model":
+        yield str(mind.get("stated") or mind["model"])
+    if (spec.get("compact") or {}).get("model"):
+        yield str(spec["compact"]["model"])
 
 
 def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
@@ -70,31 +103,43 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
     return PurePosixPath(task.spec.get("cwd", ".") if task is not None else ".")
 
 
-def _is_where_it_was(old: Resource | None, want: Wanted) -> bool:
-    return old is not None and all(old.spec.get(name) == want.spec.get(name) for name in SURROUNDINGS)
+def _outside_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
+    if old is None:
+        yield Fault("rights", f"the patch would make {want.address}, which is not below you")
+    elif changes := patching.difference(old.spec, want.spec):
+        changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
+        yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
 
 
-def _agent_faults(
-    old: Resource | None, want: Wanted, rights: Rights, *, is_below: bool, is_elsewhere: bool
-) -> Iterator[Fault]:
-    if not is_below:
-        if old is None:
-            yield Fault("rights", f"the patch would make {want.address}, which is not below you")
-        elif patching.difference(old.spec, want.spec):
-            changed = ", ".join(dict.fromkeys(op.path[0] for op in patching.difference(old.spec, want.spec)))
-            yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
-        return
-    mind = want.spec.get("mind") or {}
-    if (old is None or is_elsewhere or old.spec.get("mind") != mind) and mind.get("kind") in ("program", "python"):
-        program = _line(mind["argv"]) if "argv" in mind else f"python {mind['target']}"
-        yield from _command_faults(want.address, program, rights)
+def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:
+    """Where a child would think, and what its commands would run in."""
+    known = powers.models | set(() if old is None else _named(old.spec))
+    for stated in _named(want.spec):
+        name = model_name(stated)
+        if stated in known:
+            continue
+        if name.tape:
+            yield Fault("rights", f"{want.address} would have the recording `{stated}`: recordings are for people")
+        # Where a model is asked is a way out of the plan: only a line of rights that names it opens it.
+        given = powers.rights.grant_models
+        if name.url and (given is None or not is_covered(given, name.real, covers_model)):
+            hint = f"a person can allow it: `rights: {{grant: {{models: ['{name.real}']}}}}`"
+            yield Fault("rights", f"{want.address} would be asked at `{name.url}`, which you may not grant", (), hint)
+    if old is None or old.spec.get("sandbox") != want.spec.get("sandbox"):
+        yield from _sandbox_faults(want, powers.spec.get("sandbox"))
 
 
-def _task_command_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
-    known = set(_commands(old.spec)) if old is not None and _is_where_it_was(old, want) else set()
-    for command in _commands(want.spec):
-        if command not in known:
-            yield from _command_faults(want.address, command, rights)
+def _sandbox_faults(want: Wanted, own: Json) -> Iterator[Fault]:
+    bounds, least = _sandbox(want.spec.get("sandbox")), _sandbox(own)
+    if bounds.get("tier", 0) < least.get("tier", 0) or bounds.get("container") != least.get("container"):
+        yield Fault("rights", f"the sandbox of {want.address} would be weaker than your own")
+    for name in ("memory", "processes"):
+        if name in least and bounds.get(name, least[name] + 1) > least[name]:
+            yield Fault("rights", f"`{name}` of {want.address} would be over your own, {least[name]}")
+
+
+def _sandbox(written: Json) -> JsonObject:
+    return written if isinstance(written, dict) else {"tier": written or 0}
 
 
 def _reach_faults(old: Resource | None, want: Wanted, rights: Rights, own: PurePosixPath) -> Iterator[Fault]:
@@ -111,7 +156,7 @@ def _reach_faults(old: Resource | None, want: Wanted, rights: Rights, own: PureP
     for lock in want.spec.get("locks", ()):
         if lock not in before.get("locks", ()) and not _is_inside(PurePosixPath(lock), own):
             yield Fault("rights", f"the lock `{lock}` of {want.address} is outside your workspace `{own}`")
-    known = [check["arguments"] for check in before.get("acceptance", ())] if _is_where_it_was(old, want) else []
+    known = [check["arguments"] for check in before.get("acceptance", ())] if is_where_it_was(old, want) else []
     for check in want.spec["acceptance"]:
         if check["arguments"] not in known:
             yield from _check_faults(want.address, check["arguments"], rights, (cwd, own))
@@ -138,30 +183,6 @@ def _kept_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
         if op.path[0] in KEPT:
             rule = "budget" if op.path[0] == "budget" else "rights"
             yield Fault(rule, f"the patch would change {op.path[0]} of {want.address}, which belongs to its parent")
-
-
-def _command_faults(address: str, command: str, rights: Rights) -> Iterator[Fault]:
-    if not allows(rights, SHELL, patterns.commands_in(command)):
-        yield Fault(
-            "rights",
-            f"{address} would run `{command}`, and you may neither run that nor grant it",
-            (),
-            "use checks that run no command (require-file, contains, json), or `request` the shell",
-        )
-
-
-def _commands(task: JsonObject) -> Iterator[str]:
-    for what in (task["work"], *(check["arguments"] for check in task["acceptance"])):
-        if what.get("shell"):
-            yield str(what["shell"])
-        elif what.get("argv"):
-            yield _line(what["argv"])
-
-
-def _line(argv: Sequence[str]) -> str:
-    """The words as a shell line; what a shell is given to run is that line itself."""
-    words = [str(word) for word in argv]
-    return words[2] if len(words) == 3 and words[1] == "-c" else " ".join(words)
 
 
 def _is_inside(path: PurePosixPath, folder: PurePosixPath) -> bool:

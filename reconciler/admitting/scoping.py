@@ -21,8 +21,11 @@ from schemas.patching import Op
 OWN_FIELDS: Final = frozenset({"notes", "tasks", "prompts", "moved"})
 """What an agent may change of its own task. All else (goal, checks, rights, budget, agent …) belongs to its parent."""
 
-GUARDED: Final = frozenset({"open", "protect", "approve"})
-"""What opens, keeps or holds back a task is for people alone, or an agent could open the file's fields to itself."""
+GUARDED: Final = frozenset({"open", "protect", "approve", "models", "limits"})
+"""For people alone, whatever is open: what opens, keeps or holds back a task, where models are, what bounds all."""
+
+POWERS: Final = frozenset({"rights", "deny", "agent", "sandbox"})
+"""What says how much an agent may. Where a person said it last, in the file or not, agents leave it as it is."""
 
 
 def task_path(author: Author) -> tuple[str, ...]:
@@ -38,6 +41,8 @@ def scope_faults(patch: Patch, ops: Sequence[Op], present: Present) -> Iterator[
         fault = _outside(patch.author, op, is_open=is_open)
         if fault is None and not is_open and pointer.has(present.filed, op.path):
             fault = _filed(op)
+        if fault is None and not is_open and POWERS.intersection(pointer.owner_of(op.path)[1][:1]):
+            fault = _given(op, present)
         if fault is not None:
             yield fault
 
@@ -103,7 +108,7 @@ def _outside(author: Author, op: Op, *, is_open: bool) -> Fault | None:
     _, field = pointer.owner_of(op.path)
     guarded = next(_guarded(field, op.value if op.op != "remove" else None), None)
     if guarded is not None:
-        return Fault("scope", f"`{guarded}` of a task is for people to set", op.path, "ask a person with `request`")
+        return Fault("scope", f"`{guarded}` is for people to set", op.path, "ask a person with `request`")
     own = pointer.of_task(task_path(author))
     where, rest = pointer.render(op.path), op.path[len(own) :]
     if op.path[: len(own)] == own:
@@ -131,6 +136,18 @@ def _guarded(field: Sequence[str], value: Json) -> Iterator[str]:
         return
     for name, inner in value.items():
         yield from _guarded((name,) if not field else (), inner)
+
+
+def _given(op: Op, present: Present) -> Fault | None:
+    stamp = ownership.last_change(present.stamps, op.path)
+    if stamp is None or not stamp.author.is_human or not pointer.has(present.document, op.path):
+        return None
+    return Fault(
+        "owner",
+        f"`{pointer.render(op.path)}` was set by {stamp.author} in revision {stamp.rev}, and so only people change it",
+        op.path,
+        "ask with `request`; the plan can list the field under `open:`",
+    )
 
 
 def _filed(op: Op) -> Fault:

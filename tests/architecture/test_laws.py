@@ -17,7 +17,7 @@ ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "co
 PURE = [
     *("reconciler/" + name for name in (
         "admitting/admission.py", "admitting/approving.py", "admitting/canonicalising.py",
-        "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
+        "admitting/commanding.py", "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
         "admitting/recording.py", "admitting/restricting.py", "admitting/scoping.py", "driving/fighting.py",
         "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
         "editing/selecting.py", "storing/masking.py", "storing/view.py",

@@ -14,8 +14,8 @@ from tests.compiler.compiling import codes, compiled, graph_of
 TOOLS = ("read", "write", "shell", "shell(ls)", "shell(git push)", "write(a/x)", "write(a/b/x)", "files.read_file")
 MODELS = ("ollama/a", "ollama/b", "openai/a", "x@http://one/v1", "ollama/a@http://two/v1")
 PATHS = ("a", "a/x", "a/b/x", "b/x", "a/.x")
-KINDS = {covers_call: TOOLS, covers_model: MODELS, covers_path: PATHS}
-PATTERNS = {
+KINDS: dict[Covers, tuple[str, ...]] = {covers_call: TOOLS, covers_model: MODELS, covers_path: PATHS}
+PATTERNS: dict[Covers, tuple[str, ...]] = {
     covers_call: (*TOOLS, "*", "shell(git *)", "shell(*)", "write(a/*)", "write(a/**)", "*(a/*)", "re*", "files.*"),
     covers_model: (*MODELS, "*", "ollama/*", "*/a", "*@http://one/*", "*@http*"),
     covers_path: (*PATHS, "**", "a/*", "a/**", "a/*/x", "**/x", "*", "./a/", "?/x"),
@@ -40,7 +40,7 @@ lines = st.builds(
     grant_tools=_lists(covers_call),
 )
 rights = st.builds(narrowed, st.sampled_from([Rights(), Rights(network=True, spawn=4, depth=3)]), lines)
-FIELDS = {
+FIELDS: dict[str, Covers] = {
     "models": covers_model,
     "tools": covers_call,
     "read": covers_path,

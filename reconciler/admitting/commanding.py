@@ -1,0 +1,98 @@
+"""Commands that a patch would have somebody run: each must be one that the patch's author could run or grant itself.
+
+Commands stand in tasks, in their checks, in the minds of agents, in the steps of mixins and in tool servers. What a
+command does is also decided by where and with what it runs, so one that moves counts as a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from schemas import patterns, shell_lines
+from schemas.encoding import Json, JsonObject
+from schemas.patch import Fault
+from schemas.resource import Resource, Wanted
+from schemas.rights import Rights
+
+SHELL: Final = "shell"
+SURROUNDINGS: Final = ("cwd", "env")
+"""Where and with what a command runs decides what it does: `make` in another folder is another command."""
+
+
+def task_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
+    """Commands of a task that it did not have, or not there."""
+    known = set(_of_task(old.spec)) if old is not None and is_where_it_was(old, want) else set()
+    yield from _faults(want.address, _of_task(want.spec), known, rights)
+
+
+def agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_elsewhere: bool) -> Iterator[Fault]:
+    """Commands of an agent's mind and of its mixins that it did not have; all of them when its task is elsewhere."""
+    known = set() if old is None or is_elsewhere else set(_of_agent(old.spec))
+    yield from _faults(want.address, _of_agent(want.spec), known, rights)
+
+
+def server_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
+    """A tool server that the patch would start or change."""
+    if old is not None and old.spec == want.spec:
+        return
+    command = want.spec.get("command")
+    if command:
+        yield from _faults(want.address, (_line(command),), set(), rights)
+    if want.spec.get("url") and not rights.network:
+        yield Fault("rights", f"{want.address} would ask `{want.spec['url']}`, and you may not use the network")
+
+
+def is_where_it_was(old: Resource | None, want: Wanted) -> bool:
+    """Whether what the task runs finds the same surroundings as before."""
+    return old is not None and all(old.spec.get(name) == want.spec.get(name) for name in SURROUNDINGS)
+
+
+def may_run(rights: Rights, line: str) -> bool:
+    """Whether `rights` let their holder run or grant a shell line; a denial always wins."""
+    commands = shell_lines.simple_commands(line)
+    is_given = any(patterns.allowed_by(given, SHELL, commands) for given in (rights.tools, rights.grant_tools))
+    return is_given and not patterns.denied_by(rights.deny, SHELL, shell_lines.commands_in(line))
+
+
+def _faults(address: str, commands: Sequence[str] | Iterator[str], known: set[str], rights: Rights) -> Iterator[Fault]:
+    for command in commands:
+        if command not in known and not may_run(rights, command):
+            yield Fault(
+                "rights",
+                f"{address} would run `{command}`, and you may neither run that nor grant it",
+                (),
+                "use checks that run no command (require-file, contains, json), or `request` the shell",
+            )
+
+
+def _of_task(task: JsonObject) -> Iterator[str]:
+    for what in (task["work"], *(check["arguments"] for check in task["acceptance"])):
+        if what.get("shell"):
+            yield str(what["shell"])
+        elif what.get("argv"):
+            yield _line(what["argv"])
+
+
+def _of_agent(spec: JsonObject) -> Iterator[str]:
+    mind = spec.get("mind") or {}
+    match mind.get("kind"):
+        case "program" | "outside":
+            yield _line(mind["argv"])
+        case "python":
+            yield f"python {mind['target']}"
+    for mixin in spec.get("mixins", ()):
+        for step in mixin.get("steps", ()):
+            match step.get("do"):
+                case "run":
+                    yield _line(step["with"])
+                case "python":
+                    yield f"python {step['with']}"
+
+
+def _line(command: Json) -> str:
+    """The words as a shell line; what a shell is given to run is that line itself."""
+    if isinstance(command, str):
+        return command
+    words = [str(word) for word in command]
+    return words[2] if len(words) == 3 and words[1] == "-c" else " ".join(words)
