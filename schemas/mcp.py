@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas import patterns
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
 Share: TypeAlias = Literal["plan", "agent"]
+
+
+SHARED: Final = "plan"
+"""The name of the run that all agents share; the other runs have the address of the agent that they are for."""
 
 
 class ServerState(StrEnum):

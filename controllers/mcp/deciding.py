@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controllers.mcp.observing import SHARED, Observed
+from controllers.mcp.observing import Observed
 from controllers.mcp.status import Run, what_runs
 from schemas import limits
 from schemas.approval import WAITING
 from schemas.frozen import frozen
-from schemas.mcp import ServerState
+from schemas.mcp import SHARED, ServerState
 from schemas.resource import Resource
 
 

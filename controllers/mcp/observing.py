@@ -10,13 +10,11 @@ from controllers.mcp.status import McpStatus
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.frozen import frozen
-from schemas.mcp import McpSpec, mcp_from_json
+from schemas.mcp import SHARED, McpSpec, mcp_from_json
 from schemas.resource import Resource
 from schemas.task import ENDED
 
 ROOT: Final = "task/."
-SHARED: Final = "plan"
-"""The name of the run that all agents share."""
 
 
 @frozen

@@ -14,13 +14,12 @@ import anyio
 
 from controllers.mcp import results
 from controllers.mcp.asking import Request
-from controllers.mcp.observing import SHARED
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import Store
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
-from schemas.mcp import McpSpec, ServerFailed, ServerState, mcp_from_json
+from schemas.mcp import SHARED, McpSpec, ServerFailed, ServerState, mcp_from_json
 
 
 class LiveServers:

@@ -11,14 +11,14 @@ from dataclasses import asdict, replace
 from typing import Final
 
 from controllers.mcp import offering
-from controllers.mcp.observing import SHARED
+from controllers.mcp.deciding import HOPELESS
 from controllers.mcp.offering import Offer
 from controllers.mcp.status import McpStatus, Run, read
 from schemas import condition
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject
-from schemas.mcp import McpSpec, ServedTool, ServerState, full_name, mcp_from_json
+from schemas.mcp import SHARED, McpSpec, ServedTool, ServerState, full_name, mcp_from_json
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -99,23 +99,12 @@ def _summed_up(server: Resource, runs: Mapping[str, Run], now: float) -> JsonObj
     worst = max((run.failures for run in runs.values()), default=0)
     is_ready = best.state is ServerState.READY
     truth: Truth = "True" if is_ready else "False"
-    found = [
-        _condition(server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _cures(best)),
-        _condition(server, _crash_loop(best, worst), now),
-    ]
-    conditions = {one.type: one.to_json() for one in found}
+    ready = _condition(server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _cures(best))
+    conditions: JsonObject = {"Ready": ready.to_json(), "CrashLoop": None}
+    if best.state is ServerState.FAILED and best.reason not in HOPELESS:
+        words = f"it ended {worst} times in a row; it is tried again once a minute"
+        conditions["CrashLoop"] = _condition(server, ("CrashLoop", "True", best.reason, words), now).to_json()
     return {"state": str(best.state), "why": best.why or None, "conditions": conditions}
-
-
-def _crash_loop(best: Run, failures: int) -> tuple[str, Truth, str, str]:
-    if best.state is not ServerState.FAILED:
-        return ("CrashLoop", "False", "Tried", "")
-    return (
-        "CrashLoop",
-        "True",
-        best.reason or "Ended",
-        f"{failures} times in a row; tried again at most once a minute",
-    )
 
 
 def _cures(run: Run) -> tuple[str, ...]:
@@ -155,10 +144,6 @@ def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tu
     tools = [_judged(tool, agreed, status) for tool in listed]
     withheld = ", ".join(tool.name for tool in tools if tool.withheld)
     missing = ", ".join((*offer.left_out, *_missing(listed, spec)))
-    said: list[tuple[str, Truth, str, str]] = [
-        ("ToolsWithheld", "True" if withheld else "False", "Changed" if withheld else "Agreed", withheld),
-        ("ToolsMissing", "True" if missing else "False", "LeftOut" if missing else "AllThere", missing),
-    ]
     old = {tool.name: tool for tool in status.tools}
     asked = [ask for tool in tools if tool.withheld == WITHHELD for ask in _asked(server, tool, old.get(tool.name))]
     merge: JsonObject = {
@@ -166,7 +151,10 @@ def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tu
         "prompts": list(offer.prompts),
         "resources": list(offer.resources),
         "agreed": agreed,
-        "conditions": {one[0]: _condition(server, one, now).to_json() for one in said},
+        "conditions": {
+            "ToolsWithheld": _when(server, "ToolsWithheld", "Changed", withheld, now),
+            "ToolsMissing": _when(server, "ToolsMissing", "LeftOut", missing, now),
+        },
     }
     return merge, tuple(asked)
 
@@ -174,6 +162,11 @@ def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tu
 def _tools_merge(tools: list[ServedTool]) -> JsonObject:
     # The signal wakes agents when the offer is another one, and only then.
     return {"tools": [tool.to_json() for tool in tools], "signal": [[tool.digest, tool.withheld] for tool in tools]}
+
+
+def _when(server: Resource, type_: str, reason: str, names: str, now: float) -> JsonObject | None:
+    """A condition that holds while it has something to name, and is not there otherwise."""
+    return _condition(server, (type_, "True", reason, names), now).to_json() if names else None
 
 
 def _missing(listed: list[ServedTool], spec: McpSpec) -> tuple[str, ...]:

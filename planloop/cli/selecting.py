@@ -17,6 +17,8 @@ def kind_of(word: str) -> str | None:
     """
     if word in KINDS:
         return word
+    if word in ("server", "servers"):
+        return "mcp"
     return word[:-1] if word.endswith("s") and word[:-1] in KINDS else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, records, tables
+from planloop.rendering import amounts, records, servers, tables
 from planloop.rendering import objects as cells
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json
@@ -17,6 +17,8 @@ LABEL_WIDTH = 10
 def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], *, now: float) -> str:
     """The lines of `plan describe`. `related` are objects that it owns or that do its work."""
     lines = [_head(item), *_conditions(item, now), *_why(item), *_facts(item, now)]
+    if item.kind == "mcp":
+        lines += [_labelled(label, said) for label, said in servers.facts(item)]
     lines += [_labelled(one.kind, _related(one, now)) for one in related]
     lines += _checks(item)
     if recent:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from planloop.rendering import amounts, tables
+from planloop.rendering import amounts, servers, tables
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
 
 ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
-KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "call", "approval", "thread")
+KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "mcp", "call", "approval", "thread")
 
 
 @frozen
@@ -47,6 +47,8 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, wide: bool) -> Sh
             head, row = ("task", "state", "checks", "for", "what"), _task_row
         case "agent":
             head, row = ("agent", "state", "turn", "for", "what"), _agent_row
+        case "mcp":
+            head, row = ("server", "state", "tools", "for", "what"), servers.row
         case "call":
             head, row = ("call", "state", "for", "owner", "what"), _call_row
         case "approval":
