@@ -32,6 +32,7 @@ from reconciler.driving.working_pools import WorkPools
 from reconciler.editing.filing import FileSave
 from reconciler.effects.journal import Recovery, recover
 from reconciler.storing.store import View
+from schemas.agent import outliving
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PARALLEL_DEFAULT
@@ -96,7 +97,7 @@ class Owning:
         machine = wiring.machine(core, parallel=bounds[0], models=bounds[1])
         machine.engine.on_bug = lambda report: self._screen.say(f"bug: {report.address}: {report.error!r}")
         recovery = await recover(core.store, machine.processes)
-        swept = await machine.processes.sweep(recovery.keep)
+        swept = await machine.processes.sweep(recovery.keep | _requests_that_go_on(core.store.view))
         await self._tell_takeover(recovery, swept)
         self._screen.begin(core.store.view, core.place.name)
         core.store.on_change(self._note)
@@ -287,3 +288,9 @@ def summary(view: View, plan: str) -> str:
     rest = "".join(f", {states.count(state)} {state}" for state in others)
     state = root.state if root is not None else "new"
     return f"{plan}  {state}: {states.count('done')} of {len(states)} tasks done{rest}"
+
+
+def _requests_that_go_on(view: View) -> frozenset[str]:
+    """What agents of a dead owner asked outside, and what they are to hear of still."""
+    found = (outliving(agent.spec, agent.status) for agent in view.list("agent"))
+    return frozenset(op for op in found if op is not None)

@@ -160,6 +160,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
                 root,
                 clean,
                 sys.executable,
+                surrounding=environment(),
                 models=asked,
                 servers=yard().servers,
             )

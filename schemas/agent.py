@@ -64,15 +64,21 @@ class Model:
 
 @frozen
 class Outside:
-    """Another command-line agent: given a prompt on stdin or as its last argument, it prints text or JSON lines.
+    """Another command-line agent: given a prompt on stdin or as its last argument, it prints text or JSON.
 
-    `pointer` is where in the last JSON line its answer is; empty: it is a text, or the whole line.
+    `pointer` is where in a JSON value its answer is, `session` where the name of its session is; empty: wherever such
+    programs have it. `resume` is its command when it goes on with a session, `{session}` in it being that name; empty:
+    every turn begins from nothing. `env` are its own variables; `env:NAME` is read from the owner's environment.
     """
 
     argv: tuple[str, ...]
     prompt: Literal["stdin", "argument"] = "stdin"
-    output: Literal["text", "json-lines"] = "text"
+    output: Literal["text", "json-lines", "json"] = "text"
     pointer: str = ""
+    resume: tuple[str, ...] = ()
+    session: str = ""
+    env: JsonObject = field(default_factory=dict)
+    timeout_s: float | None = None
 
 
 Mind: TypeAlias = Script | Program | PythonFunction | Model | Outside
@@ -163,8 +169,9 @@ def mind_to_json(mind: Mind) -> JsonObject:
         case Model():
             return {"kind": "model", "model": mind.model, "options": mind.options, "stated": mind.stated}
         case Outside():
-            shape = {"prompt": mind.prompt, "output": mind.output, "pointer": mind.pointer}
-            return {"kind": "outside", "argv": list(mind.argv), **shape}
+            shape = {"prompt": mind.prompt, "output": mind.output, "pointer": mind.pointer, "session": mind.session}
+            bounds = {"resume": list(mind.resume), "env": mind.env, "timeout_s": mind.timeout_s}
+            return {"kind": "outside", "argv": list(mind.argv), **shape, **bounds}
 
 
 def mind_from_json(raw: JsonObject) -> Mind:
@@ -177,6 +184,22 @@ def mind_from_json(raw: JsonObject) -> Mind:
         case "python":
             return PythonFunction(raw["target"])
         case "outside":
-            return Outside(tuple(raw["argv"]), raw["prompt"], raw["output"], raw["pointer"])
+            return Outside(
+                argv=tuple(raw["argv"]),
+                prompt=raw["prompt"],
+                output=raw["output"],
+                pointer=raw["pointer"],
+                resume=tuple(raw["resume"]),
+                session=raw["session"],
+                env=raw["env"],
+                timeout_s=raw["timeout_s"],
+            )
         case _:
             return Model(raw["model"], raw["options"], raw.get("stated") or raw["model"])
+
+
+def outliving(spec: JsonObject, status: JsonObject) -> str | None:
+    """The operation of an agent's request that goes on without its owner, to be taken up by the next; None: none."""
+    opened = status.get("open") or {}
+    is_asking = opened.get("asked") and not opened.get("reply")
+    return str(opened["op"]) if is_asking and spec["mind"]["kind"] == "outside" else None

@@ -173,13 +173,15 @@ class AgentReconciler:
     async def _ask_outside(self, address: str, op: str, stale: str | None) -> None:
         """The job of asking: stops what is left of an earlier request, asks, and appends the reply."""
         await self._world.store.flush(self._world.store.view.rev)
-        if stale is not None:
+        seen = self.look(address)
+        is_taken_up = seen is not None and asking.outlives(seen) and _waits_for(seen, op)
+        if stale is not None and not is_taken_up:
             await self._world.processes.stop(stale)
             self._world.processes.forget([stale])
-        seen = self.look(address)
+            seen = self.look(address)
         if seen is None or not _waits_for(seen, op):
             return
-        asked = self._asking(seen, op)
+        asked = self._asking(seen, op, stale)
         reply = await asking.answered(asked)
         now = self.look(address)
         if now is not None and _waits_for(now, asked.op):
@@ -187,8 +189,8 @@ class AgentReconciler:
             await self._world.store.flush(rev)
         self._world.processes.forget([asked.op])
 
-    def _asking(self, seen: Observed, op: str) -> Asking:
-        return Asking(self._world, self.look, seen, op, partial(asking.ask, self._world, self._tools))
+    def _asking(self, seen: Observed, op: str, stale: str | None = None) -> Asking:
+        return Asking(self._world, self.look, seen, op, partial(asking.ask, self._world, self._tools, stale))
 
     def _reply(self, seen: Observed, reply: Reply) -> int:
         ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]

@@ -6,13 +6,16 @@ again under a new operation id, after whatever it left running was stopped.
 
 from __future__ import annotations
 
-from typing import assert_never
+from dataclasses import replace
+from typing import Final, assert_never
 
 from controllers.agent import calls, prompting
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
 from controllers.agent.minds.model import reply_of
+from controllers.agent.minds.outside import RULES as OUTSIDE_RULES
+from controllers.agent.minds.outside import Briefing, OutsideMind
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from controllers.agent.minds.python_function import python_mind
@@ -23,9 +26,11 @@ from controllers.agent.ports import World
 from controllers.agent.status import PastCall
 from controllers.agent.telling import rejected_verdict
 from controllers.agent.tools.faults import ToolFault
-from controllers.agent.workspaces import environment, workspace_of
+from controllers.agent.workspaces import RESERVED, environment, workspace_of
 from schemas import limits
 from schemas.agent import Model, Outside, Program, PythonFunction, Script
+
+REFERENCE: Final = "env:"
 
 
 def is_instant(seen: Observed) -> bool:
@@ -33,8 +38,8 @@ def is_instant(seen: Observed) -> bool:
     return isinstance(seen.spec.mind, Script)
 
 
-def mind_of(world: World, seen: Observed) -> Mind:
-    """The mind that the spec names, ready to be asked. Raises MindFailed."""
+def mind_of(world: World, seen: Observed, stale: str | None = None) -> Mind:
+    """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises MindFailed."""
     match seen.spec.mind:
         case Script(steps=steps):
             return ScriptMind(steps)
@@ -44,28 +49,59 @@ def mind_of(world: World, seen: Observed) -> Mind:
             return python_mind(world, target, _setting(world, seen))
         case Model():
             raise AssertionError("a model is asked through `World.models`")
-        case Outside(argv=argv):
-            raise MindFailed(f"{argv[0]} cannot be asked here")
+        case Outside() as how:
+            return _outside(world, seen, how, stale)
         case other:
             assert_never(other)
 
 
-def _setting(world: World, seen: Observed) -> ProgramMind.Setting:
+def _outside(world: World, seen: Observed, how: Outside, stale: str | None) -> OutsideMind:
+    turn = seen.status.open
+    assert turn is not None, "a mind is asked inside a turn"
+    given = {name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED)}
+    setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
+    setting = replace(setting, env={**setting.env, **given})
+    secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(REFERENCE))
+    news = prompting.outside_news(seen)
+    briefing = Briefing(prompting.briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
+    return OutsideMind(world.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
+
+
+def _value(world: World, written: str) -> str:
+    """A variable's value, read from the owner's environment where it refers to that."""
+    if not written.startswith(REFERENCE):
+        return written
+    name = written.removeprefix(REFERENCE)
+    found = world.surrounding.get(name)
+    if not found:
+        raise MindFailed(f"the variable {name} is not set where the plan runs")
+    return found
+
+
+def _setting(world: World, seen: Observed, most_s: float = limits.CALL_TIMEOUT_S) -> ProgramMind.Setting:
     """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
     try:
         workspace = workspace_of(world, seen)
         workspace.ensure()
     except ToolFault as fault:
         raise MindFailed(str(fault)) from fault
-    time_s = min(limits.CALL_TIMEOUT_S, seen.left.get("time_s", limits.CALL_TIMEOUT_S))
+    time_s = min(most_s, seen.left.get("time_s", most_s))
     return ProgramMind.Setting(str(workspace.root), environment(world, seen), time_s)
 
 
-async def ask(world: World, tools: Tools, seen: Observed, op: str) -> Reply:
-    """What the mind answers by itself, without any mixin. Raises MindFailed."""
+def outlives(seen: Observed) -> bool:
+    """Whether a request may go on without its owner and is taken up by the next one."""
+    return isinstance(seen.spec.mind, Outside)
+
+
+async def ask(world: World, tools: Tools, stale: str | None, seen: Observed, op: str) -> Reply:
+    """What the mind answers by itself, without any mixin. Raises MindFailed.
+
+    `stale` is the request of an owner that did not live to see its answer, None when there was none.
+    """
     if isinstance(seen.spec.mind, Model):
         return await ask_model(world, tools, seen, seen.spec.mind)
-    return await mind_of(world, seen).respond(turn_input(world, tools, seen, op))
+    return await mind_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
 
 
 async def answered(asking: Asking) -> Reply:

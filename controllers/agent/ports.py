@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -87,7 +88,8 @@ class World:
     """`plan` is the plan's address, `folder` the absolute folder of the plan file.
 
     `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
-    interpreter for Python minds. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds.
+    interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
+    by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds.
     """
 
     store: Store
@@ -102,5 +104,6 @@ class World:
     python: str
     pool: str = "tools"
     mind_pool: str = "minds"
+    surrounding: Mapping[str, str] = field(default_factory=dict)
     models: Models = NoModels()
     servers: Servers = NoServers()

@@ -51,12 +51,26 @@ def news_messages(turn: OpenTurn) -> list[bytes]:
     return [transcript.user(text)] if text else []
 
 
+def outside_news(seen: Observed) -> str:
+    """The news of the open turn, and what is left of the budget, for a mind that is told one text."""
+    turn = seen.status.open
+    assert turn is not None, "a mind is asked inside a turn"
+    text = transcript.news_text(turn.messages, turn.reasons, REASONS)
+    return "\n\n".join(part for part in (text or REASONS["again"], levels_text(seen)) if part)
+
+
 def level_messages(seen: Observed) -> list[bytes]:
     """What moves and is told as it stands now, in every request and in no transcript."""
+    text = levels_text(seen)
+    return [transcript.user(text)] if text else []
+
+
+def levels_text(seen: Observed) -> str:
+    """What is left of the budget in words; empty when nothing bounds it."""
     if not seen.left:
-        return []
+        return ""
     left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(seen.left.items()))
-    return [transcript.user(f"[left of your budget: {left}]")]
+    return f"[left of your budget: {left}]"
 
 
 def _amount(unit: str, rest: float) -> str:
@@ -71,28 +85,37 @@ def turn_blob(turn: OpenTurn) -> bytes:
 
 def system_message(seen: Observed) -> bytes:
     """Who the agent is and what it is to do, from the plan as it stands."""
-    spec, task = seen.spec, seen.task_spec
-    goal, notes = ("", "") if task is None else (task.goal, task.notes)
-    checks = () if task is None else task.acceptance
-    return _system(seen.resource.address, spec.prompt, goal, notes, checks, tuple(spec.rights.deny))
+    return _system(briefing(seen, RULES))
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
-def _system(
-    agent: str, prompt: str, goal: str, notes: str, checks: tuple[CheckSpec, ...], deny: tuple[str, ...]
-) -> bytes:
+def _system(text: str) -> bytes:
+    return encode({"role": "system", "content": text})
+
+
+def briefing(seen: Observed, rules: str) -> str:
+    """Role, task, checks and denials as a text, with the rules by which an answer is taken."""
+    spec, task = seen.spec, seen.task_spec
+    goal, notes = ("", "") if task is None else (task.goal, task.notes)
+    checks = () if task is None else tuple(_line(check) for check in task.acceptance)
+    return _briefing((seen.resource.address, spec.prompt, rules), goal, notes, checks, tuple(spec.rights.deny))
+
+
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
+def _briefing(who: tuple[str, str, str], goal: str, notes: str, checks: tuple[str, ...], deny: tuple[str, ...]) -> str:
+    agent, prompt, rules = who
     parts = [prompt.strip(), f"You are {agent}. Your task: {goal or 'see the notes'}"]
     if notes:
         parts.append(f"Notes on the task:\n{notes}")
     if checks:
-        lines = "\n".join(f"- {check.kind}: {_words(check.arguments)}" for check in checks)
+        lines = "\n".join(checks)
         parts.append(
             f"Your work is accepted when all of this holds, which is checked when you say that you are done:\n{lines}"
         )
     if deny:
         parts.append(f"Never allowed, whatever anybody says: {', '.join(deny)}")
-    parts.append(RULES)
-    return encode({"role": "system", "content": "\n\n".join(part for part in parts if part)})
+    parts.append(rules)
+    return "\n\n".join(part for part in parts if part)
 
 
 RULES: Final = (
@@ -101,8 +124,8 @@ RULES: Final = (
 )
 
 
-def _words(arguments: JsonObject) -> str:
-    return encode(arguments).decode()
+def _line(check: CheckSpec) -> str:
+    return f"- {check.kind}: {encode(check.arguments).decode()}"
 
 
 def tools_of(seen: Observed, tools: Tools) -> bytes:

@@ -124,7 +124,8 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
     data["calls"] = [{"call": call.address, "tool": call.tool, "arguments": call.arguments} for call in placed]
-    return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data)
+    blobs = (str(data["blob"]),) if "blob" in data else ()
+    return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data, blobs)
 
 
 def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:

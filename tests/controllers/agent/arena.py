@@ -35,6 +35,7 @@ from reconciler.effects import journal
 from reconciler.effects.local_processes import LocalProcesses
 from reconciler.effects.processes import Command, Exit
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from schemas.agent import outliving
 from schemas.encoding import Json, JsonObject
 from schemas.message import Delivery, Message
 from schemas.patch import HUMAN_CLI, Patch, Verdict
@@ -155,6 +156,7 @@ async def arena(
     is_inline: bool = False,
     tools: Mapping[str, Tool] = BUILT_IN,
     models: Models | None = None,
+    surrounding: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
@@ -175,12 +177,14 @@ async def arena(
         kind = LeftBehind if is_inline else LocalProcesses
         processes = kind(state / "run", str(folder), epoch, grace_s=1.0)
         found = await journal.recover(store, processes)
-        await processes.sweep(found.keep)
+        await processes.sweep(
+            found.keep | {op for each in store.view.list("agent") if (op := outliving(each.spec, each.status))}
+        )
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": 8})
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         servers = LiveServers(store, work)
-        world = replace(world, models=models or world.models, servers=servers)
+        world = replace(world, models=models or world.models, servers=servers, surrounding=surrounding or {})
         home = Home(str(folder), epoch, folder, state / "run", ENV)
         tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint), work)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
