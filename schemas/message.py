@@ -45,6 +45,11 @@ class Message:
     trust: Trust = "trusted"
     wakes: bool = True
 
+    def is_void(self, now: float, incarnation: int) -> bool:
+        """Whether it is for nobody any more: it has expired, or was for a run of the receiver that is over."""
+        is_late = self.expires_at is not None and self.expires_at <= now
+        return is_late or (self.to_incarnation is not None and self.to_incarnation < incarnation)
+
     def to_json(self) -> JsonObject:
         out: JsonObject = {
             "id": self.id,

@@ -34,7 +34,7 @@ who asks sees for itself that an agent is paused, for when both are paused both 
 
 def questions(seen: Observed) -> tuple[Message, ...]:
     """Every question that waits for this agent's answer, read or not, oldest first."""
-    unread = (message for message in seen.status.inbox.values() if message.asks)
+    unread = (message for message in seen.unread if message.asks)
     return tuple(sorted((*seen.status.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
 
 

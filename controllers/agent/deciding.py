@@ -259,7 +259,7 @@ def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
     if seen.interrupts:
         return True
     is_wait = not seen.live and bool(waiting.of_turn(seen, turn.calls))
-    return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.status.inbox.values()))
+    return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
 
 
 def _interrupted(seen: Observed, turn: OpenTurn) -> Step | None:

@@ -28,7 +28,7 @@ DIGEST_CHARS: Final = 12
 class News:
     """`reasons` are words for people and programs; `told` is merged into the status with the turn that tells it.
 
-    `read` are the ids of inbox messages among `messages`. `reopens` says that an outstanding claim does not end the
+    `read` are the ids of messages that leave the inbox. `reopens` says that an outstanding claim does not end the
     work: it was rejected, or (`withdraws`) the goal moved under it. `drops` are objects of no more use once told.
     """
 
@@ -73,7 +73,7 @@ def news(seen: Observed) -> News:
     _children(found)
     _answers(found)
     _timers(found)
-    inbox = sorted(seen.status.inbox.values(), key=lambda message: (message.sent_at, message.seq, message.id))
+    inbox = seen.unread
     if any(message.wakes for message in inbox):
         found.reasons.append("message")
     if seen.status.again:
@@ -82,11 +82,13 @@ def news(seen: Observed) -> News:
         found.reasons.insert(0, "start")
     if found.reasons:
         _low_budget(found)
+    # A discussion whose call was given up: whoever still answers is heard by nobody.
+    found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
     return News(
         tuple(dict.fromkeys(found.reasons)),
         (*inbox, *found.messages),
         found.told,
-        tuple(message.id for message in inbox),
+        tuple(seen.status.inbox),  # All of it: what has expired goes unread.
         found.reopens,
         found.withdraws,
         tuple(found.drops),

@@ -11,12 +11,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import inbox
-from controllers.agent.inbox import Refusal
+from controllers.agent import topology
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.threads import Talk, short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
+from controllers.agent.topology import NotReachable
 from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
@@ -66,15 +66,12 @@ def _participants(
 
 
 def _named(context: Context, names: Sequence[str]) -> tuple[str, ...]:
-    found: list[str] = []
-    for name in names:
-        addresses = inbox.receivers(context.world.store.view, context.seen.resource, name)
-        if isinstance(addresses, Refusal):
-            raise ToolFailed(addresses.reason, addresses.message)
-        if context.agent in addresses:
-            raise ToolFailed("NotAllowed", "you ask others here; what you say yourself is the prompt")
-        found += addresses
-    return tuple(found)
+    try:
+        return tuple(
+            each for name in names for each in topology.receivers(context.world.store.view, context.seen.resource, name)
+        )
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
 
 
 def resolve(context: Context) -> Ending | None:

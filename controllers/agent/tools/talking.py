@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import Field
 
-from controllers.agent import inbox
+from controllers.agent import inbox, topology
 from controllers.agent.inbox import Refusal
 from controllers.agent.status import boxed
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
+from controllers.agent.topology import NotReachable
+from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits
+from schemas.agent import AgentState
 from schemas.approval import WAITING, ApprovalSpec
 from schemas.encoding import Json, encode
-from schemas.message import Message, MessageKind
+from schemas.message import Delivery, Message, MessageKind
 from schemas.record import Change, Put, SetStatus
 from schemas.resource import Uid
+from schemas.task import ENDED
 
 
 def done(
@@ -49,41 +54,106 @@ def _claim(kind: Literal["done", "fail"], result: Json) -> Settlement:
     return Settlement(ok(words), turn={"claim": boxed({"kind": kind, "result": result})})
 
 
+class HowSent(TypedDict, total=False):
+    """How a message is sent, where that is to be out of the ordinary."""
+
+    kind: Literal["chat", "state"] | None
+    delivery: Annotated[
+        Literal["queue", "steer", "interrupt"] | None,
+        Field(description="When it would sleep; at its next step (for those below); or stopping what it does (below)."),
+    ]
+    expires: Annotated[float | None, Field(gt=0, description="Seconds after which it is of no use unread.")]
+    key: Annotated[str | None, Field(max_length=64, description="Sending again with the same key changes nothing.")]
+    untrusted: Annotated[bool | None, Field(description="Whether you only pass on what came from outside.")]
+
+
 def send(
     context: Context,
-    to: Annotated[str, Field(description="`parent`, `children`, a child's id, or an agent's path.")],
+    to: Annotated[str, Field(description="`parent`, `children`, `siblings`, an agent's id, or its path.")],
     text: Annotated[Any, Field(description="What to say: text, or a map of facts with `kind: state`.")],
-    kind: Literal["chat", "state"] = "chat",
-    delivery: Annotated[
-        Literal["queue", "interrupt"],
-        Field(description="With its next turn, or stopping what it does now (children only)."),
-    ] = "queue",
+    **how: Unpack[HowSent],
 ) -> Settlement:
-    """Sends a message to another agent. It says whether it was delivered."""
+    """Sends a message to another agent. It says whether it was delivered, and if it is read only later, why."""
     view = context.world.store.view
-    found = inbox.receivers(view, context.seen.resource, to)
-    if isinstance(found, Refusal):
-        return Settlement(failure(found.reason, found.message))
+    found = _reachable(context, to)
     changes: list[Change] = []
     for index, receiver in enumerate(found):
-        if delivery == "interrupt" and not addresses.parse(receiver).is_within(addresses.parse(context.agent)):
-            return Settlement(failure("NotAllowed", f"you may not interrupt {receiver}: only those below you"))
-        message = replace(_message(context, receiver, text, kind, index), delivery=delivery)
-        delivered = inbox.delivery(view, message)
+        delivered = inbox.delivery(view, _sent(context, _message(context, receiver, text, "chat", index), how))
         if isinstance(delivered, Refusal):
             return Settlement(failure(delivered.reason, delivered.message))
         changes += delivered
-    names = ", ".join(found)
-    return Settlement(
-        ok(f"delivered to {names}" if found else "nobody is there"), tuple(changes), data={"to": list(found)}
+    words = f"delivered to {', '.join(found)}" if found else "nobody is there"
+    notes = [note for receiver in found if (note := _not_read(view, receiver))]
+    return Settlement(ok("\n".join((words, *notes))), tuple(changes), data={"to": list(found)})
+
+
+def _sent(context: Context, message: Message, how: HowSent) -> Message:
+    delivery = _mode(context, message.receiver, how.get("delivery"))
+    expires_s = how.get("expires")
+    return replace(
+        message,
+        kind=how.get("kind") or "chat",
+        delivery=delivery,
+        expires_at=None if expires_s is None else message.sent_at + expires_s,
+        idempotency=how.get("key") or "",
+        trust="untrusted" if how.get("untrusted") else "trusted",
+        # What is to stop a step must not stop one of the next run.
+        to_incarnation=_incarnation(context.world.store.view, message.receiver) if delivery == "interrupt" else None,
     )
+
+
+def _reachable(context: Context, to: str) -> Sequence[str]:
+    try:
+        return topology.receivers(context.world.store.view, context.seen.resource, to)
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
+
+
+def _mode(context: Context, receiver: str, wanted: Delivery | None) -> Delivery:
+    """How a message is delivered: down it steers and up it waits, unless the sender says otherwise."""
+    is_below = addresses.parse(receiver).is_within(addresses.parse(context.agent))
+    if wanted is None:
+        return "steer" if is_below else "queue"
+    if wanted != "queue" and not is_below:
+        raise ToolFailed("NotAllowed", f"you may not {wanted} {receiver}: only those below you")
+    return wanted
+
+
+def _incarnation(view: View, receiver: str) -> int | None:
+    """The run of the receiver that is at work; None when it has not begun."""
+    agent = view.get(receiver)
+    return None if agent is None else agent.status.get("incarnation") or None
+
+
+def _not_read(view: View, receiver: str) -> str:
+    """Why a message is not read for now, in words; empty when the receiver is at work or wakes for it."""
+    agent = view.get(receiver)
+    task = None if agent is None else view.get(str(agent.spec["task"]))
+    if agent is None or task is None:
+        return ""
+    if task.state in ENDED:
+        return f"{receiver}: its task is {task.state}; it reads this when it is asked something with `discuss`"
+    if task.spec["pause"]:
+        return f"{receiver} is paused; it reads this when it goes on"
+    if agent.state in (AgentState.PARKED, AgentState.BLOCKED):
+        return f"{receiver} is {agent.state}, {agent.status.get('why')}; it reads this when that is over"
+    return ""
 
 
 def _message(context: Context, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
     # The id comes from the operation, so that nothing that is done twice can arrive twice.
-    message_id = f"{context.spec.op}.{index}"
+    seen, message_id = context.seen, f"{context.spec.op}.{index}"
+    view = context.world.store.view
     return Message(
-        message_id, kind, context.agent, receiver, body, context.world.clock.now(), cause=context.seen.plan_rev
+        message_id,
+        kind,
+        context.agent,
+        receiver,
+        body,
+        context.world.clock.now(),
+        thread=topology.bridge_between(view, context.agent, receiver) or "",
+        cause=seen.plan_rev,
+        from_incarnation=seen.status.incarnation,
     )
 
 
@@ -96,7 +166,7 @@ def request(
 ) -> Settlement:
     """Asks the parent or a person for something you may not have. You are told the answer; meanwhile go on or sleep."""
     address, uid = f"approval/{context.spec.op}", Uid(context.spec.op)
-    above = inbox.nearest_above(context.world.store.view, addresses.parse(context.agent)) if to == "parent" else None
+    above = topology.nearest_above(context.world.store.view, addresses.parse(context.agent)) if to == "parent" else None
     spec = ApprovalSpec("request", str(context.author), why, {"kind": kind, "what": what, "of": above or "person"})
     changes: list[Change] = [
         Put(address, uid, spec.to_json(), owner=context.agent),

@@ -1,0 +1,113 @@
+"""Who may write to whom: up always, down and elsewhere where the plan says, and across an open bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from reconciler.storing.store import View
+from schemas import address as addresses
+from schemas.address import Address, BadAddress
+from schemas.resource import Resource
+from schemas.thread import thread_from_json
+
+PARENT: Final = "parent"
+CHILDREN: Final = "children"
+SIBLINGS: Final = "siblings"
+EVERYBODY: Final = frozenset({"all", "*"})
+
+
+class NotReachable(Exception):
+    """`reason` is NoSuchAgent or NotAllowed; the message is for whoever wanted to write."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def receivers(view: View, sender: Resource, to: str) -> Sequence[str]:
+    """The agents that `sender` means by `to`: `parent`, `children`, `siblings`, an id, or an agent's path.
+
+    An id is looked for below the sender, then beside it, then from the root. Raises NotReachable.
+    """
+    mine = addresses.parse(sender.address)
+    named = _named(view, mine, to)
+    for each in named:
+        if not may_talk(view, sender, addresses.parse(each)):
+            talks = ", ".join(str(name) for name in sender.spec["talk_to"])
+            raise NotReachable("NotAllowed", f"{sender.address} may talk to {talks}, not to {each}")
+    return named
+
+
+def may_talk(view: View, sender: Resource, receiver: Address) -> bool:
+    """Whether the plan, or a bridge, lets `sender` write to `receiver`."""
+    mine = addresses.parse(sender.address)
+    allowed = tuple(str(name) for name in sender.spec["talk_to"])
+    if CHILDREN in allowed and receiver != mine and nearest_above(view, receiver) == str(mine):
+        return True
+    return is_open(mine, receiver, allowed) or bridge_between(view, str(mine), str(receiver)) is not None
+
+
+def is_open(sender: Address, receiver: Address, allowed: Sequence[str]) -> bool:
+    """Whether topology alone lets `sender` write to `receiver`."""
+    if receiver == sender:
+        return False
+    if receiver.path == sender.path[: len(receiver.path)]:
+        return True
+    path = "/".join(receiver.path) or addresses.ROOT
+    return (
+        (CHILDREN in allowed and receiver.parent == sender)
+        or (SIBLINGS in allowed and _is_sibling(sender, receiver))
+        or not EVERYBODY.union({path, str(receiver)}).isdisjoint(allowed)
+    )
+
+
+def bridge_between(view: View, one: str, other: str) -> str | None:
+    """The address of an open bridge that has both in it; only one of a common ancestor counts."""
+    for each in view.list("thread"):
+        if each.spec["kind"] != "bridge":
+            continue
+        spec = thread_from_json(each.spec)
+        owner = addresses.parse(spec.owner)
+        is_above = all(addresses.parse(member).is_within(owner) for member in (one, other))
+        if is_above and one in spec.speakers and other in spec.speakers and view.get(spec.owner) is not None:
+            return each.address
+    return None
+
+
+def nearest_above(view: View, mine: Address) -> str | None:
+    """The agent of the nearest task above that has one; groups have none."""
+    above = mine.parent
+    while above is not None:
+        if view.get(str(above)) is not None:
+            return str(above)
+        above = above.parent
+    return None
+
+
+def _named(view: View, mine: Address, to: str) -> Sequence[str]:
+    if to == PARENT:
+        above = nearest_above(view, mine)
+        if above is None:
+            raise NotReachable("NoSuchAgent", "nobody is above the root but the person who applied it")
+        return [above]
+    everybody = [each.address for each in view.list("agent")]
+    if to == CHILDREN:
+        return [each for each in everybody if nearest_above(view, addresses.parse(each)) == str(mine)]
+    if to == SIBLINGS:
+        return [each for each in everybody if _is_sibling(mine, addresses.parse(each))]
+    path = to.removeprefix("agent/").removeprefix("task/")
+    places = (mine.path, mine.path[:-1], ()) if mine.path else ((),)
+    try:
+        candidates = [str(addresses.parse(f"agent/{'/'.join((*place, path))}")) for place in places]
+    except BadAddress as error:
+        raise NotReachable("NoSuchAgent", str(error)) from None
+    found = next((address for address in candidates if view.get(address) is not None), None)
+    if found is None:
+        raise NotReachable("NoSuchAgent", f"there is no agent `{to}`")
+    return [found]
+
+
+def _is_sibling(mine: Address, other: Address) -> bool:
+    # The root's path is as long as no child's: it is nobody's sibling.
+    return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
