@@ -45,7 +45,7 @@ BESIDE: dict[str, JsonObject] = {
     "agent.outside": {"script": None},
     "outside.prompt": {"run": "x"},
     "outside.output": {"run": "x"},
-    "outside.field": {"run": "x"},
+    **{f"outside.{name}": {"run": "x"} for name in ("field", "continue", "session", "env", "timeout")},
     "agent.run": {"script": None},
     "step.with": {"say": None, "call": "list"},
     "check.id": {"sh": "x"},
@@ -65,6 +65,14 @@ BESIDE: dict[str, JsonObject] = {
     "run-in.sh": {"container": "sut"},
     "when.state": {"child": "x"},
     "grant.models": {"tools": ["all"]},
+    "before.on": {"run": "x"},
+    "before.match": {"run": "x"},
+    "before.on-fault": {"run": "x"},
+    "around.on": {"trace": True},
+    "around.match": {"trace": True},
+    "after.on": {"trace": True},
+    "after.match": {"trace": True},
+    "after.on-fault": {"run": "x"},
 }
 OTHERS: JsonObject = {
     # Things that examples name.
@@ -79,6 +87,9 @@ READ_AS_WRITTEN = {
     "when": ("controllers/agent/minds",),
     "expect": ("controllers/agent/minds",),
     "sandbox": ("controllers/agent/tools", "compiler/not_run.py"),
+    "retry": ("controllers/agent/behaviours",),
+    "concurrency-limit": ("controllers/agent/behaviours",),
+    "cache": ("controllers/agent/behaviours",),
     "compact": ("controllers/agent",),
     "model-config": ("schemas/model.py",),
     "price": ("schemas/model.py",),
@@ -87,7 +98,7 @@ READ_AS_WRITTEN = {
     "http": ("controllers/task/checking",),
     "port": ("controllers/task/checking",),
 }
-TOLD_OF = {"mixins": "P0406", "hooks": "P0403", "lock": "P0412"}
+TOLD_OF = {"hooks": "P0403", "lock": "P0412"}
 NOT_LOWERED = tuple("hook mcp container mount port-map health container-limits model-config price".split())
 
 
@@ -149,6 +160,10 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
     }
     for name in ("contains", "json", "http", "port", "run-in"):
         inner[name] = {**task, "acceptance": [{name: value}]}
+    for name in ("before", "around", "after"):
+        inner[name] = {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}}
+    for name in ("retry", "concurrency-limit", "cache"):
+        inner[name] = {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}}
     for name in ("topology", "wake", "sandbox", "compact"):
         inner[name] = {"goal": "g", "agent": {**SCRIPT, name: value}}
     root: JsonObject = {"plan": "demo", **OTHERS, "tasks": {"a": inner.get(table, task), "frontend": {"run": "f"}}}
@@ -162,6 +177,8 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "price": {"models": {"m": {"price": value}}},
         "mixin": {"mixins": {"m": value}},
         "toolset": {"toolsets": {"s": value}},
+        **{name: {"mixins": {"m": {name: [value]}}} for name in ("before", "around", "after")},
+        **{name: {"mixins": {"m": {"around": [{name: value}]}}} for name in ("retry", "concurrency-limit", "cache")},
     }
     return {name: item for name, item in {**root, **tops.get(table, {})}.items() if item is not None}
 
@@ -225,7 +242,6 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run_or_told_o
 @pytest.mark.parametrize(("field", "code"), TOLD_OF.items())
 def test_law_10_a_field_of_an_agent_that_nothing_reads_is_told_of(field: str, code: str) -> None:
     example = next(row.example for row in TABLES["agent"].fields if row.name == field)
-    example = ["lib:retry"] if field == "mixins" else example
     hooks: JsonObject = {"no-secrets": {"on": "before-call", "run": "x"}}
     agent: JsonObject = {**SCRIPT, field: example}
     _, checked = _result({"plan": "demo", "hooks": hooks, "goal": "g", "agent": agent})
