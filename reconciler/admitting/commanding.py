@@ -16,6 +16,7 @@ from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
 
 SHELL: Final = "shell"
+REFERENCE: Final = "env:"
 SURROUNDINGS: Final = ("cwd", "env")
 """Where and with what a command runs decides what it does: `make` in another folder is another command."""
 
@@ -28,8 +29,18 @@ def task_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[
 
 def agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_elsewhere: bool) -> Iterator[Fault]:
     """Commands of an agent's mind and of its mixins that it did not have; all of them when its task is elsewhere."""
-    known = set() if old is None or is_elsewhere else set(_of_agent(old.spec))
+    before: JsonObject = {} if old is None else old.spec
+    variables, had = _variables(want.spec), _variables(before)
+    known = set() if is_elsewhere or variables != had else set(_of_agent(before))
     yield from _faults(want.address, _of_agent(want.spec), known, rights)
+    for name, value in variables.items():
+        if str(value).startswith(REFERENCE) and had.get(name) != value:
+            yield Fault("rights", f"{want.address} would be given `{value}`: what the owner knows is given by people")
+
+
+def _variables(spec: JsonObject) -> JsonObject:
+    """The variables that an agent's mind is given."""
+    return (spec.get("mind") or {}).get("env") or {}
 
 
 def server_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
@@ -79,6 +90,8 @@ def _of_agent(spec: JsonObject) -> Iterator[str]:
     match mind.get("kind"):
         case "program" | "outside":
             yield _line(mind["argv"])
+            if mind.get("resume"):
+                yield _line(mind["resume"])
         case "python":
             yield f"python {mind['target']}"
     for mixin in spec.get("mixins", ()):

@@ -87,3 +87,30 @@ async def test_law_11_an_agent_does_not_grow_the_plan_past_what_a_file_may_have(
         assert await by(plan, "a", op("add", "/tasks/a/notes", half)) == []
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"b": {"goal": half, "cwd": "a"}})) == ["schema"]
         assert await by(plan, "a", op("remove", "/tasks/a/notes")) == []
+
+
+async def test_an_outside_agent_is_a_command_and_what_the_owner_knows_is_given_by_people(tmp_path: Path) -> None:
+    shell: JsonObject = {**SCRIPT, "rights": {"tools": ["task", "plan_patch", "shell(echo *)"]}}
+    reader: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "plan_patch"]}}
+    async with real(tmp_path) as plan:
+        await plan.save(
+            {"plan": "p", "tasks": {"a": {"goal": "g", "agent": reader}, "b": {"goal": "g", "agent": shell}}}
+        )
+
+        def below(how: JsonObject) -> JsonObject:
+            return {"n": {"goal": "n", "agent": {"outside": how}}}
+
+        echo: JsonObject = {"run": ["echo", "x"]}
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", below(echo))) == ["rights"]
+        for wider in ({"env": {"KEY": "env:KEY"}}, {"continue": ["rm", "-rf", "x"]}):
+            assert await by(plan, "b", op("add", "/tasks/b/tasks", below({**echo, **wider}))) == ["rights"]
+        assert await by(plan, "b", op("add", "/tasks/b/tasks", below(echo))) == []
+
+
+async def test_a_program_in_a_mixin_is_a_command_too(tmp_path: Path) -> None:
+    reader: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "plan_patch"]}}
+    mixins: JsonObject = {"m": {"settings": {"line": "true"}, "before": [{"run": "$line"}]}}
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "mixins": mixins, "tasks": {"a": {"goal": "g", "agent": reader}}})
+        child: JsonObject = {**SCRIPT, "mixins": [{"m": {"line": "id"}}]}
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {"goal": "n", "agent": child}})) == ["rights"]
