@@ -131,6 +131,23 @@ def is_settled(status: JsonObject) -> bool:
     return "tools" in status or status.get("state") == ServerState.FAILED
 
 
+@frozen
+class ServedPrompt:
+    """The text of a prompt of a server as it was when the server was asked, or why there is none (`fault`)."""
+
+    text: str = ""
+    fault: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"text": self.text, "fault": self.fault}
+
+
+def served_prompt(status: JsonObject, name: str) -> ServedPrompt | None:
+    """What is known of the prompt `name`; None when the server has not been asked for it yet."""
+    raw = (status.get("texts") or {}).get(name)
+    return None if raw is None else ServedPrompt(raw["text"], raw["fault"])
+
+
 def full_name(server: str, tool: str) -> str:
     """What plans, rights and the log call a tool of a server: `files.read_file`."""
     return f"{server}.{tool}"

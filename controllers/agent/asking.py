@@ -21,7 +21,7 @@ from controllers.agent.minds.program import ProgramMind
 from controllers.agent.minds.python_function import python_mind
 from controllers.agent.minds.script import ScriptMind
 from controllers.agent.models.port import ModelFailed, ModelRequest, RequestKey
-from controllers.agent.observing import Observed
+from controllers.agent.observing import Observed, instructions
 from controllers.agent.ports import World
 from controllers.agent.status import PastCall
 from controllers.agent.telling import rejected_verdict
@@ -148,7 +148,7 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         goal="" if task is None else task.goal,
         cwd=str(world.folder / ("." if task is None else task.cwd)),
         notes="" if task is None else task.notes,
-        prompt=spec.prompt,
+        prompt=instructions(seen),
         checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
         reasons=turn.reasons,
         messages=turn.messages,

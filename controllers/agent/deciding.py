@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controllers.agent import answering, budget, waiting
-from controllers.agent.observing import Observed, judges_doubt
+from controllers.agent.observing import Observed, judges_doubt, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
@@ -364,10 +364,19 @@ def _start(seen: Observed, found: News) -> Step:
 def _without_servers(seen: Observed) -> Rest | None:
     """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
     starting = [each.address for each in seen.servers if not each.deleting and not is_settled(each.status)]
-    if not starting:
-        return None
-    ways = tuple(f"plan describe {address}" for address in starting)
-    return Rest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
+    if starting:
+        ways = tuple(f"plan describe {address}" for address in starting)
+        return Rest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
+    return next(
+        (_without_prompt(seen, name) for name in seen.spec.served_prompts if not prompt_of(seen, name).text), None
+    )
+
+
+def _without_prompt(seen: Observed, name: str) -> Rest:
+    """It does not begin without the instructions that the plan gives it."""
+    address, fault = f"mcp/{name.partition('/')[0]}", prompt_of(seen, name).fault
+    why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
+    return Rest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
 
 
 def _unit(unit: str) -> str:

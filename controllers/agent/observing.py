@@ -19,6 +19,7 @@ from schemas import limits
 from schemas.agent import AgentSpec, Script, agent_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskSpec, TaskState, task_from_json
@@ -163,6 +164,19 @@ class Observed:
 def judges_doubt(seen: Observed) -> bool:
     """Whether the mind is told of an unknown outcome as a result. A script cannot judge one: it waits for a person."""
     return not isinstance(seen.spec.mind, Script)
+
+
+def prompt_of(seen: Observed, name: str) -> ServedPrompt:
+    """The prompt `server/name` of a server as its status has it; empty when it is not known."""
+    server, _, prompt = name.partition("/")
+    found = next((each for each in seen.servers if each.address == f"mcp/{server}"), None)
+    return (None if found is None else served_prompt(found.status, prompt)) or ServedPrompt()
+
+
+def instructions(seen: Observed) -> str:
+    """Its whole prompt: what servers give it first, then the plan's own words."""
+    served = (prompt_of(seen, name).text for name in seen.spec.served_prompts)
+    return "\n\n".join(text for text in (*served, seen.spec.prompt) if text)
 
 
 def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: float) -> Observed:

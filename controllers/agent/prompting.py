@@ -13,7 +13,7 @@ from typing import Final
 
 from controllers.agent import calls, transcript
 from controllers.agent.calls import Tools
-from controllers.agent.observing import Observed
+from controllers.agent.observing import Observed, instructions
 from controllers.agent.status import OpenTurn
 from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.tool import Tool
@@ -98,7 +98,7 @@ def briefing(seen: Observed, rules: str) -> str:
     spec, task = seen.spec, seen.task_spec
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
-    return _briefing((seen.resource.address, spec.prompt, rules), goal, notes, checks, tuple(spec.rights.deny))
+    return _briefing((seen.resource.address, instructions(seen), rules), goal, notes, checks, tuple(spec.rights.deny))
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)

@@ -53,6 +53,8 @@ class McpReconciler:
             case deciding.Start(run=run):
                 job = ServerRun(self._yard, name, seen.resource.uid, run)
                 self._work.start(job_key(name, run), name, job, pool=POOL)
+            case deciding.Refresh():
+                self._yard.servers.refresh(name.partition("/")[2])
             case deciding.Rest(after_s=after_s) if after_s is not None:
                 return Again(after_s)
         return Again(QUESTIONS_LOOK_S) if self._yard.servers.is_asking else Done()
@@ -86,7 +88,7 @@ def _draft(seen: Observed, step: deciding.Step) -> Draft | None:
             return writing.forgotten(server, runs, seen.now)
         case deciding.Settle(approval=approval):
             return writing.settled(server, approval)
-        case deciding.Stop() | deciding.Start() | deciding.Rest():
+        case deciding.Stop() | deciding.Start() | deciding.Refresh() | deciding.Rest():
             return None
         case _:
             assert_never(step)

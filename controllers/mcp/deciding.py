@@ -60,6 +60,11 @@ class Forget:
 
 
 @frozen
+class Refresh:
+    """A prompt is wanted that the server was not asked for yet."""
+
+
+@frozen
 class Settle:
     """A changed tool was agreed to, or refused."""
 
@@ -73,7 +78,7 @@ class Rest:
     after_s: float | None = None
 
 
-Step: TypeAlias = Stop | Release | Renew | Start | Linger | Forget | Settle | Rest
+Step: TypeAlias = Stop | Release | Renew | Start | Linger | Forget | Refresh | Settle | Rest
 
 
 def decide(seen: Observed) -> Step:
@@ -87,7 +92,13 @@ def decide(seen: Observed) -> Step:
     answered = next((each for each in seen.approvals.values() if each.state != WAITING), None)
     if answered is not None:
         return Settle(answered)
+    if any(run.state is ServerState.READY for run in seen.status.runs.values()) and not _has_texts(seen):
+        return Refresh()
     return _unneeded(seen) or _needed(seen)
+
+
+def _has_texts(seen: Observed) -> bool:
+    return all(name in seen.status.texts for name in seen.spec.prompts)
 
 
 def _is_past(seen: Observed, name: str, run: Run) -> bool:

@@ -84,7 +84,7 @@ class Link:
     async def _perform(self, request: Request) -> None:
         self._running.append(request)
         try:
-            await request.perform(self._explained)
+            await request.perform(self.explained)
         finally:
             self._running.remove(request)
 
@@ -97,8 +97,9 @@ class Link:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             raise ServerFailed("NoServer", "it does not run") from None
 
-    def _explained(self, error: Exception) -> ServerFailed:
-        return explained(error, self.gone.set)
+    def explained(self, error: Exception) -> ServerFailed:
+        """What the SDK raised, in our words."""
+        return _explained(error, self.gone.set)
 
     # What a request does, inside the serving task.
 
@@ -200,7 +201,7 @@ async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Any]:
     return found
 
 
-def explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
+def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
     """What the SDK raised, in our words; `lost` is called when it means that the connection is of no more use."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from controllers.mcp import deciding, writing
+from controllers.mcp import deciding, results, writing
 from controllers.mcp.grumbling import Grumbles
 from controllers.mcp.lifeline import Launch
 from controllers.mcp.serving import LiveServers
@@ -28,7 +28,7 @@ from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store
 from schemas import limits
 from schemas.frozen import frozen
-from schemas.mcp import McpSpec, ServerFailed, ServerState, mcp_from_json
+from schemas.mcp import McpSpec, ServedPrompt, ServerFailed, ServerState, mcp_from_json
 from schemas.record import Draft
 from schemas.resource import Resource
 
@@ -105,7 +105,7 @@ class ServerRun:
             group.start_soon(self._until_late, group.cancel_scope)
             outcome = await attempt(lambda: self._serve(linking, spec, op))
             if isinstance(outcome, Bug):
-                self._say(linking.explained(outcome.error, self._link.gone.set))
+                self._say(self._link.explained(outcome.error))
             group.cancel_scope.cancel()
 
     def _say(self, fault: ServerFailed) -> None:
@@ -130,14 +130,14 @@ class ServerRun:
             self._launch(spec, op), self._grumbles.heard, self._link.gone, lambda pid: self._stopped(op, pid)
         )
         async with self._link.opened(way) as link:
-            offer = await link.offered()
+            found = await self._found(link)
             resource = self._resource()
             if resource is None:
                 return
             run = replace(
                 read(resource.status).runs[self.name], state=ServerState.READY, ready_at=self.yard.clock.now()
             )
-            draft = writing.ready(resource, self.name, run, offer, link.server())
+            draft = writing.ready(resource, self.name, run, found)
             await self.yard.store.append(draft, {self.address: resource.rev})
             self._ready.set()
             server = self.address.partition("/")[2]
@@ -154,11 +154,27 @@ class ServerRun:
         while True:
             await link.changed.wait()
             link.changed = anyio.Event()
-            offer = await link.offered()
+            found = await self._found(link)
             resource = self._resource()
             if resource is not None:
-                draft = writing.listed_again(resource, offer, self.yard.clock.now())
+                draft = writing.listed_again(resource, found, self.yard.clock.now())
                 await self.yard.store.append(draft, {self.address: resource.rev})
+
+    async def _found(self, link: Any) -> writing.Found:
+        """What the server says now. Raises what the SDK raises."""
+        offer, resource = await link.offered(), self._resource()
+        names = () if resource is None else mcp_from_json(resource.spec).prompts
+        texts = {name: await self._text(link, name) for name in names}
+        return writing.Found(offer, texts, link.server())
+
+    async def _text(self, link: Any, name: str) -> ServedPrompt:
+        asked = await attempt(lambda: link.prompt(name, {}))
+        if isinstance(asked, Bug):
+            return ServedPrompt(fault=str(link.explained(asked.error)))
+        text = results.prompt_text(asked, self.yard.store.put_blob)
+        if len(text) > limits.SERVER_OFFER_BYTES_MAX:
+            return ServedPrompt(fault=f"{len(text)} characters; the most is {limits.SERVER_OFFER_BYTES_MAX}")
+        return ServedPrompt(text)
 
     def _launch(self, spec: McpSpec, op: str) -> Launch:
         """Raises ServerFailed when there is no such program, or no such variable."""

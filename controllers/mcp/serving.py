@@ -42,6 +42,12 @@ class LiveServers:
         self._links.pop((server, run), None)
         self.moved()
 
+    def refresh(self, server: str) -> None:
+        """Has what `server` offers listed again."""
+        for (name, _), link in self._links.items():
+            if name == server:
+                link.changed.set()
+
     def moved(self) -> None:
         """Whoever waits for a link looks again."""
         self._moved.set()

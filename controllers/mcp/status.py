@@ -10,7 +10,7 @@ from dataclasses import field
 
 from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
-from schemas.mcp import McpSpec, ServedTool, ServerState, tool_from_json
+from schemas.mcp import McpSpec, ServedPrompt, ServedTool, ServerState, tool_from_json
 
 
 @frozen
@@ -35,7 +35,7 @@ class Run:
 
 @frozen
 class McpStatus:
-    """`of` is the digest of what is run. `agreed` and `refused` are digests of tools by name."""
+    """`of` is the digest of what is run. `agreed` and `refused` are digests of tools by name, `texts` prompts."""
 
     state: str = ""
     of: str = ""
@@ -43,6 +43,7 @@ class McpStatus:
     tools: tuple[ServedTool, ...] = ()
     agreed: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, ServedPrompt] = field(default_factory=dict)
 
 
 def read(raw: JsonObject) -> McpStatus:
@@ -54,6 +55,7 @@ def read(raw: JsonObject) -> McpStatus:
         tools=tuple(tool_from_json(tool) for tool in raw.get("tools", ())),
         agreed=raw.get("agreed", {}),
         refused=raw.get("refused", {}),
+        texts={name: ServedPrompt(each["text"], each["fault"]) for name, each in (raw.get("texts") or {}).items()},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from controllers.mcp import offering
 from controllers.mcp.deciding import HOPELESS
@@ -17,14 +17,27 @@ from controllers.mcp.status import McpStatus, Run, read
 from schemas import condition
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.condition import Condition, Truth
-from schemas.encoding import JsonObject
-from schemas.mcp import SHARED, McpSpec, ServedTool, ServerState, full_name, mcp_from_json
+from schemas.encoding import JsonObject, digest_of
+from schemas.frozen import frozen
+from schemas.mcp import SHARED, McpSpec, ServedPrompt, ServedTool, ServerState, full_name, mcp_from_json
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:mcp"
 WITHHELD: Final = "its description changed and waits for a yes"
 REFUSED: Final = "its changed description was refused"
+
+
+Texts: TypeAlias = Mapping[str, ServedPrompt]
+
+
+@frozen
+class Found:
+    """What a server says when it is asked: its lists, the texts of the prompts that are wanted, and who it is."""
+
+    offer: Offer
+    texts: Texts
+    server: JsonObject
 
 
 def change(server: Resource, merge: JsonObject) -> SetStatus:
@@ -34,7 +47,7 @@ def change(server: Resource, merge: JsonObject) -> SetStatus:
 
 def renewed(server: Resource, of: str) -> Draft:
     """Everything known of another program is forgotten: what it offers is seen for the first time again."""
-    gone = ("runs", "tools", "agreed", "refused", "prompts", "resources", "server", "conditions", "instructions")
+    gone = ("runs", "tools", "agreed", "refused", "prompts", "resources", "texts", "server", "conditions", "signal")
     merge: JsonObject = dict.fromkeys(gone) | {"of": of, "state": str(ServerState.IDLE), "why": None}
     return Draft("object.updated", ACTOR, server.address, (change(server, merge),), {"of": of})
 
@@ -45,18 +58,19 @@ def of_run(server: Resource, name: str, run: Run, now: float, type_: str) -> Dra
     return Draft(type_, ACTOR, server.address, (change(server, merge),), _told(name, run))
 
 
-def ready(server: Resource, name: str, run: Run, offer: Offer, who: JsonObject) -> Draft:
+def ready(server: Resource, name: str, run: Run, found: Found) -> Draft:
     """A run is ready, and this is what its server offers."""
     now = run.ready_at or 0.0
     merge = _with_run(server, name, run, now)
-    offered, asks = _offered(server, offer, now)
-    merge |= {**offered, "server": who, "conditions": {**merge["conditions"], **offered["conditions"]}}
+    offered, asks = _offered(server, found.offer, found.texts, now)
+    merge |= {**offered, "server": found.server, "conditions": {**merge["conditions"], **offered["conditions"]}}
     return Draft("server.ready", ACTOR, server.address, (change(server, merge), *asks), _told(name, run))
 
 
-def listed_again(server: Resource, offer: Offer, now: float) -> Draft:
+def listed_again(server: Resource, found: Found, now: float) -> Draft:
     """The server says that its lists are others than before."""
-    merge, asks = _offered(server, offer, now)
+    offer = found.offer
+    merge, asks = _offered(server, offer, found.texts, now)
     data: JsonObject = {"tools": len(offer.tools), "prompts": len(offer.prompts), "resources": len(offer.resources)}
     return Draft("server.changed", ACTOR, server.address, (change(server, merge), *asks), data)
 
@@ -136,7 +150,7 @@ def _condition(
     return condition.updated(condition.of_status(server.status).get(type_), made)
 
 
-def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tuple[Change, ...]]:
+def _offered(server: Resource, offer: Offer, texts: Texts, now: float) -> tuple[JsonObject, tuple[Change, ...]]:
     """What the server offers now, and what is asked of a person about it."""
     status, spec = read(server.status), mcp_from_json(server.spec)
     listed = offering.allowed(offering.in_order(status.tools, offer.tools), spec.tools)
@@ -147,7 +161,7 @@ def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tu
     old = {tool.name: tool for tool in status.tools}
     asked = [ask for tool in tools if tool.withheld == WITHHELD for ask in _asked(server, tool, old.get(tool.name))]
     merge: JsonObject = {
-        **_tools_merge(tools),
+        **_offer_merge(tools, {**status.texts, **texts}),
         "prompts": list(offer.prompts),
         "resources": list(offer.resources),
         "agreed": agreed,
@@ -159,9 +173,11 @@ def _offered(server: Resource, offer: Offer, now: float) -> tuple[JsonObject, tu
     return merge, tuple(asked)
 
 
-def _tools_merge(tools: list[ServedTool]) -> JsonObject:
+def _offer_merge(tools: list[ServedTool], texts: Mapping[str, ServedPrompt]) -> JsonObject:
     # The signal wakes agents when the offer is another one, and only then.
-    return {"tools": [tool.to_json() for tool in tools], "signal": [[tool.digest, tool.withheld] for tool in tools]}
+    known = {name: text.to_json() for name, text in texts.items()}
+    signal = [*([tool.digest, tool.withheld] for tool in tools), digest_of(known)]
+    return {"tools": [tool.to_json() for tool in tools], "texts": known, "signal": signal}
 
 
 def _when(server: Resource, type_: str, reason: str, names: str, now: float) -> JsonObject | None:
@@ -210,7 +226,7 @@ def settled(server: Resource, approval: Resource) -> Draft:
     ]
     merge: JsonObject = {
         "agreed" if is_yes else "refused": digests,
-        **_tools_merge(tools),
+        **_offer_merge(tools, status.texts),
     }
     changes = (change(server, merge), Drop(approval.address, approval.uid))
     return Draft("server.changed", ACTOR, server.address, changes, {"tool": what["tool"], "is_agreed": is_yes})
