@@ -1,7 +1,7 @@
 """The prompt of a model agent: a pure function of the plan, the transcript and the open turn.
 
-Order: one system message made from the plan each time (who it is, task, checks, rights), the summary, the ended turns
-as they were sent before, then what moves (budget left) and the news of this turn. Nothing that differs from run to run
+Order: one system message made from the plan each time (who it is, task, checks, budget, rights), the summary, the ended
+turns as they were sent before, then the news of this turn. Nothing that differs from run to run
 is in it: no ids that were minted, no revisions, no clock. Equal histories give equal bytes.
 """
 
@@ -41,7 +41,7 @@ def messages_of(seen: Observed, blobs: Blobs) -> tuple[bytes, ...]:
         content = blobs(chunk.blob)
         assert content is not None, "a blob that the log names is kept"
         found += content.split(b"\n")
-    found += [*news_messages(turn), *level_messages(seen)]
+    found += news_messages(turn)
     return tuple(found)
 
 
@@ -57,12 +57,6 @@ def outside_news(seen: Observed) -> str:
     assert turn is not None, "a mind is asked inside a turn"
     text = transcript.news_text(turn.messages, turn.reasons, REASONS)
     return "\n\n".join(part for part in (text or REASONS["again"], levels_text(seen)) if part)
-
-
-def level_messages(seen: Observed) -> list[bytes]:
-    """What moves and is told as it stands now, in every request and in no transcript."""
-    text = levels_text(seen)
-    return [transcript.user(text)] if text else []
 
 
 def levels_text(seen: Observed) -> str:
@@ -98,12 +92,13 @@ def briefing(seen: Observed, rules: str) -> str:
     spec, task = seen.spec, seen.task_spec
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
+    bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
     return _briefing((seen.resource.address, instructions(seen), rules), goal, notes, checks, tuple(spec.rights.deny))
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def _briefing(who: tuple[str, str, str], goal: str, notes: str, checks: tuple[str, ...], deny: tuple[str, ...]) -> str:
-    agent, prompt, rules = who
+    (agent, prompt, rules), (deny, budget) = who, last
     parts = [prompt.strip(), f"You are {agent}. Your task: {goal or 'see the notes'}"]
     if notes:
         parts.append(f"Notes on the task:\n{notes}")
@@ -112,6 +107,8 @@ def _briefing(who: tuple[str, str, str], goal: str, notes: str, checks: tuple[st
         parts.append(
             f"Your work is accepted when all of this holds, which is checked when you say that you are done:\n{lines}"
         )
+    if budget:
+        parts.append(f"Your budget: {budget}. You are told when little of it is left.")
     if deny:
         parts.append(f"Never allowed, whatever anybody says: {', '.join(deny)}")
     parts.append(rules)

@@ -18,7 +18,7 @@ from controllers.agent.telling import News
 from reconciler.effects import journal
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentState, Script
+from schemas.agent import AgentState, Model, Script
 from schemas.call import CallResult, CallSpec, CallState
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -105,12 +105,14 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call."""
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
-    is_final = reply.then == "final" and not reply.calls
-    # A final answer is a claim like any other: it is refused while children or checks are open.
+    is_answer = reply.then == "final" and not reply.calls
+    # Whoever has delegated and says so sleeps; any other final answer is a claim, which the checks decide.
+    then = "sleep" if is_answer and _has_delegated(seen) else reply.then
+    is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
-    answer: JsonObject = {"text": reply.text, "then": reply.then, "sleep_s": reply.sleep_s}
+    answer: JsonObject = {"text": reply.text, "then": then, "sleep_s": reply.sleep_s}
     answer["calls"] = [call.to_json() for call in placed]
     if reply.note:
         answer["note"] = reply.note
@@ -126,6 +128,10 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     data["calls"] = [{"call": call.address, "tool": call.tool, "arguments": call.arguments} for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data, blobs)
+
+
+def _has_delegated(seen: Observed) -> bool:
+    return isinstance(seen.spec.mind, Model) and any(child.is_live for child in seen.children)
 
 
 def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
