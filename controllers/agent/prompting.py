@@ -93,11 +93,17 @@ def briefing(seen: Observed, rules: str) -> str:
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
-    return _briefing((seen.resource.address, instructions(seen), rules), goal, notes, checks, tuple(spec.rights.deny))
+    budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())
+    # What is left of it moves, with the clock too: said in the prompt, no provider could keep the prompt and no second
+    # run would have the same. The agent is told when little is left.
+    last = (tuple(spec.rights.deny), budget)
+    return _briefing((seen.resource.address, instructions(seen), rules), goal, notes, checks, last)
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
-def _briefing(who: tuple[str, str, str], goal: str, notes: str, checks: tuple[str, ...], deny: tuple[str, ...]) -> str:
+def _briefing(
+    who: tuple[str, str, str], goal: str, notes: str, checks: tuple[str, ...], last: tuple[tuple[str, ...], str]
+) -> str:
     (agent, prompt, rules), (deny, budget) = who, last
     parts = [prompt.strip(), f"You are {agent}. Your task: {goal or 'see the notes'}"]
     if notes:
