@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
-.PHONY: help demo test quick check format lint types contracts docs wheel speed clean
+.PHONY: help demo servers test quick check format lint types contracts docs wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -25,12 +25,22 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp
 	@$(PIP) install --quiet --editable '.[test]'
 	@touch $@
 
+$(VENV)/servers.stamp: $(VENV)/demo.stamp tests/servers/package.json tests/servers/requirements.txt
+	@echo "installing the tool servers that the tests start"
+	@mkdir -p $(VENV)/servers/node && cp tests/servers/package.json $(VENV)/servers/node/
+	@npm install --prefix $(VENV)/servers/node --no-audit --no-fund --loglevel=error
+	@$(PYTHON) -m venv $(VENV)/servers/python
+	@$(VENV)/servers/python/bin/python -m pip --disable-pip-version-check install --quiet -r tests/servers/requirements.txt
+	@touch $@
+
+servers: $(VENV)/servers.stamp ## Install the tool servers that the slow tests start; needs Node.js
+
 demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
 	@rm -rf $(VENV)/demo && cp -r plans/examples/quickstart $(VENV)/demo
 	@echo '$$ plan apply quickstart.plan.yaml'
 	@cd $(VENV)/demo && ../bin/plan apply --yes quickstart.plan.yaml
 
-test: $(VENV)/test.stamp ## Run all tests
+test: $(VENV)/test.stamp $(VENV)/servers.stamp ## Run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
