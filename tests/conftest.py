@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from controllers.agent.models.routing import LOOPBACK_ONLY
+NO_NETWORK = "PLANLOOP_NO_NETWORK"
+"""The product's own switch (`controllers/agent/models/routing.py`), which conftest is too early to import."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +38,6 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session", autouse=True)
 def _no_model_off_this_machine() -> Iterator[None]:
     """No test may ask a model over the network, nor any process that a test starts."""
-    os.environ[LOOPBACK_ONLY] = "1"  # noqa: TID251 - what every process of this session inherits
+    os.environ[NO_NETWORK] = "1"  # noqa: TID251 - what every process of this session inherits
     yield
-    del os.environ[LOOPBACK_ONLY]  # noqa: TID251
+    del os.environ[NO_NETWORK]  # noqa: TID251

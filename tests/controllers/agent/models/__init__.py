@@ -1,0 +1,1 @@
+"""Tests of `controllers/agent/models/`; what all models have in common is in `tests/contracts/models_contract.py`."""

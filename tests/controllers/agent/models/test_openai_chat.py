@@ -1,0 +1,268 @@
+"""The HTTP adapter against the scripted server: connections, refusals, options that not all servers know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from controllers.agent.models.chat_body import Dialect, body_of
+from controllers.agent.models.endpoint import Endpoint
+from controllers.agent.models.openai_chat import OpenAIChat
+from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey
+from reconciler.clock import SystemClock
+from tests.fakes.model_server.running import RunningServer, Script, running
+
+pytestmark = pytest.mark.anyio
+
+HELLO = b'{"role":"user","content":"hello"}'
+SECRET = "sk-very-secret"
+
+
+class Asked:
+    """A server with a script, and the adapter that asks it."""
+
+    def __init__(self, chat: OpenAIChat, server: RunningServer, endpoint: Endpoint) -> None:
+        self.chat, self.server, self.endpoint = chat, server, endpoint
+
+    async def complete(self, on_delta: OnDelta | None = None, **more: Any) -> ModelReply:
+        return await self.chat.complete(self.endpoint, request(**more), on_delta)
+
+    async def failure(self, **more: Any) -> ModelFailed:
+        with pytest.raises(ModelFailed) as caught:
+            await self.complete(**more)
+        return caught.value
+
+    @property
+    def connections(self) -> list[int]:
+        return [entry["connection"] for entry in self.server.log if entry["event"] == "asked"]
+
+
+def request(**more: Any) -> ModelRequest:
+    return ModelRequest(RequestKey("agent/a", "u", 1, 1, 1), "x/small", (HELLO,), **({"timeout_s": 15.0} | more))
+
+
+@asynccontextmanager
+async def asked(script: Script, folder: Path, **more: Any) -> AsyncIterator[Asked]:
+    chat = OpenAIChat(SystemClock().now)
+    async with running(script, folder) as server:
+        try:
+            yield Asked(chat, server, Endpoint(server.url, "small", **more))
+        finally:
+            await chat.aclose()
+
+
+async def test_the_body_holds_the_messages_as_they_were_encoded() -> None:
+    spaced = b'{"role": "user",  "content": "hello"}'
+    made = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", (spaced, HELLO), tools=b"[]", options={"top_p": 0.5})
+
+    body = body_of("small", made, Dialect())
+
+    assert spaced + b"," + HELLO in body
+    assert json.loads(body)["top_p"] == 0.5
+
+
+async def test_no_option_of_a_plan_changes_what_is_asked_or_how_it_is_read() -> None:
+    options = {"model": "other", "messages": [], "stream_options": {}, "n": 3, "seed": 1}
+
+    body = json.loads(body_of("small", request(options=options), Dialect()))
+
+    assert (body["model"], len(body["messages"]), body["seed"]) == ("small", 1, 1)
+    assert body["stream_options"] == {"include_usage": True}
+    assert "n" not in body
+
+
+@pytest.mark.parametrize(("stated", "bound", "sent"), [(None, 9, 9), (5, 9, 5), (50, 9, 9), (5, None, 5)])
+async def test_the_smaller_bound_of_a_reply_is_sent(stated: int | None, bound: int | None, sent: int) -> None:
+    options = {} if stated is None else {"max_completion_tokens": stated}
+
+    body = json.loads(body_of("m", request(options=options, output_tokens_max=bound), Dialect()))
+
+    assert [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body] == [sent]
+
+
+async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole(tmp_path: Path) -> None:
+    calls = [{"name": "read_file", "id": f"call_{n}", "arguments": {"path": "naïve/你好.txt"}} for n in range(2)]
+    async with asked([{"reply": {"text": "schön 你好", "calls": calls, "split": 2, "bytes": 7}}], tmp_path) as on:
+        reply = await on.complete()
+
+    assert reply.text == "schön 你好"
+    assert [(call.id, call.name, json.loads(call.arguments)) for call in reply.calls] == [
+        (f"call_{n}", "read_file", {"path": "naïve/你好.txt"}) for n in range(2)
+    ]
+
+
+async def test_missing_ids_and_doubled_ids_come_as_they_are(tmp_path: Path) -> None:
+    calls = [{"name": "read", "id": id_} for id_ in ("", "x", "x")]
+    async with asked([{"reply": {"calls": calls}}], tmp_path) as on:
+        assert [call.id for call in (await on.complete()).calls] == ["", "x", "x"]
+
+
+async def test_a_connection_is_used_again_after_a_whole_reply_and_closed_after_half_a_one(tmp_path: Path) -> None:
+    whole, half = {"reply": {"text": "a"}}, {"reply": {"chunks": ["a"]}, "hang": 2}
+    async with asked([whole, whole, half, whole], tmp_path) as on:
+        await on.complete()
+        await on.complete()
+        await on.failure(timeout_s=0.3)
+        await on.server.until(lambda: len(on.server.endings) == 3)
+        await on.complete()
+
+    first, second, third, fourth = on.connections
+    assert first == second == third
+    assert fourth != third
+    assert on.server.endings == ["answered", "answered", "closed", "answered"]
+
+
+async def test_cancelling_before_the_first_byte_closes_the_connection_too(tmp_path: Path) -> None:
+    async with asked([{"hang": True}], tmp_path) as on:
+        async with anyio.create_task_group() as group:
+            group.start_soon(on.complete)
+            await on.server.until(lambda: len(on.server.asked) == 1)
+            group.cancel_scope.cancel()
+        await on.server.until(lambda: on.server.endings == ["closed"])
+
+
+async def test_a_cancelled_request_does_not_disturb_the_others(tmp_path: Path) -> None:
+    async with asked(
+        [{"hang": 0, "when": {"tool": "stuck"}}, {"reply": {"text": "fine"}, "delay": 0.1}], tmp_path
+    ) as on:
+        tool = {"type": "function", "function": {"name": "stuck", "parameters": {"type": "object", "properties": {}}}}
+        replies: list[ModelReply] = []
+
+        async def ask() -> None:
+            replies.append(await on.complete())
+
+        async with anyio.create_task_group() as outer:
+            outer.start_soon(ask)
+            failed = await on.failure(tools=json.dumps([tool]).encode(), timeout_s=0.05)
+
+    assert failed.reason == "TimedOut"
+    assert [reply.text for reply in replies] == ["fine"]
+
+
+async def test_a_server_that_knows_no_usage_option_is_asked_without_and_remembered(tmp_path: Path) -> None:
+    refusal = {"status": 400, "error": "Unrecognized request argument: stream_options"}
+    async with asked([refusal, {"reply": {"text": "a"}, "times": 2}], tmp_path) as on:
+        first = await on.complete()
+        await on.complete()
+
+    assert first.usage.is_estimated
+    assert ["stream_options" in body for body in on.server.asked] == [True, False, False]
+
+
+async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_its_own(tmp_path: Path) -> None:
+    error = "Unsupported parameter: 'max_tokens' is not supported, use 'max_completion_tokens'"
+    async with asked([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}], tmp_path) as on:
+        await on.complete(output_tokens_max=7)
+        await on.complete(output_tokens_max=7)
+
+    assert [body.get("max_completion_tokens") for body in on.server.asked] == [None, 7, 7]
+    assert [body.get("max_tokens") for body in on.server.asked] == [7, None, None]
+
+
+async def test_a_server_that_refuses_everything_is_not_asked_for_ever(tmp_path: Path) -> None:
+    error = "I know neither max_tokens nor max_completion_tokens nor stream_options"
+    async with asked([{"status": 400, "error": error, "times": "always"}], tmp_path) as on:
+        failed = await on.failure(output_tokens_max=7)
+
+    assert failed.reason == "BadRequest"
+    assert len(on.server.asked) == 3
+
+
+async def test_a_reply_may_be_asked_for_whole(tmp_path: Path) -> None:
+    step = {"reply": {"text": "all", "calls": [{"name": "read", "id": "c", "arguments": {"a": 1}}]}}
+    async with asked([step], tmp_path) as on:
+        reply = await on.complete(options={"stream": False})
+
+    assert (reply.text, [call.arguments for call in reply.calls], reply.usage.is_estimated) == (
+        "all",
+        ['{"a": 1}'],
+        False,
+    )
+    assert on.server.asked[0]["stream"] is False
+
+
+async def test_the_key_and_headers_are_sent_and_never_told(tmp_path: Path) -> None:
+    error = f"Incorrect API key provided: {SECRET}, with X-Tenant hidden-tenant"
+    headers = (("X-Tenant", "hidden-tenant"),)
+    cure = "is the key in GROQ_API_KEY right?"
+    async with asked([{"status": 401, "error": error}], tmp_path, key=SECRET, headers=headers, cure=cure) as on:
+        failed = await on.failure()
+
+    sent = on.server.log[0]["headers"]
+    assert (sent["authorization"], sent["x-tenant"]) == (f"Bearer {SECRET}", "hidden-tenant")
+    assert str(failed).endswith(cure)
+    assert SECRET not in str(failed) + repr(on.endpoint)
+    assert "hidden-tenant" not in str(failed) + repr(on.endpoint)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason", "is_transient"),
+    [
+        ({"status": 403}, "Refused", False),
+        ({"status": 402}, "Refused", False),
+        ({"status": 404, "error": "model 'small' not found, try pulling it first"}, "BadRequest", False),
+        ({"status": 429, "error": {"message": "no money", "code": "insufficient_quota"}}, "Refused", False),
+        ({"status": 503}, "Overloaded", True),
+        ({"status": 529}, "Overloaded", True),
+        ({"status": 413, "error": "the request exceeds the available context size"}, "ContextTooLong", False),
+        ({"garbage": "data: {broken\n\n"}, "Garbage", True),
+        ({"garbage": ""}, "CutOff", True),
+        ({"garbage": 'data: {"error": {"message": "overloaded", "code": 503}}\n\n'}, "Overloaded", True),
+        (
+            {"garbage": 'data: {"error": {"code": "rate_limit_exceeded"}}\n\n'},
+            "RateLimited",
+            True,
+        ),
+        ({"garbage": 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'}, "CutOff", True),
+        ({"garbage": "data: [DONE]\n\n"}, "Garbage", True),
+        ({"garbage": "data: 7\n\n"}, "Garbage", True),
+        ({"reply": {"text": "x"}, "cut": True}, "CutOff", True),
+    ],
+)
+async def test_every_failure_has_its_name(tmp_path: Path, step: Any, reason: str, is_transient: bool) -> None:
+    async with asked([step], tmp_path) as on:
+        failed = await on.failure()
+
+    assert (failed.reason, failed.is_transient) == (reason, is_transient)
+
+
+async def test_what_came_before_a_cut_is_counted(tmp_path: Path) -> None:
+    async with asked([{"reply": {"chunks": ["four words of", " text"]}, "cut": 3}], tmp_path) as on:
+        failed = await on.failure()
+
+    assert failed.usage is not None
+    assert (failed.usage.is_estimated, failed.usage.tokens_out) == (True, 5)
+
+
+async def test_a_server_that_does_not_run_is_named_with_its_cure(tmp_path: Path) -> None:
+    async with asked([], tmp_path, start="start it with `ollama serve`") as on:
+        pass
+    failed = await on.failure()
+    await on.chat.aclose()
+
+    assert (failed.reason, failed.is_transient) == ("Unreachable", True)
+    assert on.server.url in str(failed)
+    assert "ollama serve" in str(failed)
+
+
+async def test_a_url_that_is_none_is_not_asked() -> None:
+    chat = OpenAIChat(SystemClock().now)
+    with pytest.raises(ModelFailed) as caught:
+        await chat.complete(Endpoint("ftp://somewhere", "m"), request())
+    await chat.aclose()
+
+    assert caught.value.reason == "BadRequest"
+
+
+async def test_a_hundred_requests_at_once_have_a_connection_each(tmp_path: Path) -> None:
+    async with asked([{"reply": {"text": "a"}, "times": 100}], tmp_path) as on, anyio.create_task_group() as group:
+        for _ in range(100):
+            group.start_soon(on.complete)
+
+    assert on.server.endings == ["answered"] * 100
