@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Final
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from controllers.agent.models.chat_body import LimitField
 from schemas.frozen import frozen
-
-LOOPBACK: Final = frozenset({"localhost", "::1", "0.0.0.0"})
 
 
 @frozen
@@ -35,6 +33,9 @@ class Endpoint:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether `url` is on this machine."""
-    host = urlsplit(url).hostname or ""
-    return host in LOOPBACK or host.startswith("127.")
+    """Whether `url` is on this machine. Only literal addresses count: a name may be looked up to anything."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,55 @@
+"""What a provider's refusal means; the statuses themselves are tried over HTTP in `test_openai_chat.py`."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+
+from controllers.agent.models import failures
+
+NOW = 1_700_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "20"}, 20.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "soon"}, None),
+    ],
+)
+def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert failures.retry_after_s(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "no such model", "type": "x"}}', "no such model"),
+        (b'{"error": "model not found"}', "model not found"),
+        (b'{"detail": "not here"}', "not here"),
+        (b"<html>502</html>", "<html>502</html>"),
+        (b"\xff\xfe", "��"),
+        (b"", ""),
+    ],
+)
+def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, said: str) -> None:
+    assert failures.said_in(body) == said
+
+
+def test_no_key_is_told() -> None:
+    failed = failures.of_status(400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1"))
+
+    assert str(failed) == "HTTP 400: bad key ***"
+
+
+def test_a_long_page_is_cut() -> None:
+    failed = failures.of_status(502, b"<p>" * 10_000, retry_after_s=None, cure="")
+
+    assert len(str(failed)) < 600

@@ -1,0 +1,87 @@
+"""What models cost and hold: the plan first, then the dated table, and no guesses."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controllers.agent.models import prices
+from controllers.agent.models.port import Price, Usage
+from schemas import limits
+from schemas.model import ModelTable
+
+
+def table(**rows: dict[str, Any]) -> ModelTable:
+    return ModelTable(tuple(rows.items()))
+
+
+def of(model: str, **rows: dict[str, Any]) -> Price:
+    price = prices.price(model, table(**rows))
+    assert price is not None
+    return price
+
+
+def test_every_row_has_a_source_a_date_and_sane_amounts() -> None:
+    assert prices.rows()
+    for name, row in prices.rows().items():
+        assert row.price is not None, name
+        assert row.price.source, name
+        assert len(row.price.date) == len("2026-01-31"), name
+        assert 0 <= row.price.usd_cached <= row.price.usd_in <= 1_000, name
+        assert row.window is None or row.window >= 1_024, name
+
+
+def test_a_price_that_nobody_states_is_unknown() -> None:
+    assert prices.price("groq/never-heard-of", ModelTable()) is None
+    assert prices.price("x@https://example.com/v1", ModelTable()) is None
+    assert prices.price("house/big", table(house={"price": {"in": 1}})) is None
+
+
+@pytest.mark.parametrize("model", ["ollama/qwen3:8b", "vllm/x", "llamacpp/x", "x@http://127.0.0.1:8000/v1"])
+def test_a_server_of_ones_own_costs_nothing(model: str) -> None:
+    assert of(model).cost(Usage(1_000_000, 1_000_000)) == 0
+
+
+def test_a_server_that_wants_a_key_is_not_ones_own() -> None:
+    assert prices.price("vllm/x", table(vllm={"url": "https://hosted/v1", "key": "env:K"})) is None
+
+
+def test_the_plan_has_the_first_word() -> None:
+    price = of("openai/gpt-4o", openai={"price": {"in": 9, "out": 10}})
+
+    assert price == Price(Decimal(9), Decimal(10), Decimal(9), source="the plan")
+
+
+def test_what_the_plan_leaves_out_is_the_tables() -> None:
+    known = of("openai/gpt-4o")
+
+    assert of("openai/gpt-4o", openai={"price": {"out": 99}}) == Price(
+        known.usd_in, Decimal(99), known.usd_cached, source="the plan"
+    )
+
+
+def test_cached_tokens_without_a_price_of_their_own_cost_like_others() -> None:
+    price = of("house/big", house={"price": {"in": 2, "out": 4}})
+
+    assert price.cost(Usage(1_000_000, 500_000, tokens_cached=400_000)) == 4
+
+
+def test_a_recorded_model_costs_and_holds_what_the_model_does() -> None:
+    plain, taped = "openai/gpt-4o", "record/tape.jsonl@openai/gpt-4o"
+
+    assert of(taped) == of(plain)
+    assert prices.window(taped, ModelTable()) == prices.window(plain, ModelTable()) == 128_000
+
+
+def test_windows_and_replies_have_defaults_and_are_the_plans_to_state() -> None:
+    stated = table(house={"window": 4_096, "output": 512})
+
+    assert (prices.window("house/x", stated), prices.output_max("house/x", stated)) == (4_096, 512)
+    assert prices.window("house/x", ModelTable()) == limits.MODEL_WINDOW_TOKENS
+    assert prices.output_max("house/x", ModelTable()) == limits.MODEL_OUTPUT_TOKENS
+
+
+def test_a_small_window_is_not_filled_by_the_reply() -> None:
+    assert prices.output_max("house/x", table(house={"window": 4_096})) == 2_048

@@ -1,0 +1,175 @@
+"""Recordings: found again by the asking, refused when the prompt is another, and never a reason to ask a model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from controllers.agent.models import tape
+from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, RequestKey
+from controllers.agent.models.routed import RoutedModels
+from controllers.agent.models.routing import Surroundings
+from schemas.model import ModelTable
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+HELLO = b'{"role":"user","content":"hello"}'
+KEY = RequestKey("agent/a", "u1", 1, 1, 1)
+ASKED = ModelRequest(KEY, "record/tape.jsonl@openai/small", (HELLO,))
+
+
+async def recorded(path: Path, *texts: str, request: ModelRequest = ASKED) -> None:
+    """One line for each text, all for the same asking."""
+    models = ScriptedModels([{"reply": {"text": text}} for text in texts])
+    for _ in texts:
+        await tape.record(path, models.complete, request, None)
+
+
+async def replayed(path: Path, request: ModelRequest = ASKED) -> ModelReply:
+    routed = RoutedModels(ModelTable, Surroundings({}, path.parent), lambda: 0.0)
+    real = request.model.partition("@")[2]
+    return await routed.complete(replace(request, model=f"replay/{path.name}@{real}"))
+
+
+async def refused(path: Path, request: ModelRequest = ASKED) -> ModelFailed:
+    with pytest.raises(ModelFailed) as caught:
+        await replayed(path, request)
+    return caught.value
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tape.jsonl"
+
+
+async def test_a_reply_is_found_under_another_uid(path: Path) -> None:
+    await recorded(path, "hi")
+
+    assert (await replayed(path, replace(ASKED, key=replace(KEY, uid="u2")))).text == "hi"
+
+
+async def test_each_attempt_has_its_own_reply(path: Path) -> None:
+    second = replace(ASKED, key=replace(KEY, attempt=2))
+    await recorded(path, "one")
+    await recorded(path, "two", request=second)
+
+    assert [(await replayed(path)).text, (await replayed(path, second)).text] == ["one", "two"]
+
+
+async def test_an_asking_that_was_not_made_is_not_answered(path: Path) -> None:
+    await recorded(path, "hi")
+
+    assert (await refused(path, replace(ASKED, key=replace(KEY, turn=9)))).reason == "NotRecorded"
+
+
+async def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    failed = await refused(path)
+
+    assert failed.reason == "NotRecorded"
+    assert str(path) in str(failed)
+
+
+async def test_another_prompt_has_diverged_and_is_told_where(path: Path) -> None:
+    system = b'{"role":"system","content":"be short"}'
+    await recorded(path, "hi", request=replace(ASKED, messages=(system, HELLO)))
+    other = b'{"role":"user","content":"bye"}'
+
+    failed = await refused(path, replace(ASKED, messages=(system, other)))
+
+    assert (failed.reason, failed.is_transient) == ("Diverged", False)
+    assert "message 2 of 2" in str(failed)
+    assert "bye" in str(failed)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"messages": (HELLO, HELLO)}, "2 messages, 1 in the recording"),
+        ({"tools": b"[]"}, "the tools that are offered"),
+        ({"model": "record/tape.jsonl@openai/large"}, "recorded with openai/small"),
+    ],
+)
+async def test_every_way_to_diverge_has_its_words(path: Path, change: dict[str, object], said: str) -> None:
+    await recorded(path, "hi")
+
+    assert said in str(await refused(path, replace(ASKED, **change)))  # type: ignore[arg-type]
+
+
+async def test_of_several_runs_in_one_file_the_one_with_this_prompt_counts(path: Path) -> None:
+    await recorded(path, "of now")
+    await recorded(path, "of another day", request=replace(ASKED, messages=(b'{"role":"user","content":"x"}',)))
+
+    assert (await replayed(path)).text == "of now"
+
+
+async def test_half_a_line_of_a_crash_spoils_neither_what_stands_before_nor_after_it(path: Path) -> None:
+    await recorded(path, "one")
+    with path.open("ab") as file:
+        file.write(b'{"key":"agent/a@1.1.')
+    await recorded(path, "two", request=replace(ASKED, key=replace(KEY, attempt=2)))
+
+    assert (await replayed(path)).text == "one"
+    assert (await replayed(path, replace(ASKED, key=replace(KEY, attempt=2)))).text == "two"
+
+
+async def test_a_failure_is_recorded_and_fails_again(path: Path) -> None:
+    models = ScriptedModels([{"status": 429, "headers": {"retry-after": "7"}}])
+    with pytest.raises(ModelFailed):
+        await tape.record(path, models.complete, ASKED, None)
+
+    failed = await refused(path)
+
+    assert (failed.reason, failed.is_transient, failed.retry_after_s) == ("RateLimited", True, 7.0)
+
+
+async def test_a_cancelled_asking_has_no_reply(path: Path) -> None:
+    models = ScriptedModels([{"hang": True}])
+    async with anyio.create_task_group() as group:
+        group.start_soon(tape.record, path, models.complete, ASKED, None)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+
+    assert "was cancelled" in str(await refused(path))
+
+
+async def test_no_prompt_is_written_down(path: Path) -> None:
+    await recorded(path, "hi", request=replace(ASKED, messages=(b'{"role":"user","content":"a secret"}',)))
+
+    assert "a secret" not in path.read_text()
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == [str(KEY)]
+
+
+async def test_lines_of_many_requests_at_once_do_not_mix(path: Path) -> None:
+    models = ScriptedModels([{"reply": {"text": "x" * 5_000}, "times": "always"}])
+    keys = [replace(KEY, attempt=number) for number in range(1, 51)]
+    async with anyio.create_task_group() as group:
+        for key in keys:
+            group.start_soon(tape.record, path, models.complete, replace(ASKED, key=key), None)
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(line["key"] for line in lines) == sorted(map(str, keys))
+
+
+async def test_a_recording_without_a_model_says_what_to_write(tmp_path: Path) -> None:
+    routed = RoutedModels(ModelTable, Surroundings({}, tmp_path), lambda: 0.0)
+    with pytest.raises(ModelFailed, match="provider/name"):
+        await routed.complete(replace(ASKED, model="record/tape.jsonl"))
+
+
+async def test_a_bare_replay_costs_what_the_recorded_model_does(path: Path) -> None:
+    await recorded(path, "hi", request=replace(ASKED, model="record/tape.jsonl@openai/gpt-4o"))
+    routed = RoutedModels(ModelTable, Surroundings({}, path.parent), lambda: 0.0)
+
+    assert routed.price("replay/tape.jsonl") == routed.price("openai/gpt-4o")
+    assert routed.window("replay/gone.jsonl") > 0
+
+
+async def test_a_prompt_has_one_digest_recorded_and_replayed() -> None:
+    digests = {replace(ASKED, model=model).prompt_digest for model in ("a/b", "record/f@a/b", "replay/f@a/b")}
+
+    assert len(digests) == 1
