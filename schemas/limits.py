@@ -80,6 +80,7 @@ TOOLSETS_KEPT_MAX: Final = 256  # Encoded tool lists in memory: about 8 KiB each
 OUTLINE_LINES_MAX: Final = 500  # Of the plan as text for an agent; a task below shows the rest.
 DIFF_LINES_MAX: Final = 4_000  # Of two files compared: comparing is quadratic in the worst case.
 LINKS_MAX: Final = 40  # Symbolic links on the way to a file, as the kernel has it: more is a loop.
+PATH_CHARS_MAX: Final = 4_096  # PATH_MAX: what is longer names no file.
 REASON_CHARS_MAX: Final = 500  # Of the reason that an agent gives for a patch.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about five; then the queue gets its turn.

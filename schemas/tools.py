@@ -29,7 +29,10 @@ FILE_TOOLS: Final = (
     ToolName("write", "writes a whole file that was read before, or a new one", _IDEMPOTENT),
     ToolName("edit", "replaces one stretch of a file that was read before", _IDEMPOTENT),
 )
-WORK_TOOLS: Final = (ToolName("shell", "runs a command in the task's workspace", _ONCE),)
+WORK_TOOLS: Final = (
+    ToolName("shell", "runs a command in the task's workspace", _ONCE),
+    ToolName("resource", "reads a resource of a tool server, or lists what there is", _READ),
+)
 PLAN_TOOLS: Final = (
     ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
     ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT),
@@ -38,12 +41,16 @@ PLAN_TOOLS: Final = (
     ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT),
     ToolName("terminate", "removes a child task", _IDEMPOTENT),
     ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
+    ToolName("answer", "answers a request from below, or a question", _IDEMPOTENT),
     ToolName("send", "sends a message to another agent", _IDEMPOTENT),
     ToolName("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
     ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
 
-CORE_TOOLS: Final = ("plan_view", "send", "request", "done", "fail")
+CORE_TOOLS: Final = ("plan_view", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
+
+ONLINE_TOOLS: Final = frozenset({"fetch"})
+"""What these do goes out to the network, so they need the right to it."""
 
 TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}

@@ -19,9 +19,11 @@ from schemas.agent import AgentSpec
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
+from schemas.tools import ONLINE_TOOLS
 
 Tools = Mapping[str, Tool]
 
+_STRICTNESS: Final = tuple(EffectClass)
 STUCK: Final = "Stuck"
 MALFORMED: Final = "Malformed"
 
@@ -86,12 +88,38 @@ def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]
         tool.given(call.arguments)
     except BadArguments as error:
         return _failed("BadArguments", f"{tool.name}: {error}")
-    subjects = tool.subjects(call.arguments)
-    if denial := _covering(spec.rights.deny, tool.name, subjects):
-        return _denied(f"`{tool.name}` on this is denied by `{denial}`")
-    if pattern := _covering(approve, tool.name, subjects):
+    if why := forbidden(tool, call.arguments, spec):
+        return _denied(why)
+    if pattern := _covering(approve, tool.name, tool.subjects(call.arguments)):
         return NeedsYes(pattern)
     return Allowed()
+
+
+def forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
+    """Why the agent's rights forbid this very call; empty when they do not. A denial beats everything."""
+    if denial := _covering(spec.rights.deny, tool.name, tool.subjects(arguments)):
+        return f"`{tool.name}` on this is denied by `{denial}`"
+    if tool.name in ONLINE_TOOLS and not spec.rights.network:
+        return f"`{tool.name}` needs the network, and your rights have none"
+    if not tool.is_free and not is_allowed(tool, arguments, spec):
+        return f"you may use `{tool.name}` only like {', '.join(_examples(tool.name, spec))}"
+    return ""
+
+
+def is_allowed(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> bool:
+    """Whether the agent's list and its rights both allow this very call; paths are looked at where they lead."""
+    if tool.name in patterns.PATH_TOOLS:
+        return True
+    exact = tool.exact(arguments)
+    return all(
+        any(patterns.allowed_by(allowed, each, exact) for each in _names(tool.name))
+        for allowed in (spec.tools, spec.rights.tools)
+    )
+
+
+def _examples(name: str, spec: AgentSpec) -> list[str]:
+    written = (*spec.tools, *(spec.rights.tools or ()))
+    return [f"`{one}`" for one in dict.fromkeys(written) if "(" in one and patterns.any_call_of((one,), name)]
 
 
 def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
@@ -107,7 +135,7 @@ def is_granted(name: str, spec: AgentSpec) -> bool:
 
 
 def _is_named(allowed: Sequence[str] | None, name: str) -> bool:
-    return any(patterns.any_name(allowed, each) for each in _names(name))
+    return any(patterns.any_call_of(allowed, each) for each in _names(name))
 
 
 def _names(tool: str) -> tuple[str, ...]:
@@ -123,10 +151,16 @@ def _covering(written: Sequence[str], tool: str, subjects: Sequence[str]) -> str
 
 def effect_of(tool: Tool, arguments: Json, spec: AgentSpec) -> EffectClass:
     """The effect class of a call: the plan's word for the tool or for calls like this, else the tool's own."""
-    subjects = tool.subjects(arguments) if isinstance(arguments, dict) else ()
-    for pattern, effect in spec.effects.items():
-        if _covering((pattern,), tool.name, subjects):
-            return EffectClass(effect)
+    given = arguments if isinstance(arguments, dict) else {}
+    for pattern, word in spec.effects.items():
+        effect = EffectClass(word)
+        # What makes a call stricter holds where it may be meant, what makes it freer only where it is.
+        if _STRICTNESS.index(effect) >= _STRICTNESS.index(tool.effect):
+            is_meant = bool(_covering((pattern,), tool.name, tool.subjects(given)))
+        else:
+            is_meant = any(patterns.allowed_by((pattern,), each, tool.exact(given)) for each in _names(tool.name))
+        if is_meant:
+            return effect
     return tool.effect
 
 

@@ -29,7 +29,8 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     if not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
     rights = seen.spec.rights
-    return Workspace(folder, root, rights.read, rights.write, rights.deny, _plan_file(world))
+    allow = (seen.spec.tools, rights.tools)
+    return Workspace(folder, root, rights.read, rights.write, rights.deny, allow, _plan_file(world))
 
 
 def _plan_file(world: World) -> Path | None:

@@ -25,15 +25,15 @@ class Found:
     size_bytes: int
 
 
-def files_below(workspace: Workspace, path: str, most: int) -> list[Found]:
-    """At most `most` readable files below `path`, in order of their names. Raises ToolFault."""
+def files_below(workspace: Workspace, path: str, most: int, tool: str = "list") -> list[Found]:
+    """At most `most` files below `path` that `tool` may tell of, in order of their names. Raises ToolFault."""
     found: list[Found] = []
     with workspace.folder_at(path) as spot:
         for folder, names, number in _walk(spot):
             for name in names:
                 below = f"{folder}/{name}".removeprefix("/")
                 whole = f"{spot.path}/{below}".removeprefix("/")
-                if not patterns.any_path(workspace.read, whole):
+                if not workspace.shows(tool, whole):
                     continue
                 about = os.stat(name, dir_fd=number, follow_symlinks=False)
                 if stat.S_ISREG(about.st_mode):
@@ -53,7 +53,7 @@ def hits_in(workspace: Workspace, path: str, glob: str, text: str, any_case: boo
     """Lines `path:number: line` that hold `text`, at most SEARCH_HITS_MAX; files that are not text are passed over."""
     wanted = text.casefold() if any_case else text
     hits: list[str] = []
-    for found in files_below(workspace, path, limits.FILES_SEARCHED_MAX):
+    for found in files_below(workspace, path, limits.FILES_SEARCHED_MAX, "search"):
         if found.size_bytes > limits.FILE_BYTES_MAX or not patterns.any_path([glob], found.below):
             continue
         for number, line in enumerate(_lines(workspace, path, found), start=1):

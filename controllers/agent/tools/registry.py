@@ -5,52 +5,56 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controllers.agent.tools import delegating, discussing, files, planning, shell, talking
+from controllers.agent.tools import (
+    delegating,
+    discussing,
+    files,
+    planning,
+    requesting,
+    resources,
+    shell,
+    subjects,
+    talking,
+)
 from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.tool import Resolve, Subjects, Tool, ToolFunction, no_subjects
+from controllers.agent.tools.tool import Exact, Resolve, Subjects, Tool, ToolFunction
 from schemas.encoding import JsonObject
-from schemas.shell_lines import commands_in
 from schemas.tools import TOOLS
-
-
-def _path(arguments: JsonObject) -> tuple[str, ...]:
-    return (str(arguments.get("path", ".")),)
-
-
-def _command(arguments: JsonObject) -> tuple[str, ...]:
-    return commands_in(str(arguments.get("command", "")))
 
 
 def _tool(
     name: str,
     function: ToolFunction,
-    subjects: Subjects = no_subjects,
+    wide: Subjects = subjects.untold,
     *,
+    exact: Exact = subjects.untellable,
     is_process: bool = False,
     resolve: Resolve | None = None,
 ) -> Tool:
-    return Tool(name, function, TOOLS[name].effect, subjects, is_process, name in FREE, resolve)
+    return Tool(name, function, TOOLS[name].effect, wide, is_process, name in FREE, resolve, exact=exact)
 
 
-FREE: Final = frozenset({"done", "fail", "send", "request"})
-"""An agent can always end and always ask upward; topology and the gate bound the rest."""
+FREE: Final = frozenset({"done", "fail", "send", "request", "answer"})
+"""An agent can always end, always ask upward and always answer; topology and the gate bound the rest."""
 
 BUILT_IN: Final[Mapping[str, Tool]] = {
     tool.name: tool
     for tool in (
-        _tool("read", files.read, _path),
-        _tool("list", files.list_files, _path),
-        _tool("search", files.search, _path),
-        _tool("write", files.write, _path),
-        _tool("edit", files.edit, _path),
-        _tool("shell", shell.shell, _command, is_process=True),
+        _tool("read", files.read, subjects.path),
+        _tool("list", files.list_files, subjects.path),
+        _tool("search", files.search, subjects.path),
+        _tool("write", files.write, subjects.path),
+        _tool("edit", files.edit, subjects.path),
+        _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, is_process=True),
+        _tool("resource", resources.resource, subjects.subjects_of, exact=subjects.plain_texts),
         _tool("plan_view", planning.plan_view),
         _tool("task", delegating.task, resolve=delegating.resolve),
         _tool("discuss", discussing.discuss, resolve=discussing.resolve),
         _tool("edit_plan", planning.edit_plan),
         _tool("plan_patch", planning.plan_patch),
         _tool("terminate", planning.terminate),
-        _tool("request", talking.request),
+        _tool("request", requesting.request),
+        _tool("answer", requesting.answer),
         _tool("send", talking.send),
         _tool("done", talking.done),
         _tool("fail", talking.fail),

@@ -6,13 +6,11 @@ itself decides nothing. A call whose connection broke after it was sent is made 
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from controllers.agent.tools import inputs
+from controllers.agent.tools.subjects import plain_texts, subjects_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from reconciler.storing.store import Store
 from schemas import limits
@@ -20,8 +18,6 @@ from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
 from schemas.mcp import McpSpec, ServedTool, ServerFailed, full_name, mcp_from_json, tool_from_json
 from schemas.resource import Resource
-
-_PATH_CHARS_MAX: Final = 4_096  # PATH_MAX: what is longer names no file.
 
 
 class ServedTools(Mapping[str, Tool]):
@@ -80,6 +76,7 @@ def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
         doc=offered.description,
         digest=offered.digest,
         withheld=offered.withheld,
+        exact=plain_texts,
     )
 
 
@@ -104,47 +101,3 @@ def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
         text = f"{name} was called, and nobody saw how it ended: {fault}. It may have happened"
         return CallResult(CallState.UNKNOWN, text, "Unknown")
     return CallResult(CallState.FAILED, f"{name}: {fault}", fault.reason)
-
-
-def subjects_of(arguments: JsonObject) -> tuple[str, ...]:
-    """Every text in the arguments, and each as the paths that it may name, for denials to be matched against.
-
-    A server reads a path in its own way, so `x/../.git/a`, `/abs/.git/a`, `file:///abs/.git/a` and `%2egit/a` are all
-    taken for `.git/a` as well. Covering too much is safe. Links in the server's own files are beyond us.
-    """
-    found: dict[str, None] = {}
-    for text in _texts(list(arguments.values())):
-        found[text] = None
-        if len(text) <= _PATH_CHARS_MAX:
-            found.update(dict.fromkeys(_paths_in(text)))
-    return tuple(found)
-
-
-def _texts(values: list[Json]) -> Iterator[str]:
-    """The texts in `values`, those in nested lists and maps and the keys of maps too."""
-    waiting = list(reversed(values))
-    while waiting:
-        value = waiting.pop()
-        match value:
-            case str():
-                yield value
-            case dict():
-                waiting.extend([*value.values(), *value])
-            case list():
-                waiting.extend(value)
-
-
-def _paths_in(text: str) -> Iterator[str]:
-    plain = unquote(text)
-    if "://" in plain:
-        plain = _path_of_url(plain)
-    names = [name for name in posixpath.normpath(plain.strip().replace("\\", "/")).split("/") if name]
-    for index in range(len(names)):
-        yield "/".join(names[index:])
-
-
-def _path_of_url(text: str) -> str:
-    try:
-        return urlsplit(text).path
-    except ValueError:
-        return text

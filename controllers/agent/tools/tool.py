@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.subjects import untellable, untold
 from controllers.agent.tools.workspace import Workspace
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
@@ -85,6 +86,7 @@ class Context:
 
 
 Subjects: TypeAlias = Callable[[JsonObject], tuple[str, ...]]
+Exact: TypeAlias = Callable[[JsonObject], tuple[str, ...] | None]
 Ending: TypeAlias = Settlement | Waiting
 ToolFunction: TypeAlias = Callable[..., Ending | Awaitable[Ending]]
 Resolve: TypeAlias = Callable[[Context], Ending | None]
@@ -92,14 +94,10 @@ Resolve: TypeAlias = Callable[[Context], Ending | None]
 `Waiting`, whose changes must bring about a state in which the answer is a different one), or None: as before."""
 
 
-def no_subjects(_: JsonObject) -> tuple[str, ...]:
-    """For tools whose denials are by name only."""
-    return ()
-
-
 @frozen
 class Tool:
-    """`subjects` are the texts in its arguments that denials such as `shell(rm *)` are matched against.
+    """`subjects` are what a call may be about, for denials such as `shell(rm *)`; `exact` is what it is about and
+    nothing else, for allowances such as `shell(git *)`, None where that cannot be told (`subjects.py`).
 
     `is_free` tools need no right: an agent can always end, and always ask upward. A tool whose function may return
     `Waiting` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in `doc`, and a
@@ -110,7 +108,7 @@ class Tool:
     name: str
     function: ToolFunction
     effect: EffectClass
-    subjects: Subjects = no_subjects
+    subjects: Subjects = untold
     is_process: bool = False
     is_free: bool = False
     resolve: Resolve | None = None
@@ -118,6 +116,7 @@ class Tool:
     doc: str = ""
     digest: str = ""
     withheld: str = ""
+    exact: Exact = untellable
 
     @property
     def is_instant(self) -> bool:

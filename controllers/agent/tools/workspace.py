@@ -42,7 +42,8 @@ class Spot:
 class Workspace:
     """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
 
-    `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns.
+    `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns. Each of
+    `allow` is a list of call patterns too, and each must allow a call.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Workspace:
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
+    allow: tuple[tuple[str, ...] | None, ...] = ()
     plan_file: Path | None = None
 
     def ensure(self) -> None:
@@ -102,8 +104,19 @@ class Workspace:
             )
         if denial := patterns.denied_by(self.deny, tool, (spot.path,)):
             raise ToolDenied(f"`{spot.path}` is denied by `{denial}`")
+        if not self.allows(tool, spot.path):
+            raise ToolDenied(f"`{spot.path}`: rights allow `{tool}` on other paths only")
         if mode == "write" and self._is_plan_file(spot):
             raise ToolDenied(f"`{spot.path}` is the plan file, a person's: change the plan with the plan tools")
+
+    def allows(self, tool: str, path: str) -> bool:
+        """Whether every list of allowed calls has one of `tool` on `path`, relative to the plan's folder."""
+        return all(patterns.allowed_by(allowed, tool, (path,)) for allowed in self.allow)
+
+    def shows(self, tool: str, path: str) -> bool:
+        """Whether `tool` may tell of the file at `path`."""
+        is_denied = patterns.denied_by(self.deny, tool, (path,))
+        return patterns.any_path(self.read, path) and not is_denied and self.allows(tool, path)
 
     def _is_plan_file(self, spot: Spot) -> bool:
         if self.plan_file is None:
