@@ -23,7 +23,9 @@ EXAMPLES = "examples"
 @click.command(epilog=EXAMPLE)
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a plan file that is there.")
-@click.option("--example", metavar="EXAMPLE", help="Copy an example instead: quickstart, failure, redirect, webchat.")
+@click.option(
+    "--example", metavar="EXAMPLE", help="Copy an example instead: quickstart, failure, redirect, webchat, team."
+)
 def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""
     from planloop.cli.schema import write_schema

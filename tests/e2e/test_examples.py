@@ -41,7 +41,8 @@ def save(file: Path, old: str, new: str) -> None:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.iterdir()} == MADE.keys()
+    with_models = {"team"}  # In test_team.py.
+    assert {path.name for path in EXAMPLES.iterdir()} == MADE.keys() | with_models
 
 
 @pytest.mark.parametrize("example", MADE)

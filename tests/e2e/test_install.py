@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from planloop import wiring
+from tests.e2e import team
+from tests.fakes.model_server.running import started
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "plans/examples").iterdir())
@@ -53,12 +55,15 @@ def test_an_example_goes_from_init_to_done(plan: Path, tmp_path: Path, example: 
     file = tmp_path / f"{example}.plan.yaml"
     file.write_text(file.read_text().replace("sleep: 5s", "sleep: 0.1").replace("sleep 20", "sleep 0.1"))
 
-    assert run(plan, "diff", file.name, cwd=tmp_path).returncode == 1
-    ended = run(plan, "apply", "--yes", file.name, cwd=tmp_path)
+    with started(team.steps("m", "m"), tmp_path) as server:
+        # Only `team` has agents that a model moves; for the others the option changes nothing.
+        on_model = ("--model", f"m@{server.url}")
+        assert run(plan, "diff", file.name, *on_model, cwd=tmp_path).returncode == 1
+        ended = run(plan, "apply", "--yes", file.name, *on_model, cwd=tmp_path)
 
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"{example}  done:" in ended.stdout
-    assert run(plan, "diff", file.name, cwd=tmp_path).returncode == 0
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert f"{example}  done:" in ended.stdout
+        assert run(plan, "diff", file.name, *on_model, cwd=tmp_path).returncode == 0
 
 
 def test_a_first_plan_of_ones_own_validates_and_runs(plan: Path, tmp_path: Path) -> None:
