@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from controllers.agent.models.port import ModelFailed, ModelRequest, RequestKey
 from controllers.agent.models.routed import RoutedModels
 from reconciler.clock import SystemClock
 from schemas.model import ModelTable
-from tests.contracts.models_contract import ModelsContract, Open, Stage
+from tests.contracts.models_contract import ModelsContract, Open, Stage, message
 from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running
 
-pytestmark = pytest.mark.slow
+# Loading takes 3 seconds alone and may take 15 beside other tests.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 
 class Moving:
@@ -42,8 +44,12 @@ def table() -> Moving:
 async def models(
     anyio_backend: str, table: Moving, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[RoutedModels]:
+    table.url = "http://127.0.0.1:9/v1"  # Nobody is there: being told so means that litellm is loaded.
     around = surroundings(tmp_path_factory.mktemp("litellm"))
     async with RoutedModels(table, around, SystemClock().now).opened() as routed:
+        key = RequestKey("agent/a", "u1", 1, 1, 1)
+        with pytest.raises(ModelFailed):
+            await routed.complete(ModelRequest(key, "openai/small", (message("user", "hello"),), timeout_s=50.0))
         yield routed
 
 

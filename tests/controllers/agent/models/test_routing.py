@@ -97,12 +97,10 @@ def test_a_key_that_stands_in_the_plan_itself_is_not_used_and_not_told() -> None
 
 
 def test_headers_may_hold_references_too() -> None:
-    rows = {"azure": {"url": "http://mine/v1", "headers": {"api-key": "env:AZURE", "X-Title": "plan"}}}
+    row: dict[str, Any] = {"url": "http://mine/v1", "headers": {"api-key": "env:AZURE", "X-Title": "plan"}}
 
-    assert found("azure/x", {"AZURE": "secret"}, **rows).endpoint.headers == (
-        ("api-key", "secret"),
-        ("X-Title", "plan"),
-    )
+    sent = found("azure/x", {"AZURE": "secret"}, azure=row).endpoint.headers
+    assert sent == (("api-key", "secret"), ("X-Title", "plan"))
 
 
 def test_secrets_are_not_shown() -> None:
