@@ -45,6 +45,8 @@ def covers_call(pattern: str, other: str) -> bool:
 def covers_path(glob: str, other: str) -> bool:
     """Of path globs, where `*` stays within one folder."""
     wide, narrow = names_of(glob), names_of(other)
+    if ".." in narrow:
+        return wide == narrow  # It matches no path that was looked up; nothing is lost, and nobody has to wonder.
     # ends[j]: whether the names of `glob` from here on cover those of `other` from j on.
     ends = [False] * len(narrow) + [True]
     for at in range(len(wide) - 1, -1, -1):
@@ -70,6 +72,11 @@ def covers_model(pattern: str, other: str) -> bool:
         return True
     (name, url), (other_name, other_url) = _at(pattern), _at(other)
     return bool(url) == bool(other_url) and _covers_text(name, other_name) and _covers_text(url, other_url)
+
+
+def covers_host(pattern: str, other: str) -> bool:
+    """Of `host:port`, where a star is any run of characters."""
+    return _covers_text(pattern, other)
 
 
 def _at(model: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ UNDECIDED: Final = "\0undecided"
 _SEPARATORS: Final = re.compile(r"&&|\|\||[;|&\n`]|\$\(|[(){}]")
 _PIECES: Final = re.compile(r"[;|&\n`()]+")
 _ASSIGNED: Final = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+|[0-9]*[<>]+&?\s*\S+\s+)+")
+_COMPUTED: Final = re.compile(r"(?:^|[;&|\n(){}])\s*(?:[A-Za-z_]\w*=\S*\s+)*`")
 _SHELLS: Final = frozenset("sh bash dash zsh ksh ash fish".split())
 _LEADING: Final = frozenset("then do else elif if while until ! time {".split())
 _RUNNERS: Final = frozenset(
@@ -62,6 +63,8 @@ def commands_in(line: str) -> tuple[str, ...]:
     """The whole line and every command that may be in it, `UNDECIDED` among them when one cannot be read."""
     plain = re.sub(r"['\"\\]", "", line.replace("\\\n", "")).replace("${IFS}", " ").replace("$IFS", " ")
     parts = [line, *_SEPARATORS.split(line), *_SEPARATORS.split(plain)]
+    if _COMPUTED.search(plain):
+        parts.append(UNDECIDED)
     for piece in _PIECES.split(plain):
         parts += _unwrapped(piece)
     squeezed = (" ".join(part.split()) for part in parts)

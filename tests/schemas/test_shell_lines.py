@@ -1,0 +1,167 @@
+"""Ways around patterns of shell commands, by name: none widens an allowance, and the known ones meet the denial."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.patterns import allowed_by, denied_by
+from schemas.shell_lines import UNDECIDED, commands_in, simple_commands
+
+GIT = ("shell(git *)", "shell(ls)")
+NO_RM = ("shell(rm -rf *)",)
+
+ESCAPES = {
+    "a second command": "git status; rm -rf x",
+    "and": "git status && rm -rf x",
+    "or": "git status || rm -rf x",
+    "a pipe": "git log | sh",
+    "in the background": "git log & rm -rf x",
+    "a newline": "git status\nrm -rf x",
+    "a substitution": "git log $(rm -rf x)",
+    "backticks": "git log `rm -rf x`",
+    "a substitution in quotes": 'git log "$(rm -rf x)"',
+    "backticks in quotes": 'git log "`rm -rf x`"',
+    "a here document": "git log <<EOF\n$(rm -rf x)\nEOF",
+    "a redirection": "git log > ../outside",
+    "a redirection in": "git apply < ../outside",
+    "a process substitution": "git diff <(rm -rf x)",
+    "a subshell": "(git status)",
+    "a brace": "git {status,push}",
+    "a variable": "git $SUBCOMMAND",
+    "an escaped newline": "git status\\\nrm -rf x",
+    "an escape": "git\\ x",
+    "a comment that opens a quote": "git status # it's\nrm -rf x # it's",
+    "an open quote": "git status 'x",
+    "an assignment": "GIT_PAGER=evil git log",
+    "another case": "GIT status",
+    "another blank": "git\u00a0status",
+    "a longer name": "gitx status",
+    "another path": "./git status",
+    "nothing": "  ",
+    "a null": "git status\0; rm",
+    "a quoted name": "'git' status",
+}
+
+
+@pytest.mark.parametrize("line", ESCAPES.values(), ids=ESCAPES.keys())
+def test_a_line_that_may_do_more_than_is_allowed_is_not_allowed(line: str) -> None:
+    assert not allowed_by(GIT, "shell", simple_commands(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status",
+        "git  commit -m 'one; two && three'",
+        'git commit -m "a (b) <c> #d; e"',
+        "git add *.py && git commit -m x\nls",
+        "git log --format='%h $x `y`'",
+        "git status;",
+        " git log | git apply ",
+    ],
+)
+def test_plain_lines_of_allowed_commands_are_allowed(line: str) -> None:
+    assert allowed_by(GIT, "shell", simple_commands(line))
+
+
+def test_a_bare_name_allows_every_line() -> None:
+    assert allowed_by(("shell",), "shell", simple_commands("x $(y)"))
+    assert allowed_by(None, "shell", None)
+    assert not allowed_by((), "shell", ("x",))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf x",
+        "rm   -rf\tx",
+        "RM -RF x",
+        "rm -rf",
+        "echo a; rm -rf x",
+        "echo a\nrm -rf x",
+        "echo $(rm -rf x)",
+        "echo `rm -rf x`",
+        "'rm' -rf x",
+        "r''m -rf x",
+        'r"m" -rf x',
+        "\\rm -rf x",
+        "r\\m -rf x",
+        "rm \\\n -rf x",
+        "/bin/rm -rf x",
+        "rm${IFS}-rf${IFS}x",
+        "A=1 B=2 rm -rf x",
+        ">log rm -rf x",
+        "env rm -rf x",
+        "env A=1 /bin/rm -rf x",
+        "sudo -u root rm -rf x",
+        "sh -c 'rm -rf x'",
+        'bash -lc "cd /; rm -rf x"',
+        "eval 'rm -rf x'",
+        "find . -exec rm -rf {} +",
+        "echo x | xargs rm -rf",
+        "xargs -n1 rm -rf < names",
+        "if true; then rm -rf x; fi",
+        "! rm -rf x",
+        "nohup time rm -rf x &",
+        "(rm -rf x)",
+        "{ rm -rf x; }",
+        "sh <<EOF\nrm -rf x\nEOF",
+        "\uff52m -rf x",
+        "$RM -rf x",
+        "$(echo rm) -rf x",
+        '"$(which rm)" -rf x',
+        "`echo rm` -rf x",
+        "r$x -rf x",
+        "/bin/r? -rf x",
+        "echo cm0gLXJmIHg= | base64 -d | sh",
+        'sh -c "$COMMAND"',
+        'eval "$COMMAND"',
+    ],
+)
+def test_a_denied_command_is_found_or_the_line_is_undecided(line: str) -> None:
+    assert denied_by(NO_RM, "shell", commands_in(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo rm",
+        "ls",
+        "git commit -m 'no rm -rf here'",
+        "grep -rn 'rm -rf' docs",
+        "[ -f x ] && echo $HOME",
+        "for f in *.py; do echo $f; done",
+        "python3 -m pytest -k 'a and not b'",
+        "A=$(date) make test",
+        "bash build.sh",
+    ],
+)
+def test_other_commands_are_not_denied(line: str) -> None:
+    assert denied_by(NO_RM, "shell", commands_in(line)) == ""
+
+
+def test_a_denial_without_a_pattern_and_one_that_is_none_deny_every_call() -> None:
+    for denial in ("shell", "shell()", "shell(*)", "sh*", "*", "shell(rm", "*(rm *)"):
+        assert denied_by((denial,), "shell", commands_in("rm x"))
+    assert denied_by(("shell(rm",), "shell", ("ls",))
+
+
+WORDS = st.sampled_from(
+    ["git", "rm", "-rf", "x", ";", "&&", "|", "'", '"', "$(", ")", "`", "\n", "\\", "#", "a b", "$x"]
+)
+
+
+@given(st.lists(WORDS, max_size=8).map(" ".join))
+def test_what_is_allowed_is_made_of_commands_that_the_denials_see_too(line: str) -> None:
+    simple = simple_commands(line)
+    if simple is not None:
+        assert set(simple) <= set(commands_in(line)) or UNDECIDED in commands_in(line) or "'" in line or '"' in line
+
+
+@pytest.mark.timeout(5)
+def test_law_11_reading_a_line_takes_bounded_time() -> None:
+    for line in ("env " * 20_000 + "rm", "a=1 " * 20_000, "'" * 50_000, "$(" * 20_000, ">x " * 20_000):
+        commands_in(line)
+        simple_commands(line)
