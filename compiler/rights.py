@@ -15,7 +15,17 @@ from compiler.toolsets import ALL, Toolsets, listed
 from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.narrowing import Covers, Patterns, covers_call, covers_model, covers_path, is_covered, meet, union
+from schemas.narrowing import (
+    Covers,
+    Patterns,
+    covers_call,
+    covers_host,
+    covers_model,
+    covers_path,
+    is_covered,
+    meet,
+    union,
+)
 from schemas.rights import Rights
 
 ROOT_RIGHTS: Final = Rights()
@@ -32,6 +42,7 @@ class Line:
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
     network: bool | None = None
+    hosts: tuple[str, ...] | None = None
     spawn: int | None = None
     depth: int | None = None
     grant_models: Patterns = None
@@ -47,6 +58,7 @@ def narrowed(parent: Rights, line: Line) -> Rights:
         read=meet(parent.read, line.read, covers_path),
         write=meet(parent.write, line.write, covers_path),
         network=parent.network and line.network is not False,
+        hosts=meet(parent.hosts, line.hosts, covers_host) or (),
         spawn=_least(parent.spawn, line.spawn),
         depth=_least(parent.depth, line.depth),
         grant_models=meet(parent.grant_models, line.grant_models, covers_model),
@@ -105,7 +117,8 @@ class RightsTree:
     def root(self, document: JsonObject) -> Rights:
         """The rights of the root task, before its agent narrows them."""
         written = document.get("rights", {})
-        start = replace(ROOT_RIGHTS, network=written.get("network") == "all")
+        hosts = tuple(written.get("hosts", ()))
+        start = replace(ROOT_RIGHTS, network=written.get("network") == "all", hosts=hosts)
         return narrowed(self._step(start, 0), self.line(written, ("rights",)))
 
     def child(self, parent: Rights, depth: int, written: JsonObject | None, path: Sequence[str]) -> Rights:
@@ -143,6 +156,7 @@ class RightsTree:
             read=tuple(raw["read"]) if "read" in raw else None,
             write=tuple(raw["write"]) if "write" in raw else None,
             network=None if "network" not in raw else raw["network"] == "all",
+            hosts=tuple(raw["hosts"]) if "hosts" in raw else None,
             spawn=raw.get("spawn"),
             depth=raw.get("depth"),
             grant_models=_models(grant["models"]) if "models" in grant else models,
@@ -154,6 +168,7 @@ class RightsTree:
             "models": (rights.models, covers_model),
             "read": (rights.read, covers_path),
             "write": (rights.write, covers_path),
+            "hosts": (rights.hosts, covers_host),
         }
         for name, (allowed, covers) in lists.items():
             for index, pattern in enumerate(written.get(name, ())):

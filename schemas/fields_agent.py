@@ -389,6 +389,13 @@ AGENT_TABLES: Final = (
             Field("read", TEXTS, "Globs of what may be read.", ["**"], _PREFIX),
             Field("write", TEXTS, "Globs of what may be written.", ["frontend/**"], _PREFIX),
             Field("network", Scalar("word", ("none", "all")), "Whether commands may use the network.", "all", _PREFIX),
+            Field(
+                "hosts",
+                TEXTS,
+                "`host:port` of this machine or of a private network that `fetch` may ask; elsewhere it never does.",
+                ["localhost:8888"],
+                _PREFIX,
+            ),
             Field("spawn", COUNT, "How many child tasks it may add.", 4, _PREFIX),
             Field(
                 "depth",

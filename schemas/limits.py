@@ -40,6 +40,13 @@ BACKOFF_JITTER: Final = 0.2  # Share of the delay, either way: spreads retries t
 FILE_SETTLE_S: Final = 0.02  # A save is taken when size and hash stood still this long.
 FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long is a save in progress.
 
+# Pages.
+FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
+FETCH_REDIRECTS_MAX: Final = 5  # Browsers take 20; five are a shop, a login and a loop.
+FETCH_BYTES_MAX: Final = 4 << 20  # Of one page, unpacked: the largest articles with their markup.
+FETCH_JSON_BYTES_MAX: Final = 256 << 10  # Of JSON handed on as it stands; it is in the record of the call.
+URL_CHARS_MAX: Final = 4_096
+
 # Tool servers.
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
 SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.

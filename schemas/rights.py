@@ -12,7 +12,8 @@ class Rights:
 
     `models`, `tools` and the `grant_` pair are patterns (`*` matches any run of characters); None means all. `deny`
     are tool-call patterns such as `shell(rm -rf *)`, united over the path. `read` and `write` are path globs below
-    the plan's folder, None meaning the task's own workspace. `network` is none or all. `spawn` is how many children it
+    the plan's folder, None meaning the task's own workspace. `network` is none or all; `hosts` are patterns of
+    `host:port` on this machine and in private networks that may be asked too. `spawn` is how many children it
     may have, `depth` how many levels below it; None means no bound but `schemas/limits.py`.
     """
 
@@ -22,6 +23,7 @@ class Rights:
     read: tuple[str, ...] | None = None
     write: tuple[str, ...] | None = None
     network: bool = False
+    hosts: tuple[str, ...] = ()
     spawn: int | None = None
     depth: int | None = None
     grant_models: tuple[str, ...] | None = None
@@ -35,6 +37,7 @@ class Rights:
             "read": _listed(self.read),
             "write": _listed(self.write),
             "network": self.network,
+            "hosts": list(self.hosts),
             "spawn": self.spawn,
             "depth": self.depth,
             "grant_models": _listed(self.grant_models),
@@ -51,6 +54,7 @@ def rights_from_json(raw: JsonObject) -> Rights:
         read=_tupled(raw["read"]),
         write=_tupled(raw["write"]),
         network=raw["network"],
+        hosts=tuple(raw.get("hosts", ())),
         spawn=raw["spawn"],
         depth=raw["depth"],
         grant_models=_tupled(raw["grant_models"]),

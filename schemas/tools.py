@@ -31,6 +31,7 @@ FILE_TOOLS: Final = (
 )
 WORK_TOOLS: Final = (
     ToolName("shell", "runs a command in the task's workspace", _ONCE),
+    ToolName("fetch", "reads a web page, or another text, from the network", _READ),
     ToolName("resource", "reads a resource of a tool server, or lists what there is", _READ),
 )
 PLAN_TOOLS: Final = (

@@ -7,63 +7,10 @@ from hypothesis import strategies as st
 
 from compiler.rights import Line, handed_down, narrowed
 from schemas.agent import AgentSpec, agent_from_json
-from schemas.narrowing import Covers, Patterns, covers_call, covers_model, covers_path, is_covered, meet
+from schemas.narrowing import Covers, covers_call, covers_model, meet
 from schemas.rights import Rights
 from tests.compiler.compiling import codes, compiled, graph_of
-
-TOOLS = ("read", "write", "shell", "shell(ls)", "shell(git push)", "write(a/x)", "write(a/b/x)", "files.read_file")
-MODELS = ("ollama/a", "ollama/b", "openai/a", "x@http://one/v1", "ollama/a@http://two/v1")
-PATHS = ("a", "a/x", "a/b/x", "b/x", "a/.x")
-KINDS: dict[Covers, tuple[str, ...]] = {covers_call: TOOLS, covers_model: MODELS, covers_path: PATHS}
-PATTERNS: dict[Covers, tuple[str, ...]] = {
-    covers_call: (*TOOLS, "*", "shell(git *)", "shell(*)", "write(a/*)", "write(a/**)", "*(a/*)", "re*", "files.*"),
-    covers_model: (*MODELS, "*", "ollama/*", "*/a", "*@http://one/*", "*@http*"),
-    covers_path: (*PATHS, "**", "a/*", "a/**", "a/*/x", "**/x", "*", "./a/", "?/x"),
-}
-
-
-def _lists(covers: Covers) -> st.SearchStrategy[Patterns]:
-    return st.none() | st.lists(st.sampled_from(PATTERNS[covers]), max_size=4).map(tuple)
-
-
-lines = st.builds(
-    Line,
-    models=_lists(covers_model),
-    tools=_lists(covers_call),
-    deny=st.lists(st.sampled_from(PATTERNS[covers_call]), max_size=2).map(tuple),
-    read=_lists(covers_path),
-    write=_lists(covers_path),
-    network=st.sampled_from([None, True, False]),
-    spawn=st.sampled_from([None, 0, 1, 5]),
-    depth=st.sampled_from([None, 0, 1, 5]),
-    grant_models=_lists(covers_model),
-    grant_tools=_lists(covers_call),
-)
-rights = st.builds(narrowed, st.sampled_from([Rights(), Rights(network=True, spawn=4, depth=3)]), lines)
-FIELDS: dict[str, Covers] = {
-    "models": covers_model,
-    "tools": covers_call,
-    "read": covers_path,
-    "write": covers_path,
-    "grant_models": covers_model,
-    "grant_tools": covers_call,
-}
-COVERINGS = st.sampled_from([covers_call, covers_model, covers_path])
-
-
-def _allowed(allowed: Patterns, covers: Covers) -> set[str]:
-    """What the list is seen to allow, of all that the tests know."""
-    return {name for name in KINDS[covers] if is_covered(allowed, name, covers)}
-
-
-def is_within(child: Rights, parent: Rights) -> bool:
-    """Whether `child` has nothing that `parent` has not, as far as the tests' names can show."""
-    lists = all(_allowed(getattr(child, name), c) <= _allowed(getattr(parent, name), c) for name, c in FIELDS.items())
-    bounds = all(
-        (bound := getattr(parent, name)) is None or (getattr(child, name) is not None and getattr(child, name) <= bound)
-        for name in ("spawn", "depth")
-    )
-    return lists and bounds and set(parent.deny) <= set(child.deny) and (parent.network or not child.network)
+from tests.compiler.lattice import COVERINGS, allowed, is_within, lines, lists, rights
 
 
 def _same(one: Rights, other: Rights) -> bool:
@@ -90,25 +37,25 @@ def test_law_6_the_order_of_lines_makes_no_difference(parent: Rights, one: Line,
 def test_law_6_what_a_child_may_use_and_grant_is_what_its_parent_may_grant(parent: Rights, line: Line) -> None:
     child = narrowed(handed_down(parent), line)
     for name, covers in (("tools", covers_call), ("models", covers_model)):
-        given_on = _allowed(getattr(parent, f"grant_{name}"), covers)
-        assert _allowed(getattr(child, name), covers) | _allowed(getattr(child, f"grant_{name}"), covers) <= given_on
+        given_on = allowed(getattr(parent, f"grant_{name}"), covers)
+        assert allowed(getattr(child, name), covers) | allowed(getattr(child, f"grant_{name}"), covers) <= given_on
     assert parent.depth is None or (child.depth is not None and child.depth <= max(0, parent.depth - 1))
 
 
 @given(COVERINGS, st.data())
 def test_the_meet_allows_nothing_that_either_side_does_not(covers: Covers, data: st.DataObject) -> None:
-    one, other, third = (data.draw(_lists(covers)) for _ in range(3))
+    one, other, third = (data.draw(lists(covers)) for _ in range(3))
     both = meet(one, other, covers)
-    assert _allowed(both, covers) <= _allowed(one, covers) & _allowed(other, covers)
-    assert _allowed(both, covers) == _allowed(meet(other, one, covers), covers)
+    assert allowed(both, covers) <= allowed(one, covers) & allowed(other, covers)
+    assert allowed(both, covers) == allowed(meet(other, one, covers), covers)
     left, right = meet(both, third, covers), meet(one, meet(other, third, covers), covers)
-    assert _allowed(left, covers) == _allowed(right, covers)
+    assert allowed(left, covers) == allowed(right, covers)
 
 
 @given(COVERINGS, st.data())
 def test_the_meet_with_itself_and_with_everything_is_itself(covers: Covers, data: st.DataObject) -> None:
-    one = data.draw(_lists(covers))
-    assert _allowed(meet(one, one, covers), covers) == _allowed(one, covers)
+    one = data.draw(lists(covers))
+    assert allowed(meet(one, one, covers), covers) == allowed(one, covers)
     assert meet(one, None, covers) == one
     assert meet(None, one, covers) == one
 

@@ -8,6 +8,7 @@ from typing import Final
 from controllers.agent.tools import (
     delegating,
     discussing,
+    fetching,
     files,
     planning,
     requesting,
@@ -46,6 +47,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("write", files.write, subjects.path),
         _tool("edit", files.edit, subjects.path),
         _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, is_process=True),
+        _tool("fetch", fetching.fetch, subjects.wide_url, exact=subjects.plain_url),
         _tool("resource", resources.resource, subjects.subjects_of, exact=subjects.plain_texts),
         _tool("plan_view", planning.plan_view),
         _tool("task", delegating.task, resolve=delegating.resolve),

@@ -1,0 +1,207 @@
+"""`fetch`: pages of a real server as text, under bounds, and never where the rights do not lead."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from controllers.agent.tools import hosts
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.page_text import page_of
+from schemas import limits
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import arena
+from tests.fakes.pages import Answer, moved, page, serving
+
+pytestmark = pytest.mark.anyio
+
+HTML = """<html><head><title>A  page</title><style>p {}</style><script>alert(1)</script></head>
+<body><h1>Head</h1><p>One &amp; two<br>three</p><ul><li>first</li><li><a href="/x">second</a></li></ul></body></html>"""
+
+
+async def got(
+    folder: Path,
+    url: str,
+    *,
+    allowed: tuple[str, ...] = ("localhost:*",),
+    more: str = "",
+    tools: str = "[fetch]",
+    arguments: str = "",
+    environment: dict[str, str] | None = None,
+) -> JsonObject:
+    """The one result of a fetch by an agent with these hosts in its rights."""
+    text = f"""
+        rights: {{network: all, hosts: {json.dumps(list(allowed))}{more}}}
+        agent:
+          tools: {tools}
+          script:
+            - call: {{fetch: {{url: {json.dumps(url)}{arguments}}}}}
+            - expect: {{not: "no such text"}}
+            - done: so
+    """
+    async with arena(folder, surrounding=environment) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        settled = await here.results("fetch")
+        if settled:
+            return settled[0]
+        ruled, *_ = [draft for draft in await here.log() if draft.type == "call.authorized" and draft.data]
+        return {"state": "Denied", "text": str(ruled.data)}
+
+
+async def test_a_page_is_read_as_text_with_its_title_and_whom_not_to_trust(tmp_path: Path) -> None:
+    async with serving({"/a": page(HTML)}) as pages:
+        result = await got(tmp_path, pages.url("/a"))
+    assert result["state"] == "Succeeded", result
+    assert "# Head" in result["text"] and "One & two\nthree" in result["text"] and "- first" in result["text"]
+    assert "alert" not in result["text"] and "not to be trusted" in result["text"].splitlines()[0]
+    assert result["value"]["title"] == "A page" and result["value"]["trust"] == "untrusted"
+
+
+async def test_links_are_shown_when_wanted_and_json_is_handed_on_parsed(tmp_path: Path) -> None:
+    async with serving({"/a": page(HTML), "/j": page('{"a": [1]}', "application/json")}) as pages:
+        result = await got(tmp_path, pages.url("/a"), arguments=", links: true")
+        assert f"second ({pages.url('/x')})" in result["text"]
+        parsed = await got(tmp_path / "2", pages.url("/j"))
+    assert parsed["value"]["json"] == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "ftp://localhost/x",
+        "gopher://localhost/",
+        "http://user:pw@localhost/",
+        "http:///x",
+        "data:text/plain,x",
+        "http://[::1",
+        "//localhost/x",
+        "x" * 5000,
+    ],
+)
+async def test_what_is_no_plain_web_address_is_not_fetched(tmp_path: Path, url: str) -> None:
+    result = await got(tmp_path, url)
+    assert result["state"] in ("Failed", "Denied") and result.get("error") in ("BadUrl", None)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::ffff:127.0.0.1]"])
+async def test_this_machine_is_not_asked_unless_the_rights_name_it(tmp_path: Path, host: str) -> None:
+    async with serving({"/a": page("secret", "text/plain")}) as pages:
+        result = await got(tmp_path, pages.url("/a", host), allowed=())
+        assert pages.asked == []
+    assert result["state"] in ("Denied", "Failed") and "secret" not in result["text"]
+
+
+async def test_without_the_network_right_nothing_is_asked(tmp_path: Path) -> None:
+    async with serving({"/a": page("x")}) as pages:
+        text = f"agent: {{tools: [fetch], script: [{{call: {{fetch: {{url: '{pages.url('/a')}'}}}}}}, {{done: so}}]}}"
+        async with arena(tmp_path) as here:
+            await here.apply("goal: g\n" + text)
+            await here.until_state("task/.", "done", "failed")
+            assert here.state("task/.") == "failed" and "network" in str(here.get("task/.").status)
+        assert pages.asked == []
+
+
+async def test_a_denied_url_is_not_asked_by_name_nor_by_address_nor_after_a_redirect(tmp_path: Path) -> None:
+    async with serving({"/a": page("x"), "/r": moved("/secret/b"), "/secret/b": page("y")}) as pages:
+        for number, denial in enumerate(("fetch(http://localhost:*)", "fetch(http://127.*)", "fetch(127.0.0.1)")):
+            result = await got(tmp_path / str(number), pages.url("/a"), more=f', deny: ["{denial}"]')
+            assert result["state"] == "Denied", denial
+        result = await got(tmp_path / "r", pages.url("/r"), more=', deny: ["fetch(*/secret/*)"]')
+        assert result["state"] == "Denied"
+        assert pages.asked == ["/r"]
+
+
+async def test_an_allowance_holds_for_every_hop(tmp_path: Path) -> None:
+    async with serving({"/ok/a": page("fine", "text/plain"), "/ok/r": moved("/other")}) as pages:
+        tools = f'["fetch({pages.url("/ok/*")})"]'
+        assert "fine" in (await got(tmp_path / "1", pages.url("/ok/a"), tools=tools))["text"]
+        assert (await got(tmp_path / "2", pages.url("/ok/r"), tools=tools))["state"] == "Denied"
+
+
+async def test_a_redirect_to_this_machine_or_to_a_file_leads_nowhere(tmp_path: Path) -> None:
+    async with serving({"/secret": page("y")}) as inner:
+        to = {"/r": moved(inner.url("/secret", "127.0.0.1")), "/f": moved("file:///etc/passwd"), "/l": moved("/l")}
+        async with serving(to) as pages:
+            for path in to:
+                result = await got(tmp_path / path[1:], pages.url(path), allowed=(f"localhost:{pages.port}",))
+                assert result["state"] in ("Denied", "Failed"), path
+            assert len([path for path in pages.asked if path == "/l"]) == limits.FETCH_REDIRECTS_MAX + 1
+        assert inner.asked == []
+
+
+async def test_sizes_kinds_and_statuses_are_bounded_and_told(tmp_path: Path) -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"x" * 65536)
+        except (ConnectionError, asyncio.CancelledError):
+            return response
+
+    pages: dict[str, Answer] = {"/big": endless, "/png": page("x", "image/png"), "/500": page("oh", status=503)}
+    async with serving(pages) as here:
+        big = await got(tmp_path / "big", here.url("/big"))
+        assert f"cut after {limits.FETCH_BYTES_MAX}" in big["text"] and len(big["text"]) < 50_000
+        assert (await got(tmp_path / "png", here.url("/png")))["error"] == "NotText"
+        assert (await got(tmp_path / "500", here.url("/500")))["error"] == "ServerError"
+        assert (await got(tmp_path / "404", here.url("/nowhere")))["error"] == "NotFound"
+        gone = here.url("/a")
+    assert (await got(tmp_path / "gone", gone))["error"] == "Unreachable"
+
+
+async def test_a_server_that_never_answers_is_given_up_by_a_mixin_or_by_the_tool(tmp_path: Path) -> None:
+    async def hang(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with serving({"/h": hang}) as pages:
+        text = f"""
+            rights: {{network: all, hosts: ["localhost:*"]}}
+            agent:
+              tools: [fetch]
+              mixins: [{{lib:timeout: {{after: 200ms}}}}]
+              script: [{{call: {{fetch: {{url: "{pages.url("/h")}"}}}}}}, {{expect: {{error: TimedOut}}}}, {{done: so}}]
+        """
+        async with arena(tmp_path) as here:
+            await here.apply(text)
+            await here.until_state("task/.", "done", "failed")
+            assert here.state("task/.") == "done"
+
+
+async def test_the_test_switch_allows_this_machine_only(tmp_path: Path) -> None:
+    switch = {"PLANLOOP_NO_NETWORK": "1"}
+    result = await got(tmp_path / "a", "http://93.184.216.34/", environment=switch)
+    assert result["state"] == "Denied" and "this machine" in result["text"]
+    async with serving({"/a": page("near", "text/plain")}) as pages:
+        assert "near" in (await got(tmp_path / "b", pages.url("/a"), environment=switch))["text"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["10.0.0.1", "169.254.169.254", "::1", "fe80::1", "::ffff:10.1.1.1", "64:ff9b::a00:1", "2002:a00:1::", "224.0.0.1",
+     "0.0.0.0", "192.168.1.1", "172.16.0.1", "fd00::1", "100.64.0.1", "255.255.255.255"],
+)  # fmt: skip
+def test_addresses_that_are_not_public_are_known_as_such(address: str) -> None:
+    import ipaddress
+
+    assert not hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+
+
+def test_a_place_has_one_spelling() -> None:
+    assert hosts.place_of("HTTP://LocalHost:80#x").url == "http://localhost/"
+    assert hosts.place_of("https://exämple.org:444/ä?b").url.startswith("https://xn--exmple-cua.org:444/")
+    with pytest.raises(ToolFailed):
+        hosts.place_of("http://localhost:99999/")
+
+
+@pytest.mark.parametrize("html", ["<p>a<b", "</div></script>x", "<a href='http://[x'>y</a>", "<title>t", "&#xfffffff;"])
+def test_broken_markup_gives_what_can_be_read(html: str) -> None:
+    page_of(html, "http://localhost/", has_links=True)
