@@ -17,6 +17,7 @@ from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentSpec, Script, agent_from_json
+from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.mcp import ServedPrompt, served_prompt
@@ -102,7 +103,7 @@ class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
-    view; `servers` are the tool servers that it may use.
+    view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer.
     """
 
     resource: Resource
@@ -118,6 +119,7 @@ class Observed:
     left: Mapping[str, float]
     plan_rev: int = 0
     threads: Mapping[str, Resource] = field(default_factory=dict)
+    unanswerable: frozenset[str] = frozenset()
     servers: tuple[Resource, ...] = ()
 
     @property
@@ -196,12 +198,23 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         calls={each.address: each for each in owned if each.kind == "call"},
         approvals={each.address: each for each in owned if each.kind == "approval"},
         threads={each.address: each for each in owned if each.kind == "thread"},
+        unanswerable=frozenset(each.address for each in owned if _is_unanswerable(view, each)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
         left=budget.left_of(view, spec, status.used),
         plan_rev=view.rev,
         servers=tuple(each for ref in resource.refs if ref.startswith("mcp/") and (each := view.get(ref)) is not None),
     )
+
+
+def _is_unanswerable(view: View, approval: Resource) -> bool:
+    """Whether a request waits for an agent that takes no turns any more."""
+    if approval.kind != "approval" or approval.spec["kind"] != "request" or approval.state != WAITING:
+        return False
+    of = str(approval.spec["what"].get("of", ""))
+    agent = view.get(of) if of.startswith("agent/") else None
+    task = None if agent is None else view.get(str(agent.spec["task"]))
+    return of.startswith("agent/") and (agent is None or agent.deleting or task is None or task.state in ENDED)
 
 
 def child_of(resource: Resource) -> Child:

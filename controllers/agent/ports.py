@@ -19,13 +19,21 @@ from schemas.call import CallResult
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.mcp import ServerFailed
-from schemas.patch import Patch, Verdict
+from schemas.patch import Author, Patch, Verdict
 
 
 class Gate(Protocol):
     """Takes patches of the plan document: `reconciler/admitting/gate.py`."""
 
     async def submit(self, patch: Patch) -> Verdict: ...
+
+    async def approve(self, address: str, by: Author, reason: str = "") -> Verdict:
+        """Says yes to what waits at `address`. Raises errors.Terminal when nothing does."""
+        ...
+
+    async def reject(self, address: str, by: Author, reason: str = "") -> int:
+        """Says no; returns the revision. Raises errors.Terminal when nothing waits there."""
+        ...
 
 
 class Servers(Protocol):

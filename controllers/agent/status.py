@@ -140,6 +140,7 @@ class AgentStatus:
 
     `asked` are questions it has read and not answered, by id; `is_answering` says that its last turn was there to
     answer one; `interlocutors` are the `speakers` and `listeners` of its next discussion unless it names others.
+    `requests` counts what it has asked for, over all incarnations.
     """
 
     state: str = ""
@@ -163,6 +164,7 @@ class AgentStatus:
     asked: dict[str, Message] = field(default_factory=dict)
     is_answering: bool = False
     interlocutors: dict[str, list[str]] = field(default_factory=dict)
+    requests: int = 0
     transcript: dict[str, Chunk] = field(default_factory=dict)
 
 
@@ -190,6 +192,7 @@ def read(raw: JsonObject) -> AgentStatus:
         asked={key: message_from_json(value) for key, value in raw.get("asked", {}).items()},
         is_answering=raw.get("is_answering", False),
         interlocutors=raw.get("interlocutors", {}),
+        requests=raw.get("requests", 0),
         transcript=chunks_of(raw.get("transcript", {})),
     )
 

@@ -154,9 +154,13 @@ def _children(found: _Gathering) -> None:
 def _answers(found: _Gathering) -> None:
     """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
     for approval in found.seen.approvals.values():
-        if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] != "call":
+        if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
             facts = {"asked": approval.address, "answer": approval.state, "reason": approval.status.get("reason", "")}
             found.tell("answer", {**facts, "what": approval.spec["what"]}, kind="approval")
+            found.drops.append(approval)
+        elif approval.address in found.seen.unanswerable:
+            facts = {"asked": approval.address, "answer": "nobody", "what": approval.spec["what"]}
+            found.tell("answer", {**facts, "reason": "whoever was asked takes no turns any more"}, kind="approval")
             found.drops.append(approval)
     for call in doubts(found.seen):
         if call.state != CallState.UNKNOWN:

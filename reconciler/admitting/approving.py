@@ -15,6 +15,7 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import pointer
 from schemas.approval import WAITING, patch_from_json
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.patch import Author, Fault, Patch
 from schemas.record import Change, Draft, Drop, SetStatus
@@ -23,11 +24,12 @@ from schemas.resource import Resource
 
 @frozen
 class Answer:
-    """Somebody's answer: `state` is approved or rejected."""
+    """Somebody's answer: `state` is approved or rejected, `content` what was asked for where something was."""
 
     state: str
     by: Author
     reason: str = ""
+    content: JsonObject | None = None
 
 
 def waiting(view: View, address: str) -> Resource:
@@ -43,6 +45,11 @@ def waiting(view: View, address: str) -> Resource:
 def is_of_patch(approval: Resource) -> bool:
     """Whether a patch waits there, rather than a call or a request."""
     return approval.spec.get("kind") == "patch"
+
+
+def is_of_request(approval: Resource) -> bool:
+    """Whether an agent asks there for something it may not have."""
+    return approval.spec.get("kind") == "request"
 
 
 def rebased(approval: Resource, now: Present) -> Patch:
@@ -70,7 +77,9 @@ def settling(approval: Resource, answer: Answer) -> tuple[Change, ...]:
     """Writes the answer where an agent waits to read it; what only people asked for just goes."""
     if (approval.owner or "").startswith("plan/"):
         return (Drop(approval.address, approval.uid),)
-    told = {"state": answer.state, "by": str(answer.by), "reason": answer.reason}
+    told: JsonObject = {"state": answer.state, "by": str(answer.by), "reason": answer.reason}
+    if answer.content is not None:
+        told["content"] = answer.content
     return (SetStatus(approval.address, approval.uid, told),)
 
 

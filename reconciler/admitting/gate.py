@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reconciler.admitting import admission, approving, materialising, present, recording
+from reconciler.admitting import admission, approving, granting, materialising, present, recording
 from reconciler.admitting.admission import Admission
 from reconciler.admitting.approving import Answer
 from reconciler.admitting.language import Language
@@ -95,13 +95,17 @@ class Gate:
         self._keep(saved.blobs)
         return await self._commit(patch, now, self._admit(patch, now))
 
-    async def approve(self, address: str, by: Author, reason: str = "") -> Verdict:
+    async def approve(self, address: str, by: Author, reason: str = "", content: JsonObject | None = None) -> Verdict:
         """Says yes to what waits at `address`. A patch is admitted again on the present plan; stale ones are refused.
+
+        `content` is the answer to a question.
 
         Raises errors.Terminal when nothing waits there.
         """
         now, approval = self.present, approving.waiting(self._store.view, address)
-        yes = Answer(APPROVED, by, reason)
+        yes = Answer(APPROVED, by, reason, content)
+        if approving.is_of_request(approval):
+            return await self._grant(approval, yes, now)
         if not approving.is_of_patch(approval):
             return Accepted(await self._append(approving.answered(approval, yes, self._address), now))
         patch = approving.rebased(approval, now)
@@ -110,6 +114,15 @@ class Gate:
         if answer.faults:
             yes = Answer(REJECTED, by, "; ".join(fault.message for fault in answer.faults))
         return await self._commit(patch, now, answer, settled=(approval, yes))
+
+    async def _grant(self, approval: Resource, yes: Answer, now: Present) -> Verdict:
+        """Makes what was asked for the granter's own patch. Refused or held, the request waits as before."""
+        patch = granting.patch_of(approval, yes.by, now, self._store.view)
+        if patch is None:
+            return Accepted(await self._append(approving.answered(approval, yes, self._address), now))
+        answer = self._admit(patch, now)
+        is_refused = answer.faults or admission.stops(answer, self._language)
+        return await self._commit(patch, now, answer, settled=None if is_refused else (approval, yes))
 
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
         """Says no to what waits at `address`; returns the revision. Raises errors.Terminal when nothing does."""

@@ -8,7 +8,7 @@ from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from schemas import pointer
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
-from schemas.patch import Accepted, Fault, Held, Patch, Refused
+from schemas.patch import Accepted, Fault, Held, Patch, Refused, Verdict
 from schemas.patching import Op
 
 
@@ -24,13 +24,17 @@ async def submit(context: Context, ops: Sequence[Op], reason: str) -> Settlement
         return Settlement(ok("the plan is so already"))
     turn = context.seen.status.open
     base_rev = context.seen.plan_rev if turn is None else turn.base_rev
-    verdict = await context.world.gate.submit(Patch(context.author, tuple(ops), base_rev, reason))
+    return settlement_of(await context.world.gate.submit(Patch(context.author, tuple(ops), base_rev, reason)))
+
+
+def settlement_of(verdict: Verdict, words: str = "accepted") -> Settlement:
+    """The gate's verdict as a result. Its text names no revision: a model that is replayed must read the same again."""
     match verdict:
         case Accepted(rev=rev, notes=notes):
-            return Settlement(ok("\n".join((f"accepted, revision {rev}", *notes)), {"rev": rev}))
+            return Settlement(ok("\n".join((words, *notes)), {"rev": rev}))
         case Held(approval=approval, why=why):
-            words = f"held as {approval}: {why}. You are told the answer"
-            return Settlement(CallResult(CallState.SUCCEEDED, words, value={"held": approval}))
+            text = f"held, a person has to say yes: {why}. You are told the answer"
+            return Settlement(CallResult(CallState.SUCCEEDED, text, value={"held": approval}))
         case Refused(faults=faults):
             return Settlement(failure("Refused", "\n".join(_words(fault) for fault in faults)))
 

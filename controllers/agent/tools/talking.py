@@ -1,4 +1,4 @@
-"""Tools whose whole effect is in their own record: messages, requests, and the claims `done` and `fail`."""
+"""Tools whose whole effect is in their own record: messages, and the claims `done` and `fail`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits
 from schemas.agent import AgentState
-from schemas.approval import WAITING, ApprovalSpec
 from schemas.encoding import Json, encode
 from schemas.message import Delivery, Message, MessageKind
-from schemas.record import Change, Put, SetStatus
-from schemas.resource import Uid
+from schemas.record import Change
 from schemas.task import ENDED
 
 
@@ -78,7 +76,7 @@ def send(
     found = _reachable(context, to)
     changes: list[Change] = []
     for index, receiver in enumerate(found):
-        delivered = inbox.delivery(view, _sent(context, _message(context, receiver, text, "chat", index), how))
+        delivered = inbox.delivery(view, _sent(context, message_of(context, receiver, text, "chat", index), how))
         if isinstance(delivered, Refusal):
             return Settlement(failure(delivered.reason, delivered.message))
         changes += delivered
@@ -140,7 +138,8 @@ def _not_read(view: View, receiver: str) -> str:
     return ""
 
 
-def _message(context: Context, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
+def message_of(context: Context, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
+    """What the agent says to `receiver` by this call, the `index`-th of its messages."""
     # The id comes from the operation, so that nothing that is done twice can arrive twice.
     seen, message_id = context.seen, f"{context.spec.op}.{index}"
     view = context.world.store.view
@@ -155,27 +154,3 @@ def _message(context: Context, receiver: str, body: Json, kind: MessageKind, ind
         cause=seen.plan_rev,
         from_incarnation=seen.status.incarnation,
     )
-
-
-def request(
-    context: Context,
-    kind: Annotated[str, Field(min_length=1, description="budget, tool, model or anything else, in one word.")],
-    what: Annotated[Any, Field(description="What is asked for.")],
-    why: Annotated[str, Field(min_length=1, description="Why it is needed.")],
-    to: Annotated[Literal["parent", "person"], Field(description="Who is to answer.")] = "parent",
-) -> Settlement:
-    """Asks the parent or a person for something you may not have. You are told the answer; meanwhile go on or sleep."""
-    address, uid = f"approval/{context.spec.op}", Uid(context.spec.op)
-    above = topology.nearest_above(context.world.store.view, addresses.parse(context.agent)) if to == "parent" else None
-    spec = ApprovalSpec("request", str(context.author), why, {"kind": kind, "what": what, "of": above or "person"})
-    changes: list[Change] = [
-        Put(address, uid, spec.to_json(), owner=context.agent),
-        SetStatus(address, uid, {"state": WAITING}),
-    ]
-    if above is not None:
-        body = {"request": kind, "what": what, "why": why, "approval": address}
-        delivered = inbox.delivery(context.world.store.view, _message(context, above, body, "approval", 0))
-        if isinstance(delivered, Refusal):
-            return Settlement(failure(delivered.reason, delivered.message))
-        changes += delivered
-    return Settlement(ok(f"asked {above or 'a person'} as {address}", address), tuple(changes))
