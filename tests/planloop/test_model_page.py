@@ -1,0 +1,53 @@
+"""docs/models.md says what is true: its fragments compile, its options exist, its providers and keys are the code's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+import compiler
+from compiler.codes import STOPS_APPLY
+from controllers.agent.models.providers import PROVIDERS
+from planloop.cli.main import cli
+from planloop.sources import FolderSources
+
+PAGE = Path(__file__).parents[2] / "docs/models.md"
+HEAD = "plan: page\ngoal: try it\nagent: {model: ollama/qwen3:8b}\n"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```\n", PAGE.read_text())
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in blocks("console") for line in block.splitlines()]
+    return [line.split()[1:] for line in lines if line.startswith("plan ")]
+
+
+@pytest.mark.parametrize("fragment", blocks("yaml"))
+def test_a_fragment_of_a_plan_compiles_and_may_be_applied(fragment: str, tmp_path: Path) -> None:
+    made = compiler.compile_source((HEAD + fragment).encode(), file="p.plan.yaml", sources=FolderSources(tmp_path))
+
+    stops = [one for one in made.diagnostics if one.severity == "error" or one.code in STOPS_APPLY]
+    assert not stops, stops
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_a_command_of_the_page_has_these_options(words: list[str]) -> None:
+    within = click.Context(cli)
+    verb = cli.get_command(within, words[0])
+    assert verb is not None, words[0]
+
+    _, rest, _ = verb.make_parser(click.Context(verb, within)).parse_args(words[1:])
+    assert not rest
+
+
+def test_the_page_names_every_known_provider_with_its_key() -> None:
+    text = PAGE.read_text()
+
+    for name, provider in PROVIDERS.items():
+        assert f"`{name}/" in text
+        assert not provider.key or f"`{provider.key}`" in text
