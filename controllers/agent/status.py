@@ -43,12 +43,28 @@ class TurnCall:
 
 
 @frozen
+class Failure:
+    """A request to a model that gave no reply. `retry_at`: when it is made again; None: when something has changed.
+
+    `life` names the owner that made it and `basis` what it was made with.
+    """
+
+    reason: str
+    message: str
+    tries: int
+    life: str
+    basis: str
+    retry_at: float | None = None
+
+
+@frozen
 class OpenTurn:
     """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
 
     `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
     `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
-    of its own reply.
+    of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`: the
+    budget is used up, and this turn is for handing over.
     """
 
     turn: int
@@ -69,6 +85,9 @@ class OpenTurn:
     claim: JsonObject | None = None
     is_answer: bool = False
     note: str = ""
+    failure: Failure | None = None
+    tries: int = 0
+    is_last: bool = False
 
 
 @frozen
@@ -166,6 +185,8 @@ class AgentStatus:
     interlocutors: dict[str, list[str]] = field(default_factory=dict)
     requests: int = 0
     transcript: dict[str, Chunk] = field(default_factory=dict)
+    had_last: bool = False
+    last: str = ""
 
 
 def read(raw: JsonObject) -> AgentStatus:
@@ -194,6 +215,8 @@ def read(raw: JsonObject) -> AgentStatus:
         interlocutors=raw.get("interlocutors", {}),
         requests=raw.get("requests", 0),
         transcript=chunks_of(raw.get("transcript", {})),
+        had_last=raw.get("had_last", False),
+        last=raw.get("last", ""),
     )
 
 
@@ -231,6 +254,9 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         claim=unboxed(raw.get("claim")),
         is_answer=raw.get("is_answer", False),
         note=answered.get("note", ""),
+        failure=Failure(**raw["failure"][0]) if raw.get("failure") else None,
+        tries=raw.get("tries", 0),
+        is_last=raw.get("is_last", False),
     )
 
 

@@ -121,6 +121,7 @@ class Gate:
         if patch is None:
             return Accepted(await self._append(approving.answered(approval, yes, self._address), now))
         answer = self._admit(patch, now)
+        answer = replace(answer, faults=(*answer.faults, *granting.vain_faults(approval, answer)))
         is_refused = answer.faults or admission.stops(answer, self._language)
         return await self._commit(patch, now, answer, settled=None if is_refused else (approval, yes))
 

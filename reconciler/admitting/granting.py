@@ -6,16 +6,17 @@ message or a yes by itself never grants anything. Requests of other kinds change
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
+from reconciler.admitting.admission import Admission
 from reconciler.admitting.present import Present
 from reconciler.errors import Terminal
 from reconciler.storing.store import View
-from schemas import pointer
+from schemas import patterns, pointer
 from schemas.encoding import Json, JsonObject
-from schemas.patch import Author, Patch
+from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
 
@@ -31,6 +32,8 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     Raises Terminal when the request makes no sense or the task that asked is gone.
     """
     what = approval.spec["what"]
+    if what.get("kind") == "budget" and not (isinstance(what.get("what"), dict) and what["what"]):
+        return None  # In words: whoever says yes to that patches the budget itself.
     path = _path(str(approval.owner))
     task, agent = view.get(_address("task", path)), view.get(_address("agent", path))
     if task is None or agent is None:
@@ -39,7 +42,7 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     node = pointer.get(now.document, tokens) if tokens else now.document
     match str(what.get("kind")):
         case "budget":
-            ops = _more_budget(tokens, node, task, what.get("what"))
+            ops = _more_budget(tokens, node, task, what["what"])
         case "tool" | "tools":
             ops = _agent_field(tokens, node, "tools", _tools(node, agent, _names(what.get("what"))))
         case "model":
@@ -50,10 +53,25 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     return Patch(by, tuple(ops), now.rev, reason, is_approved=by.is_human)
 
 
-def _more_budget(tokens: tuple[str, ...], node: Json, task: Resource, more: Json) -> list[Op]:
+def vain_faults(approval: Resource, answer: Admission) -> Iterator[Fault]:
+    """What was asked for and would not be there all the same: a denial, or a line of rights above, takes it away."""
+    what = approval.spec["what"]
+    agent = answer.graph.objects.get(str(approval.owner)) if answer.graph is not None else None
+    if agent is None:
+        return
+    match str(what.get("kind")):
+        case "tool" | "tools":
+            missing = [name for name in _names(what.get("what")) if not patterns.any_name(agent.spec["tools"], name)]
+        case "model":
+            missing = [name for name in (str(what.get("what")),) if agent.spec["mind"].get("model") != name]
+        case _:
+            return
+    for name in missing:
+        yield Fault("rights", f"{approval.owner} would not have `{name}`: what stands above it denies or narrows it")
+
+
+def _more_budget(tokens: tuple[str, ...], node: Json, task: Resource, more: JsonObject) -> list[Op]:
     """The bounds of the task raised by `more`, unit by unit."""
-    if not isinstance(more, Mapping) or not more:
-        raise Terminal("BadRequest", "a request for budget says how much more of what: {turns: 10, tokens: 50000}")
     written: JsonObject = node.get("budget", {}) if isinstance(node, dict) else {}
     raised = dict(written)
     for unit, amount in more.items():

@@ -108,7 +108,7 @@ async def test_a_speaker_that_is_removed_while_it_is_asked_ends_its_turn_at_once
             agent: {script: [{when: {message: go}, call: {discuss: {prompt: hello, speakers: [ann, bob]}}}, {done: x}]}
             tasks:
               ann: {goal: a, agent: {script: [{when: {message: never}, say: x}]}}
-              bob: {goal: b, agent: {script: [{when: {message: hello}, say: hi}, {done: x}]}}
+              bob: {goal: b, agent: {script: [{when: {message: hello}, done: hi}]}}
         """)
         await here.until_state("agent/ann", "asleep")
         await here.until_state("agent/bob", "asleep")
