@@ -22,7 +22,7 @@ from schemas.frozen import frozen
 from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, named, shown
 from schemas.record import Change
 from schemas.resource import Resource
-from schemas.task import Run, TaskState
+from schemas.task import ENDED, Run, TaskState
 
 TIMEOUT_MIN_S = 0.1  # What is left of a budget may be next to nothing, and zero would mean no limit to some.
 NO_BUDGET_LEFT = "NoBudgetLeft"
@@ -43,11 +43,14 @@ def kept(observed: Observed) -> Entry:
 
     A raise that nobody can give is noted as wanted, and the task goes on with what it has: `pending` tells of it.
     """
-    if not _has_budget(observed.me) or observed.me.deleting or not _is_under_way(observed):
+    if not _has_budget(observed.me) or observed.me.deleting:
         return Entry(observed, {})
     books = _books(observed)
-    for unit, amount, _ in _align(observed, books):
-        books.want(observed.me.uid, unit, amount, above=observed.me.uid)
+    if _is_under_way(observed):
+        for unit, amount, _ in _align(observed, books):
+            books.want(observed.me.uid, unit, amount, above=observed.me.uid)
+    else:
+        _align_open(observed, books)
     return _entry(observed, books)
 
 
@@ -89,10 +92,10 @@ def refunded(observed: Observed) -> tuple[Change, ...]:
 
 
 def removed(observed: Observed) -> tuple[Change, ...]:
-    """The changes of others that give back the grants of this task, which is about to go."""
+    """The changes that give back the grants of this task, which is about to go."""
     books = _books(observed)
     books.refund(observed.me.uid)
-    return _entry(observed, books).changes
+    return books.changes()
 
 
 def lacking(observed: Observed) -> Says | None:
@@ -162,13 +165,10 @@ def _is_funded(task: Resource) -> bool:
 
 
 def _is_under_way(observed: Observed) -> bool:
-    """Whether the task has begun and may still use what it is granted."""
-    if any(not account.get("closed") for account in observed.me.status.get("ledger", {}).values()):
-        return True
-    stage = observed.progress.stage
-    if stage in (Stage.WORK, Stage.VERIFY):
-        return True
-    return stage in (Stage.DONE, Stage.FAILED) and bool(observed.children.open)
+    """Whether the task, or something below it, is at work and may use what it is granted."""
+    if observed.me.state in ENDED:  # A group that failed is still at stage `work`.
+        return bool(observed.children.open)
+    return observed.progress.stage in (Stage.WORK, Stage.VERIFY)
 
 
 def _books(observed: Observed) -> Books:
@@ -193,23 +193,34 @@ def _align(observed: Observed, books: Books) -> Sequence[tuple[Unit, Decimal, De
 
     Of each the bound that is stated and what there is left to give.
     """
+    books.unwant(observed.me.uid)
+    short = _align_open(observed, books)
+    for unit, bound in amounts_of(observed.me.spec["budget"]):
+        account = books.account(observed.me.uid, unit)
+        if account is None or not account.is_open:
+            left = books.grant(observed.me.uid, unit, bound, keeps=_keeps(observed, unit, bound))
+            if left is not None:
+                short.append((unit, bound, left))
+    return short
+
+
+def _align_open(observed: Observed, books: Books) -> list[tuple[Unit, Decimal, Decimal]]:
+    """The same for the accounts that are open already."""
     me = observed.me.uid
     stated = dict(amounts_of(observed.me.spec["budget"]))
-    books.unwant(me)
+    above = {task.uid for task in observed.above}
+    short: list[tuple[Unit, Decimal, Decimal]] = []
     for unit in observed.me.status.get("ledger", {}):
         account = books.account(me, unit)
         if account is None or not account.is_open:
             continue
         if unit not in stated:
             books.withdraw(me, unit)
-        elif account.giver not in {task.uid for task in observed.above} and account.giver != books.holder(
-            unit, above=me
-        ):
+            continue
+        if account.giver not in above and account.giver != books.holder(unit, above=me):
             books.move(me, unit)
-    short: list[tuple[Unit, Decimal, Decimal]] = []
-    for unit, bound in stated.items():
-        account, keeps = books.account(me, unit), _keeps(observed, unit, bound)
-        if account is None or not account.is_open or (account.bound, account.keeps) != (bound, keeps):
+        bound, keeps = stated[unit], _keeps(observed, unit, stated[unit])
+        if (account.bound, account.keeps) != (bound, keeps):
             left = books.grant(me, unit, bound, keeps=keeps)
             if left is not None:
                 short.append((unit, bound, left))

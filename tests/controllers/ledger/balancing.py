@@ -11,8 +11,8 @@ from schemas.resource import Resource
 
 def check_balanced(view: View) -> None:
     """Raises AssertionError when money was made, lost, or counted twice."""
-    tasks = {task.uid: task for task in view.list("task")}
-    books = {uid: accounts_of(task.status) for uid, task in tasks.items()}
+    tasks: dict[str, Resource] = {task.uid: task for task in view.list("task")}
+    books = {str(uid): accounts_of(task.status) for uid, task in tasks.items()}
     for uid, accounts in books.items():
         for unit, account in accounts.items():
             _check_sum(tasks[uid], unit, account)
@@ -46,6 +46,6 @@ def _check_family(tasks: dict[str, Resource], books: dict[str, dict[Unit, Accoun
 
 def used_below(view: View, top: Resource, unit: Unit) -> Decimal:
     """What the account of `top` and the live grants out of it have used: a subtree's whole cost."""
-    by_uid = {task.uid: task for task in view.list("task")}
+    by_uid: dict[str, Resource] = {task.uid: task for task in view.list("task")}
     account = accounts_of(top.status)[unit]
     return account.spent + sum((used_below(view, by_uid[uid], unit) for uid in account.granted), ZERO)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from controllers.agent import budget
+from controllers.task.tallying import Tallies
 from schemas.budget import Budget, Cost
 from schemas.ledger import UNITS, ZERO, amounts_of
-from schemas.record import Change, Drop, Mark, Put, SetStatus
+from schemas.record import Change, Drop, Mark, Move, Put, SetStatus
 from schemas.resource import Resource, Uid
 from schemas.task import Group, TaskSpec
 from tests.controllers.ledger.balancing import check_balanced
@@ -101,12 +102,32 @@ class Bank(World):
         self.requests = {op: one for op, one in self.requests.items() if one.agent != name}
         self.fold(*budget.release(self.view, self.agent_of(name)))
 
+    def take_over(self) -> None:
+        """The owner died; another counts the tasks anew."""
+        self.plane.jobs.clear()
+        self.plane.slots.clear()
+        self.tallies = Tallies()
+        self.tallies.count(self.view)
+        self.settle()
+
     def claim(self, name: str, kind: str = "done") -> None:
         """The agent says that it is done or has failed."""
         agent, go = self.agent_of(name), self[f"task/{name}"].status["go"]
         seq = int(agent.status.get("claims", 0)) + 1
         claim = {"seq": seq, "kind": kind, "result": ["so"], "incarnation": go}
         self.fold(SetStatus(agent.address, agent.uid, {"claims": seq, "claim": claim}))
+        self.settle()
+
+    def move(self, old: str, new: str) -> None:
+        """A task without children moves to another path, with its agent."""
+        task, agent = self[f"task/{old}"], self.agent_of(old)
+        self.fold(
+            Move(task.address, task.uid, f"task/{new}"),
+            Move(agent.address, agent.uid, f"agent/{new}"),
+            Put(f"agent/{new}", agent.uid, {**agent.spec, "task": f"task/{new}"}, (), f"task/{new}"),
+        )
+        wanted = self.specs.pop(f"task/{old}")
+        self.edit({new: replace(wanted, work=by_agent(new))})
         self.settle()
 
     def budget(self, name: str, **units: object) -> None:

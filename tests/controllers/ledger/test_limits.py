@@ -1,0 +1,185 @@
+"""How far spending may pass a limit: by no more than one call of each worker; and whose reserve is whose."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.budget import Budget, Cost
+from schemas.ledger import ZERO
+from schemas.task import TaskSpec
+from tests.controllers.ledger.balancing import used_below
+from tests.controllers.ledger.bank import GROUP, Bank, thinks
+from tests.controllers.task.yard import spec
+
+PLACES = ("a", "b", "a/x", "a/y", "b/x", "a/x/u")
+BOUND = 100_000
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, TaskSpec]:
+    """A plan with a bound on tokens; some of its tasks have grants of it, larger than there is or not."""
+    names = [name for name in PLACES if draw(st.booleans())]
+    names = [name for name in names if "/" not in name or name.rpartition("/")[0] in names]
+    root = thinks(".", budget=Budget(tokens=BOUND)) if draw(st.booleans()) else spec(GROUP, budget=Budget(tokens=BOUND))
+    grants = st.one_of(st.none(), st.integers(1_000, BOUND))
+    return {".": root, **{name: thinks(name, budget=Budget(tokens=draw(grants))) for name in names}}
+
+
+happenings = st.lists(
+    st.tuples(
+        st.sampled_from(("ask", "ask", "ask", "answer", "answer", "claim", "crash", "goal", "remove")),
+        st.integers(0, 9),
+        st.integers(100, 9_000),
+        st.integers(0, 2_500),
+    ),
+    max_size=80,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None)
+@given(trees(), happenings)
+def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(
+    tree: dict[str, TaskSpec], events: list[tuple[str, int, int, int]]
+) -> None:
+    bank, over = Bank(), dict[str, int]()
+    bank.edit(dict(tree))
+    bank.settle()
+    for what, index, worst, excess in events:
+        _happen(bank, over, (what, index, worst, excess))
+        used = used_below(bank.view, bank["task/."], "tokens")
+        assert used == bank.truly_used("tokens"), "the whole subtree's cost, whoever has ended or gone"
+        assert used <= BOUND + sum(over.values())
+        if bank["task/."].spec["work"]["kind"] == "agent":
+            assert bank.account(".", "tokens")["handover"] == BOUND // 20, "nobody below has touched it"
+
+
+def _happen(bank: Bank, over: dict[str, int], event: tuple[str, int, int, int]) -> None:
+    what, index, worst, excess = event
+    working, requests = sorted(bank.working()), list(bank.requests.values())
+    paths = sorted(address.removeprefix("task/") for address in bank.specs if address != "task/.")
+    match what:
+        case "ask" if working:
+            name = working[index % len(working)]
+            # A worker makes one request at a time, which is what the bound counts.
+            if name not in {one.agent for one in requests}:
+                bank.ask(name, Cost(tokens=worst))
+        case "answer" if requests:
+            request = requests[index % len(requests)]
+            over[request.agent] = max(over.get(request.agent, 0), excess)
+            bank.answer(request, Cost(tokens=request.worst.tokens + excess))
+        case "claim" if working:
+            bank.claim(working[index % len(working)], "fail" if worst % 2 else "done")
+        case "crash":
+            bank.take_over()
+            for request in requests:
+                if request.op in bank.requests:
+                    bank.repeat(request)
+        case "goal" if paths:
+            bank.change(paths[index % len(paths)], goal=f"goal {worst}")
+            bank.settle()
+        case "remove" if paths:
+            bank.edit({paths[index % len(paths)]: None})
+            bank.settle()
+        case _:
+            pass
+
+
+def test_a_parent_cannot_give_away_what_it_keeps_for_its_last_turn() -> None:
+    bank = Bank(root=thinks(".", budget=Budget(usd=Decimal(10))), a=thinks("a", budget=Budget(usd=Decimal(10))))
+    assert bank.says("a") == "blocked NoBudgetLeft"
+    bank.budget("a", usd="9.5")
+    bank.settle()
+    assert bank.left("a", "usd") == 9.5 - 0.475
+    assert bank.left(".", "usd") == 0
+
+
+def test_a_child_that_there_is_not_enough_for_waits_with_a_cure_and_starts_when_there_is() -> None:
+    bank = Bank(
+        root=spec(GROUP, budget=Budget(usd=Decimal(10))),
+        a=thinks("a", budget=Budget(usd=Decimal(7))),
+        b=thinks("b", budget=Budget(usd=Decimal(6))),
+    )
+    told = bank["task/b"].status["conditions"]["Ready"]
+    assert (bank.state("b"), told["reason"]) == ("blocked", "NoBudgetLeft")
+    assert told["message"] == "its budget of $6.00 is over what the plan has left to give ($3.00)"
+    assert told["unblocks"] == ["what holds the rest of it ends", "or: plan patch task/. budget.usd=…"]
+    assert "ledger" not in bank["task/b"].status, "never silently less"
+    before = bank["task/."].signal
+    bank.claim("a")
+    assert bank["task/."].signal != before, "those who wait are woken"
+    assert bank.working() == ["b"]
+
+
+def test_a_grant_that_nobody_can_ever_give_tells_those_who_wait_for_the_task() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10)), a=thinks("a", budget=Budget(tokens=11)))
+    assert bank["task/a"].status["signal"]["stuck"]
+
+
+def test_raising_a_bound_that_cannot_be_raised_leaves_the_old_one_and_says_so() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
+    bank.budget("a", tokens=20_000)
+    bank.settle()
+    told = bank["task/a"].status["conditions"]["BudgetGranted"]
+    assert told["message"] == "its budget of 20,000 tokens is not there to give: it has 8,000 tokens"
+    assert bank.account("a", "tokens")["bound"] == 8_000
+    bank.budget(".", tokens=30_000)
+    bank.settle()
+    assert bank.account("a", "tokens")["bound"] == 20_000
+    assert "BudgetGranted" not in bank["task/a"].status["conditions"]
+
+
+def test_lowering_a_bound_under_what_is_spent_leaves_nothing_and_gives_back_only_what_is_there() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
+    request = bank.ask("a", Cost(tokens=3_000))
+    assert request is not None
+    bank.answer(request, Cost(tokens=3_000))
+    bank.budget("a", tokens=1_000)
+    bank.settle()
+    assert bank.left("a", "tokens") < 0
+    assert bank.left(".", "tokens") == 7_000, "what is spent is gone"
+
+
+def test_lowering_the_plans_bound_stops_those_who_hold_grants_of_it() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=8_000)))
+    bank.budget(".", tokens=2_000)
+    bank.settle()
+    assert bank.left("a", "tokens") < 0
+    assert bank.ask("a", Cost(tokens=1)) is None
+
+
+def test_an_unknown_price_is_told_as_unknown_and_not_as_nothing() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(usd=Decimal(10))), a=thinks("a"))
+    request = bank.ask("a", Cost(tokens=5, usd=None))
+    assert request is not None
+    bank.answer(request, Cost(tokens=5, usd=None))
+    assert bank.account(".", "usd")["unknown"] == 1
+    assert bank.account(".", "usd")["spent"] == "0"
+
+
+def test_a_bound_at_the_top_counts_for_the_life_of_the_plan() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a"))
+    request = bank.ask("a", Cost(tokens=4_000))
+    assert request is not None
+    bank.answer(request, Cost(tokens=4_000))
+    bank.claim("a")
+    assert bank.state(".") == "done"
+    bank.change("a", goal="another")
+    bank.settle()
+    assert bank.left("a", "tokens") == 6_000
+
+
+def test_a_task_that_moves_takes_its_grant_along() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=4_000)))
+    spent = bank.ask("a", Cost(tokens=1_000))
+    assert spent is not None
+    bank.answer(spent, Cost(tokens=1_000))
+    bank.move("a", "c")
+    assert bank.left("c", "tokens") == 4_000 - 1_000 - 2_000
+    bank.claim("c")
+    assert bank.left(".", "tokens") == 9_000
+    assert bank["task/."].status["ledger"]["tokens"]["spent"] == int(ZERO) + 1_000
