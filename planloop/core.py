@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from planloop.background import Background
 from planloop.places import Place
+from planloop.server.hearing import Hearing
 from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock, Ids
 from reconciler.driving.engine import Engine
@@ -19,7 +22,10 @@ from schemas.resource import Resource
 
 @frozen
 class Core:
-    """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply."""
+    """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply.
+
+    `hearing` is where one listens to its models.
+    """
 
     place: Place
     store: SqliteStore
@@ -28,6 +34,7 @@ class Core:
     ids: Ids
     owner: Owner
     had_plan: bool
+    hearing: Hearing = field(default_factory=Hearing)
 
     @property
     def plan(self) -> Resource | None:

@@ -6,12 +6,26 @@ The stream carries whole records, so following is the same fold as the store's a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from planloop.access import Access
 from reconciler.storing.view import MemoryView
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Record, record_from_json
 from schemas.resource import resource_from_json
+
+PAGE: Final = 1_000  # Records asked for at once.
+
+
+def all_records(access: Access, after: int = 0) -> Iterator[Record]:
+    """Every record after a revision, read page by page."""
+    while True:
+        page = access.get("log", after=after, limit=PAGE)["records"]
+        yield from map(record_from_json, page)
+        if len(page) < PAGE:
+            return
+        after = page[-1]["rev"]
 
 
 @frozen
@@ -20,6 +34,15 @@ class Step:
 
     record: Record
     changed: tuple[str, ...]
+
+
+@frozen
+class Heard:
+    """A stretch of text that an agent's model has just written; the record comes when the reply is whole."""
+
+    agent: str
+    turn: int
+    text: str
 
 
 class Following:
@@ -36,5 +59,14 @@ class Following:
         Raises OwnerGone when there is none, TimeoutError at the monotonic time `until`.
         """
         for raw in self._access.stream("watch", until=until, after=self.view.rev):
-            record = record_from_json(raw)
-            yield Step(record, self.view.fold(record))
+            yield self._step(raw)
+
+    def steps_and_words(self, *, until: float | None = None) -> Iterator[Step | Heard]:
+        """`steps`, and between them what models write."""
+        for raw in self._access.stream("watch", until=until, after=self.view.rev, words=1):
+            said = raw.get("said")
+            yield self._step(raw) if said is None else Heard(**said)
+
+    def _step(self, raw: JsonObject) -> Step:
+        record = record_from_json(raw)
+        return Step(record, self.view.fold(record))

@@ -145,6 +145,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
     def agents() -> Reconciler:
         from controllers.agent import AgentReconciler, World
+        from planloop.server.heard_models import HeardModels
 
         asked = models_of(core)
         background.start(asked.run)
@@ -161,7 +162,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
                 clean,
                 sys.executable,
                 surrounding=environment(),
-                models=asked,
+                models=HeardModels(asked, core.hearing),
                 servers=yard().servers,
             )
         )

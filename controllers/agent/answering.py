@@ -93,8 +93,12 @@ def of_end(task: Resource) -> Answer:
 
 
 def unable(seen: Observed, state: AgentState, condition: str, why: str) -> Answer | None:
-    """What is said for an agent that rests and cannot answer as things stand; None when it may still do so."""
-    if not questions(seen):
+    """What is said for an agent that rests and cannot answer as things stand; None when it may still do so.
+
+    A person who asks can also give the yes or the input that it waits for, so nobody gives up for them.
+    """
+    asked = questions(seen)
+    if not asked or (condition in FAILURES and all(each.sender.startswith("human:") for each in asked)):
         return None
     match state:
         case AgentState.PARKED:

@@ -6,8 +6,8 @@ import click
 
 from planloop.access import Access
 from planloop.cli import selecting
-from planloop.cli.events import all_records
 from planloop.cli.options import access_to, plan_option
+from planloop.following import all_records
 from planloop.rendering import descriptions, printing, tables
 from planloop.rendering.records import QUIET, is_echo
 from schemas.record import Record

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import click
 
 from planloop.access import Access
 from planloop.cli import selecting
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.client import OwnerGone
-from planloop.following import Following
+from planloop.following import Following, all_records
 from planloop.rendering import printing, records, tables
 from schemas.encoding import encode
-from schemas.record import Record, record_from_json, record_to_json
+from schemas.record import Record, record_to_json
 
 EXAMPLE = """
 \b
@@ -23,7 +21,6 @@ Examples:
   plan events --type plan.refused   one type; `plan.` means all that begin so
   plan events -w -o json            one JSON record a line, as they come
 """
-PAGE = 1000
 
 
 @click.command(epilog=EXAMPLE)
@@ -51,16 +48,6 @@ def command(
         printing.note("no record" + (f" about {address}" if address else "") + (f" of type {type_}" if type_ else ""))
     if following is not None:
         _watch(access, following, address, type_, output)
-
-
-def all_records(access: Access, after: int = 0) -> Iterator[Record]:
-    """Every record after a revision, read page by page."""
-    while True:
-        page = access.get("log", after=after, limit=PAGE)["records"]
-        yield from map(record_from_json, page)
-        if len(page) < PAGE:
-            return
-        after = page[-1]["rev"]
 
 
 def _watch(access: Access, following: Following, address: str | None, type_: str, output: str | None) -> None:

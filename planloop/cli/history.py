@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from planloop.cli.events import all_records
 from planloop.cli.options import access_to, output_option, plan_option
+from planloop.following import all_records
 from planloop.rendering import printing, records, tables
 from schemas.record import Record, record_to_json
 

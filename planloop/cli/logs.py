@@ -8,11 +8,10 @@ import click
 
 from planloop.access import Access
 from planloop.cli import selecting
-from planloop.cli.events import all_records
 from planloop.cli.options import access_to, plan_option
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
-from planloop.following import Following
+from planloop.following import Following, all_records
 from planloop.rendering import records
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen

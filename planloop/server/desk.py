@@ -26,7 +26,6 @@ from reconciler.errors import Terminal
 from reconciler.storing import layout
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
-from schemas.message import Message
 from schemas.patch import HUMAN_CLI, Patch
 from schemas.patching import PatchFailed, op_from_json
 from schemas.record import Draft, Record
@@ -112,6 +111,10 @@ class PlanDesk:
         """Every durable record over `after`."""
         return self._core.store.watch(after)
 
+    def hear(self) -> AsyncIterator[JsonObject]:
+        """What models write, as they write it."""
+        return self._core.hearing.listen()
+
     async def _why(self, query: Mapping[str, str]) -> JsonObject:
         path = pointer.parse(query.get("at", ""))
         return await why_answer(self._core.store, self._core.gate.present, path)
@@ -150,7 +153,8 @@ class PlanDesk:
         address = str(body["address"])
         waiting = self._core.store.view.get(address)
         differences = tuple(waiting.spec.get("differences", ())) if waiting is not None else ()
-        verdict = await self._answered(self._core.gate.approve(address, HUMAN_CLI, str(body.get("reason", ""))))
+        reason, content = str(body.get("reason", "")), body.get("content")
+        verdict = await self._answered(self._core.gate.approve(address, HUMAN_CLI, reason, content))
         return verdict_to_json(verdict, differences)
 
     async def _reject(self, body: JsonObject) -> JsonObject:
@@ -180,26 +184,9 @@ class PlanDesk:
         return verdict_to_json(verdict, ())
 
     async def _send(self, body: JsonObject) -> JsonObject:
-        store, receiver = self._core.store, str(body["to"])
-        message = Message(
-            id=self._core.ids.mint(),
-            kind="chat",
-            sender=f"human:{body.get('by', 'cli')}",
-            receiver=receiver,
-            body=str(body["text"]),
-            sent_at=self._core.clock.now(),
-            delivery=body.get("delivery", "queue"),
-        )
-        from controllers.agent import inbox
+        from planloop.server import messages
 
-        changes = inbox.delivery(store.view, message)
-        if isinstance(changes, inbox.Refusal):
-            code = Exit.NOT_FOUND if changes.reason == "NoSuchAgent" else Exit.REFUSED
-            raise Halt(code, changes.message, "plan get agents lists whom one can write to")
-        draft = Draft("message.sent", str(HUMAN_CLI), receiver, changes, {"message": message.to_json()})
-        rev = await store.append(draft)
-        told = store.view.get(receiver)
-        return {"rev": rev, "state": told.state if told is not None else "gone"}
+        return await messages.send(self._core, body)
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         try:

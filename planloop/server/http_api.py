@@ -1,6 +1,7 @@
 """HTTP for the owner's API: routes, errors and the stream, by aiohttp. Imported when the first client connects.
 
-`GET /v1/PATH` and `POST /v1/PATH` speak JSON; `GET /v1/watch?after=REV` is one record a line without end.
+`GET /v1/PATH` and `POST /v1/PATH` speak JSON; `GET /v1/watch?after=REV` is one record a line without end, with
+`&words=1` also `{"said": …}` for each stretch of text that a model writes.
 """
 
 from __future__ import annotations
@@ -117,8 +118,14 @@ async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
             await send.send(encode(record_to_json(record)) + b"\n")
         send.close()
 
+    async def words() -> None:
+        async for said in desk.hear():
+            await send.send(encode({"said": said}) + b"\n")
+
     async with send, receive, anyio.create_task_group() as group:
         group.start_soon(records)
+        if request.query.get("words"):
+            group.start_soon(words)
         with suppress(ConnectionError, anyio.EndOfStream):
             while True:
                 line = b"\n"

@@ -31,6 +31,8 @@ class Desk(Protocol):
 
     def watch(self, after: int) -> AsyncIterator[Record]: ...
 
+    def hear(self) -> AsyncIterator[JsonObject]: ...
+
 
 @asynccontextmanager
 async def serving(desk: Desk, folder: Path) -> AsyncIterator[None]:

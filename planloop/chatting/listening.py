@@ -1,0 +1,135 @@
+"""What the records of a plan mean to somebody who talks with one of its agents. Pure: a record in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from planloop.rendering.objects import call_words, one_line
+from schemas.approval import WAITING
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.record import Drop, Put, Record, SetStatus
+from schemas.resource import Resource
+
+
+@frozen
+class Answered:
+    """The answer to the message `question`. `error` is one CamelCase word when there is none but a reason."""
+
+    question: str
+    agent: str
+    text: str
+    error: str = ""
+
+
+@frozen
+class Spoke:
+    """An agent said something that is no answer to this person: it thinks aloud, or reports."""
+
+    agent: str
+    text: str
+
+
+@frozen
+class Doing:
+    """An agent does something, in a line."""
+
+    agent: str
+    what: str
+
+
+@frozen
+class Resting:
+    """An agent has come to rest: asleep, blocked, parked, with the reason and what would unblock it."""
+
+    agent: str
+    state: str
+    why: str
+
+
+@frozen
+class Asks:
+    """Something waits for a person's yes at the address `approval`; `words` say what and why."""
+
+    approval: str
+    by: str
+    words: str
+
+
+@frozen
+class Gone:
+    """The agent is no longer in the plan."""
+
+    agent: str
+
+
+@frozen
+class Over:
+    """The whole plan has come to its end, in this state."""
+
+    state: str
+
+
+Event: TypeAlias = Answered | Spoke | Doing | Resting | Asks | Gone | Over
+
+RESTING = frozenset({"asleep", "blocked", "parked"})
+ENDED = frozenset({"done", "failed", "cancelled"})
+
+
+def events(record: Record, agent: str) -> Iterator[Event]:
+    """What `record` means to somebody who talks with `agent` (an address), in order."""
+    draft = record.draft
+    for question, text in (draft.data.get("answered") or {}).items():
+        yield Answered(question, draft.subject, str(text), str(draft.data.get("error") or ""))
+    if draft.type == "model.replied" and draft.subject == agent:
+        yield from _reply(agent, draft.data)
+    for change in draft.changes:
+        match change:
+            case Put(address=address, spec=spec) if address.startswith("approval/") and is_for_person(spec):
+                yield approval_event(address, spec)
+            case SetStatus(address=address, merge=merge) if address == agent and merge.get("state") in RESTING:
+                yield Resting(agent, str(merge["state"]), str(merge.get("why") or ""))
+            case SetStatus(address="task/.", merge=merge) if merge.get("state") in ENDED:
+                yield Over(str(merge["state"]))
+            case Drop(address=address) if address == agent:
+                yield Gone(agent)
+            case _:
+                pass
+
+
+def _reply(agent: str, data: JsonObject) -> Iterator[Event]:
+    text = str(data.get("text") or "").strip()
+    if text and data.get("calls"):
+        yield Spoke(agent, text)
+    for call in data.get("calls") or ():
+        if call.get("tool") not in ("done", "fail"):
+            yield Doing(agent, call_words(call))
+
+
+def approval_event(address: str, spec: JsonObject) -> Asks:
+    """What waits at `address`, for a person."""
+    return Asks(address, str(spec.get("by", "")), f"{what_is_asked(spec)}: {one_line(str(spec.get('why', '')))}")
+
+
+def what_is_asked(spec: JsonObject) -> str:
+    """`shell("git push")`, `budget: 4` or `an edit of the plan`."""
+    what = spec.get("what") or {}
+    match spec.get("kind"):
+        case "call":
+            return call_words(what)
+        case "patch":
+            return "an edit of the plan"
+        case _:
+            return f"{what.get('kind', 'a wish')}: {one_line(str(what.get('what', '')))}"
+
+
+def waiting(approvals: list[Resource]) -> list[Asks]:
+    """The approvals among these that wait for a person."""
+    found = [one for one in approvals if one.state == WAITING and is_for_person(one.spec)]
+    return [approval_event(one.address, one.spec) for one in found]
+
+
+def is_for_person(spec: JsonObject) -> bool:
+    """Whether nobody but a person is asked: a request to a parent is the parent's to answer."""
+    return (spec.get("what") or {}).get("of") in (None, "person")

@@ -1,0 +1,113 @@
+"""Commands of a conversation that look: at agents, the plan, what a save would do, logs, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planloop.chatting.lines import Command
+from planloop.chatting.room import Room, name_of
+from planloop.exits import Exit, Halt
+from planloop.following import all_records
+from planloop.rendering import amounts, differences, explanations, objects, transcripts, trees
+from schemas import pointer
+from schemas.encoding import JsonObject
+
+TURNS_SHOWN = 5
+
+
+def agents(room: Room, command: Command) -> Iterator[str]:
+    """A line for each agent; a star at the one that is talked with."""
+    del command
+    for one in room.access.objects("agent"):
+        mark = "*" if one.address == room.agent else " "
+        yield f"{mark} {name_of(one.address) or '.':<20} {objects.state_of(one):<8} {objects.what_of(one)}".rstrip()
+
+
+def plan(room: Room, command: Command) -> Iterator[str]:
+    """The tree of tasks."""
+    from planloop import wiring
+
+    del command
+    tasks = {one.address: one for one in room.access.objects("task")}
+    root = tasks.get("task/.")
+    if root is not None:
+        yield f"{room.plan}  {objects.state_of(root)}  {objects.what_of(root)}".rstrip()
+    yield from trees.lines(trees.rows(tasks, now=wiring.now()), width=None, plain=False)
+
+
+def diff(room: Room, command: Command) -> Iterator[str]:
+    """What applying the plan file would do."""
+    from planloop import compiling, wiring
+    from planloop.server.forms import save_to_json
+    from reconciler.editing.filing import FileSave
+
+    del command
+    file = room.access.place.file
+    if file is None:
+        raise Halt(Exit.NOT_FOUND, "no file is known for this plan", "plan diff FILE")
+    read = compiling.read(file)
+    if read.errors:
+        yield from compiling.fault_text(read, color=False).splitlines()
+        return
+    save = FileSave(file.name, read.content, read.document)
+    found = room.access.post("diff", save_to_json(save))["differences"]
+    text = differences.text(found, now=wiring.now(), width=None) or differences.unmoved(found)
+    yield from (text or f"{file.name} says what is live already").splitlines()
+
+
+def why(room: Room, command: Command) -> Iterator[str]:
+    """Who set a field."""
+    if not command.words:
+        raise Halt(Exit.USAGE, "/why needs the path of a field", "/why task/ui/goal")
+    answer = room.access.get("why", at=pointer.render(field_path(command.words[0])))
+    yield from explanations.why(answer).splitlines()
+
+
+def field_path(text: str) -> tuple[str, ...]:
+    """The place in the document that `task/ui/goal`, `goal` or `/tasks/ui/goal` names. Raises Halt."""
+    if text.startswith("/"):
+        try:
+            return pointer.parse(text)
+        except pointer.BadPointer as error:
+            raise Halt(Exit.USAGE, str(error), "/tasks/ui/goal, or task/ui/goal") from None
+    parts = text.removeprefix("task/").split("/")
+    *path, field = [part for part in parts if part not in ("", ".")] or [""]
+    if not field:
+        raise Halt(Exit.USAGE, f"`{text}` names no field", "task/ui/goal")
+    return (*pointer.of_task(path), *field.split("."))
+
+
+def logs(room: Room, command: Command) -> Iterator[str]:
+    """The last turns of the agent."""
+    del command
+    yield from transcripts.last_turns(all_records(room.access), room.agent, TURNS_SHOWN) or ["nothing yet"]
+
+
+def budget(room: Room, command: Command) -> Iterator[str]:
+    """What the agent's task may use, has used and has left."""
+    del command
+    task = room.access.object(f"task/{room.agent.partition('/')[2]}")
+    agent = room.access.object(room.agent)
+    bound: JsonObject = task.spec.get("budget") or {}
+    used: JsonObject = {**(agent.status.get("used") or {}), **(task.status.get("spent") or {})}
+    units = dict.fromkeys((*bound, *used))
+    if not units:
+        yield "nothing is bounded, and nothing was used yet"
+    for unit in units:
+        allowed = f" of {_amount(unit, bound[unit])}" if bound.get(unit) is not None else ""
+        yield f"{'time' if unit == 'time_s' else unit:<8} {_amount(unit, used.get(unit, 0))}{allowed}"
+
+
+def _amount(unit: str, value: object) -> str:
+    return amounts.duration(float(str(value))) if unit == "time_s" else str(value)
+
+
+def hooks(room: Room, command: Command) -> Iterator[str]:
+    """The hooks of the plan document."""
+    del command
+    document = room.access.object(f"plan/{room.plan}").spec
+    found: JsonObject = document.get("hooks") or {}
+    if not found:
+        yield "no hooks"
+    for name, hook in found.items():
+        yield f"{name:<20} {hook.get('on', '')} {hook.get('match', '')}".rstrip()

@@ -1,0 +1,75 @@
+"""Commands of a conversation that change something: a field of the plan, and answers to what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planloop.chatting import listening
+from planloop.chatting.lines import Command
+from planloop.chatting.looking import field_path
+from planloop.chatting.room import Room
+from planloop.exits import Exit, Halt
+from planloop.verdicts import refusal
+from schemas import pointer
+from schemas.encoding import Json, JsonObject, decode
+
+
+def patch(room: Room, command: Command) -> Iterator[str]:
+    """Sets one field of the live plan."""
+    if len(command.words) < 2:
+        raise Halt(Exit.USAGE, "/patch needs a path and a value", "/patch task/ui/goal 'a page'")
+    path, value = command.words[0], " ".join(command.words[1:])
+    op: JsonObject = {"op": "add", "path": pointer.render(field_path(path)), "value": _value(value)}
+    yield _said(room.access.post("patch", {"ops": [op], "reason": f"said in a chat with {room.agent}"}))
+
+
+def _said(verdict: JsonObject) -> str:
+    match verdict["verdict"]:
+        case "refused":
+            raise refusal(verdict)
+        case "held":
+            return f"held: {verdict['why']} · /approve {verdict['approval'].partition('/')[2]}"
+        case _:
+            return f"patched, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
+
+
+def _value(text: str) -> Json:
+    try:
+        return decode(text)
+    except ValueError:
+        return text
+
+
+def approve(room: Room, command: Command) -> Iterator[str]:
+    """Says yes."""
+    address = _waiting(room, command.words[0] if command.words else None)
+    answer = room.access.post("approve", {"address": address, "reason": " ".join(command.words[1:])})
+    if answer["verdict"] == "refused":
+        raise refusal(answer)
+    yield f"{address} approved"
+
+
+def reject(room: Room, command: Command) -> Iterator[str]:
+    """Says no. Words that name nothing that waits are the reason."""
+    known = [one.approval for one in listening.waiting(room.access.objects("approval"))]
+    first = command.words[0] if command.words else ""
+    is_named = f"approval/{first.removeprefix('approval/')}" in known
+    address = _waiting(room, first if is_named else None)
+    reason = " ".join(command.words[1:] if is_named else command.words)
+    room.access.post("reject", {"address": address, "reason": reason})
+    yield f"{address} rejected"
+
+
+def _waiting(room: Room, wanted: str | None) -> str:
+    """The approval meant: the one named, else the only one."""
+    if wanted is not None:
+        return f"approval/{wanted.removeprefix('approval/')}"
+    found = listening.waiting(room.access.objects("approval"))
+    match found:
+        case []:
+            raise Halt(Exit.NOT_FOUND, "nothing waits for a yes", "")
+        case [one]:
+            return one.approval
+        case _:
+            lines = "\n".join(f"/approve {one.approval.partition('/')[2]}   {one.words}" for one in found)
+            raise Halt(Exit.USAGE, f"{len(found)} things wait", lines)

@@ -1,0 +1,67 @@
+"""Where a conversation takes place: a plan, and the agent in it that one talks with. Pure but for reading the plan."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from planloop.access import Access
+from planloop.exits import Exit, Halt
+from schemas import address as addresses
+from schemas.resource import Resource
+
+
+@dataclass(slots=True)
+class Room:
+    """`agent` is the address of the agent that is talked with; a command may turn to another."""
+
+    access: Access
+    agent: str
+
+    @property
+    def plan(self) -> str:
+        return self.access.place.name
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the line that a person writes."""
+        return f"{self.plan} {name_of(self.agent)}> "
+
+
+def name_of(agent: str) -> str:
+    """`agent/frontend/ui` as people say it; the root's agent is the plan's."""
+    path = agent.partition("/")[2]
+    return "" if path == addresses.ROOT else path
+
+
+def chosen(agents: Sequence[Resource], wanted: str | None) -> str:
+    """The agent meant: the one named, by path or by an id that only one has; else the one nearest to the root.
+
+    Raises Halt when there is none, or several that are equally near.
+    """
+    paths = [one.address for one in agents if not one.deleting]
+    if not paths:
+        raise Halt(
+            Exit.NOT_FOUND, "this plan has no agent to talk with", "give a task an agent; plan send needs one, too"
+        )
+    if wanted is not None:
+        return _named(paths, wanted.removeprefix("agent/"))
+    depth = {path: len(addresses.parse(path).path) for path in paths}
+    nearest = [path for path in paths if depth[path] == min(depth.values())]
+    if len(nearest) > 1:
+        hint = " · ".join(f"plan chat {name_of(path)}" for path in nearest[:5])
+        raise Halt(Exit.USAGE, f"the plan's root is a group, and {len(nearest)} agents are nearest to it", hint)
+    return nearest[0]
+
+
+def _named(paths: Sequence[str], wanted: str) -> str:
+    exact = f"agent/{wanted}"
+    if exact in paths:
+        return exact
+    ends = [path for path in paths if path.endswith(f"/{wanted}")]
+    if len(ends) == 1:
+        return ends[0]
+    near = ends or difflib.get_close_matches(exact, paths, n=3, cutoff=0.4) or paths[:5]
+    names = ", ".join(name_of(path) or "." for path in near)
+    raise Halt(Exit.NOT_FOUND, f"no one agent is called `{wanted}`", f"there is {names}")

@@ -1,0 +1,166 @@
+"""The conversation itself: a line is read, sent or done, and what comes back is told until the answer is there.
+
+One thread, over the blocking API, on whatever `Terminal` there is: a screen with line editing, a pipe, or a test.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+from planloop.access import Access
+from planloop.chatting import commands, lines, listening
+from planloop.chatting.asking import Question, not_run
+from planloop.chatting.commands import Leave
+from planloop.chatting.listening import Answered, Asks, Doing, Event, Over, Resting, Spoke
+from planloop.chatting.room import Room, chosen, name_of
+from planloop.exits import Exit, Halt
+from planloop.following import Heard
+
+
+class Terminal(Protocol):
+    """Where a person reads and writes. `is_live` says that somebody sits there and can be asked."""
+
+    is_live: bool
+
+    def read(self, prompt: str) -> str | None:
+        """A line; None at the end of input."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A line for the person."""
+        ...
+
+    def flow(self, text: str) -> None:
+        """A stretch of text that goes on where the last one stopped."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A line beside the conversation: what an agent does, what a command could not do."""
+        ...
+
+
+class Conversation:
+    """One person, one plan. `failed` turns true when an agent could not answer."""
+
+    def __init__(self, access: Access, agent: str, terminal: Terminal) -> None:
+        self.room = Room(access, agent)
+        self.failed = False
+        self._terminal = terminal
+        self._told: set[str] = set()  # Approvals that were shown.
+        self._flowing = ""  # What has been written so far of a reply that is still being written.
+
+    def run(self) -> None:
+        """Until the input ends or somebody leaves. Raises Halt when the plan's process ends meanwhile."""
+        terminal = self._terminal
+        with suppress(Leave):
+            while True:
+                self._show_waiting()
+                text = terminal.read(self.room.prompt)
+                if text is None:
+                    return
+                self._take(text)
+
+    def _take(self, text: str) -> None:
+        match lines.parse(text, commands.names()):
+            case lines.Say(said):
+                self._say(said)
+            case lines.Command() as command:
+                self._perform(command)
+            case lines.Slip(name, near):
+                cure = f"did you mean /{near}?" if near else "/help lists what there is"
+                self._terminal.note(f"no /{name}; {cure}")
+            case lines.Nothing():
+                pass
+
+    def _perform(self, command: lines.Command) -> None:
+        try:
+            text = commands.filled(command)
+            if text is not None:
+                self._say(text)
+                return
+            for line in commands.perform(self.room, command):
+                self._terminal.say(line)
+        except Halt as fault:
+            self._terminal.note(fault.text())
+
+    def _say(self, text: str) -> None:
+        """Asks, and tells what happens until there is an answer. Ctrl-C stops the waiting, not the agent."""
+        body = {"to": self.room.agent, "text": text, "delivery": "steer", "by": "chat"}
+        try:
+            question = Question(self.room.access, body)
+        except Halt as fault:
+            if fault.exit == Exit.NOT_FOUND and not self.room.access.is_owned():
+                raise
+            self._terminal.note(fault.text())
+            return
+        try:
+            for event in question.events():
+                self._tell(event)
+        except KeyboardInterrupt:
+            if question.is_answered:
+                raise  # Nothing is waited for any more: it is meant for the conversation.
+            self._terminal.note(f"\n{self.room.agent} goes on; its answer will be in /logs")
+
+    def _tell(self, event: Event | Heard) -> None:
+        terminal = self._terminal
+        if isinstance(event, Heard):
+            self._flowing += event.text
+            terminal.flow(event.text)
+            return
+        written, self._flowing = self._end_flow(), ""
+        match event:
+            case Answered(text=text, error=error):
+                self.failed = self.failed or bool(error)
+                if error:
+                    terminal.note(f"({error}) {text}")
+                elif text.strip() != written.strip():
+                    terminal.say(text)
+            case Spoke(text=text) if text.strip() != written.strip():
+                terminal.say(text)
+            case Doing(agent=agent, what=what):
+                terminal.note(f"  {name_of(agent) or 'it'}: {what}")
+            case Resting(state=state, why=why) if state != "asleep":
+                terminal.note(f"  {state}: {why}")
+            case Asks():
+                self._ask(event)
+            case Over(state=state):
+                terminal.note(f"  the plan is {state}")
+            case _:
+                pass
+
+    def _end_flow(self) -> str:
+        if self._flowing:
+            self._terminal.say("")
+        return self._flowing
+
+    def _show_waiting(self) -> None:
+        """What waits for a yes and was not shown yet."""
+        for one in listening.waiting(self.room.access.objects("approval")):
+            if one.approval not in self._told:
+                self._ask(one)
+
+    def _ask(self, asked: Asks) -> None:
+        """A person is asked at once; a pipe is told how to answer."""
+        self._told.add(asked.approval)
+        name = asked.approval.partition("/")[2]
+        self._terminal.note(f"  {asked.by} asks for a yes: {asked.words}")
+        if not self._terminal.is_live:
+            self._terminal.note(f"  /approve {name} · /reject {name}")
+            return
+        answer = (self._terminal.read("  yes, no or later? ") or "").strip().lower()
+        if answer in ("y", "yes"):
+            self._perform(lines.Command("approve", (name,), name))
+        elif answer in ("n", "no"):
+            self._perform(lines.Command("reject", (name,), name))
+        else:
+            self._terminal.note(f"  it waits: /approve {name} · /reject {name}")
+
+
+def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversation:
+    """A conversation with the plan's agent. Raises Halt: nobody runs the plan, no such agent."""
+    agents = access.objects("agent")
+    agent = chosen(agents, wanted)
+    if not access.is_owned():
+        raise not_run(access)
+    return Conversation(access, agent, terminal)

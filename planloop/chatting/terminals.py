@@ -1,0 +1,79 @@
+"""Terminals for a conversation: a screen with line editing and history, and plain lines from a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import click
+
+HISTORY_LINES: Final = 1_000  # Kept of what a person wrote.
+
+
+class Pipe:
+    """Lines from standard input; answers on standard output and nothing else there."""
+
+    is_live = False
+
+    def read(self, prompt: str) -> str | None:
+        del prompt
+        line = sys.stdin.readline()
+        return line if line else None
+
+    def say(self, text: str) -> None:
+        if text:
+            click.echo(text)
+
+    def flow(self, text: str) -> None:
+        """Whole answers only: a reader of a pipe wants lines."""
+
+    def note(self, text: str) -> None:
+        click.echo(text, err=True)
+
+
+class Screen:
+    """A person at a terminal. Arrow keys edit and recall lines, also those of earlier conversations; Tab completes."""
+
+    is_live = True
+
+    def __init__(self, history: Path, words: Sequence[str]) -> None:
+        import readline
+
+        self._readline = readline
+        self._history = history
+        self._words = [f"/{word}" for word in words]
+        with suppress(OSError):
+            readline.read_history_file(history)
+        readline.set_history_length(HISTORY_LINES)
+        readline.set_completer_delims(" ")
+        readline.set_completer(self._completion)
+        readline.parse_and_bind("tab: complete")
+
+    def read(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            click.echo()
+            return None
+
+    def say(self, text: str) -> None:
+        click.echo(text)
+
+    def flow(self, text: str) -> None:
+        click.echo(text, nl=False)
+
+    def note(self, text: str) -> None:
+        click.echo(click.style(text, dim=True))
+
+    def close(self) -> None:
+        """Keeps what was written, readable by its writer alone."""
+        with suppress(OSError):
+            self._history.touch(mode=0o600)
+            self._readline.write_history_file(self._history)
+
+    def _completion(self, text: str, state: int) -> str | None:
+        found = [word for word in self._words if word.startswith(text)] if text.startswith("/") else []
+        return found[state] if state < len(found) else None

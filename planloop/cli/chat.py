@@ -1,0 +1,51 @@
+"""`plan chat`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from planloop.cli.options import access_to, plan_option
+from planloop.exits import Exit, Halt
+
+EXAMPLE = """
+\b
+Examples:
+  plan chat                                 with the plan's first agent
+  plan chat frontend
+  echo "how far are you?" | plan chat       one question, its answer on stdout
+"""
+HISTORY = "chat.history"
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("agent", required=False, metavar="[AGENT]")
+@plan_option
+def command(agent: str | None, plan: str | None) -> None:
+    """Talk with an agent of a running plan.
+
+    What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
+    see what it does, and are asked for what needs your yes. Lines that begin with / are commands; /help lists them.
+
+    Ctrl-C or /quit leaves; everything goes on. Without a terminal each line of standard input is a question, answers go
+    to stdout and the rest to stderr: exit 1 when one could not be answered, 6 when nobody runs the plan.
+    """
+    from planloop.chatting import commands, talking, terminals
+
+    access = access_to(plan)
+    is_live = sys.stdin.isatty() and sys.stdout.isatty()
+    screen = terminals.Screen(access.place.folder / HISTORY, commands.names()) if is_live else None
+    conversation = talking.begin(access, agent, screen or terminals.Pipe())
+    if screen is not None:
+        screen.note(f"{conversation.room.agent} of {access.place.name} · /help · Ctrl-C leaves, and everything goes on")
+    try:
+        conversation.run()
+    except KeyboardInterrupt:
+        click.echo(f"\nleft; {access.place.name} goes on: plan chat comes back, plan down stops it", err=True)
+        raise Halt(Exit.CANCELLED) from None
+    finally:
+        if screen is not None:
+            screen.close()
+    if conversation.failed and screen is None:
+        raise Halt(Exit.FAILED)

@@ -1,0 +1,122 @@
+"""What an agent lived through, turn by turn: what it was told, said and called, and what came of that.
+
+Made from the log, so that it is the same for scripts, programs and models, and for agents that are long gone. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from planloop.rendering import amounts
+from planloop.rendering.objects import call_words, one_line
+from planloop.rendering.records import clock_time
+from schemas.encoding import Json, JsonObject, encode_text
+from schemas.record import Draft, Record, SetStatus
+
+RESULT_LINES = 6  # Of one result; `plan events -o json` has it all.
+
+
+@dataclass(slots=True)
+class Transcript:
+    """One agent's. `take` gives the lines of each record as it comes; what is about others gives none."""
+
+    agent: str
+    _tools: dict[str, str] = field(default_factory=dict)
+
+    def take(self, record: Record) -> list[str]:
+        """The lines that `record` adds."""
+        draft = record.draft
+        if draft.subject != self.agent and draft.subject not in self._tools:
+            return []
+        if (head := _head(draft)) is not None:
+            return [f"{clock_time(record.at)}  {head}", *(self._told(draft) if draft.type == "turn.started" else ())]
+        match draft.type:
+            case "model.replied":
+                return list(self._replied(draft))
+            case "call.settled" if not draft.data.get("late"):
+                return _settled(draft.data)
+            case "call.waiting":
+                return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
+            case "turn.ended":
+                return [f"    ended after {amounts.duration(float(draft.data.get('active_s', 0.0)))}"]
+            case _:
+                return []
+
+    def _told(self, draft: Draft) -> Iterator[str]:
+        opened = _merged(draft, self.agent).get("open") or {}
+        for message in opened.get("messages") or ():
+            body = message["body"]
+            text = body if isinstance(body, str) else encode_text(body)
+            yield from _marked("<", f"{message['sender']}: {text}")
+
+    def _replied(self, draft: Draft) -> Iterator[str]:
+        text = str(draft.data.get("text") or "").strip()
+        if text:
+            yield from _marked(" ", text)
+        for call in draft.data.get("calls") or ():
+            self._tools[str(call.get("call"))] = str(call.get("tool"))
+            yield f"    → {call_words(_worded(call))}"
+
+
+def lines(records: Iterable[Record], agent: str) -> Iterator[str]:
+    """The whole transcript of `agent`, an address."""
+    transcript = Transcript(agent)
+    for record in records:
+        yield from transcript.take(record)
+
+
+def last_turns(records: Iterable[Record], agent: str, count: int) -> list[str]:
+    """The lines of its last `count` turns."""
+    transcript, turns = Transcript(agent), [list[str]()]
+    for record in records:
+        found = transcript.take(record)
+        if record.draft.type == "turn.started" and found:
+            turns.append([])
+        turns[-1] += found
+    return [line for turn in turns[-count:] for line in turn]
+
+
+def _head(draft: Draft) -> str | None:
+    """The line of what begins or ends a stretch of its life; None for what happens within a turn."""
+    match draft.type:
+        case "turn.started":
+            return f"turn {draft.data.get('turn')}: {_reasons(draft)}"
+        case "agent.slept" | "agent.parked":
+            return f"{draft.type.partition('.')[2]}: {draft.data.get('why', '')}"
+        case "agent.woken":
+            return f"run {draft.data.get('incarnation')} begins"
+        case _:
+            return None
+
+
+def _reasons(draft: Draft) -> str:
+    return ", ".join(str(reason) for reason in draft.data.get("reasons") or ()) or "again"
+
+
+def _merged(draft: Draft, address: str) -> JsonObject:
+    found = (one.merge for one in draft.changes if isinstance(one, SetStatus) and one.address == address)
+    return next(found, {})
+
+
+def _worded(call: JsonObject) -> JsonObject:
+    """Arguments that are no map are shown as they were written."""
+    arguments: Json = call.get("arguments")
+    return call if isinstance(arguments, dict) else {**call, "arguments": {"": str(arguments)}}
+
+
+def _settled(data: JsonObject) -> list[str]:
+    result = data.get("result") or {}
+    state = str(result.get("state", ""))
+    error = f" ({result['error']})" if result.get("error") else ""
+    head = f"{data.get('tool')} {'ok' if state == 'Succeeded' else state.lower()}{error}"
+    text = str(result.get("text") or "").strip()
+    return list(_marked("←", f"{head}: {text}" if text else head))
+
+
+def _marked(mark: str, text: str) -> Iterator[str]:
+    found = text.splitlines() or [""]
+    for index, line in enumerate(found[:RESULT_LINES]):
+        yield f"    {mark if index == 0 else ' '} {line}"
+    if len(found) > RESULT_LINES:
+        yield f"      … {len(found) - RESULT_LINES} more lines"

@@ -1,0 +1,198 @@
+"""`plan chat` and `plan send --ask`: questions get answers, whoever runs the plan."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from planloop.exits import Exit
+from tests.e2e.folder import PLAN as COMMAND
+from tests.e2e.folder import Folder, Said
+from tests.e2e.test_terminal import terminal
+
+PLAN = """\
+plan: demo
+goal: an agent that answers
+agent:
+  tools: [all]
+  script:
+    - say: I am here.
+    - when: {message: far}
+      call: {write: {path: answer.txt, content: "half"}}
+    - say: half of it is done
+    - when: {message: finish}
+      done: all of it
+"""
+GROUP = """\
+plan: demo
+goal: two of them
+tasks:
+  left: {goal: l, agent: {script: [{when: {message: end}, done: the left half}]}}
+  right: {goal: r, agent: {script: [{when: {message: end}, done: the right half}]}}
+"""
+
+
+@contextmanager
+def _staying(folder: Folder, text: str) -> Iterator[None]:
+    """The plan in the background, for as long as the block lasts."""
+    folder.write("demo.plan.yaml", text)
+    said = folder.run("apply", "demo.plan.yaml", "--detach")
+    assert said.code == 0, said.text
+    try:
+        yield
+    finally:
+        folder.run("down")
+
+
+def _chat(folder: Folder, text: str, *words: str) -> Said:
+    done = subprocess.run(
+        [*COMMAND, "chat", *words], cwd=folder.path, input=text, capture_output=True, check=False, text=True, timeout=15
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_a_line_from_a_pipe_is_a_question_and_its_answer_goes_to_stdout(folder: Folder) -> None:
+    with _staying(folder, PLAN):
+        said = _chat(folder, "how far are you?\n")
+        assert (said.code, said.out) == (0, "half of it is done\n"), said
+        assert "write('answer.txt'" in said.err, "what it does meanwhile"
+        assert (folder.path / "answer.txt").read_text() == "half"
+        said = _chat(folder, "finish now\nand after that?\n")
+        assert said.out.splitlines()[0] == "all of it"
+        assert len(said.out.splitlines()) == 2, "an agent whose task is over can be asked"
+
+
+@pytest.mark.slow
+def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(folder: Folder) -> None:
+    with _staying(folder, GROUP):
+        late = folder.run("send", "left", "hello?", "--ask", "--timeout", "0.5s")
+        assert late.code == Exit.TIMEOUT
+        assert "agent/left" in late.err
+        said = folder.run("send", "left", "right", "end", "--ask")
+        assert said.code == 0, said.err
+        assert said.out == "agent/left: the left half\nagent/right: the right half\n"
+        found = folder.json("send", "left", "and now?", "--ask")
+        assert [one["agent"] for one in found["answers"]] == ["agent/left"]
+
+
+@pytest.mark.slow
+def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> None:
+    with _staying(folder, GROUP):
+        said = folder.run("send", "left", "nobody", "hello")
+        assert said.code == Exit.NOT_FOUND
+        assert "NoSuchAgent" in said.err
+        assert "hello" not in folder.run("events", "--type", "message.sent", "-o", "json").out
+        assert folder.run("send", "left").code == Exit.USAGE
+        assert folder.run("send", "left", "").code == Exit.USAGE
+
+
+@pytest.mark.slow
+def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
+    with _staying(folder, GROUP):
+        words = ("--delivery", "steer", "--expires", "10m", "--key", "k", "--untrusted")
+        assert folder.run("send", "left", "hello", *words).code == 0
+        again = folder.run("send", "left", "hello again", *words)
+        assert "nothing was sent" in again.out
+        lines = folder.run("events", "--type", "message.sent", "-o", "json").out.splitlines()
+        message = json.loads(lines[0])["data"]["message"]
+        assert (message["delivery"], message["trust"], message["idempotency"]) == ("steer", "untrusted", "k")
+        assert message["expires_at"] == pytest.approx(message["sent_at"] + 600)
+
+
+@pytest.mark.slow
+def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None:
+    with _staying(folder, GROUP):
+        said = _chat(folder, "hello\n")
+        assert said.code == Exit.USAGE
+        assert "plan chat left" in said.err
+        said = _chat(folder, "hello\n", "lef")
+        assert said.code == Exit.NOT_FOUND
+        assert "left" in said.err
+        assert _chat(folder, "/talkwith right\nend\n", "left").out == "now with agent/right\nthe right half\n"
+
+
+@pytest.mark.slow
+def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", PLAN)
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("running")
+    for said in (_chat(folder, "hello\n"), folder.run("send", ".", "hello", "--ask")):
+        assert said.code == Exit.NOT_FOUND
+        assert "plan apply demo.plan.yaml --detach" in said.err
+
+
+@pytest.mark.slow
+def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folder: Folder) -> None:
+    with _staying(folder, PLAN):
+        out = _chat(folder, "/help\n/agents\n/plan\n/diff\n/why goal\n/budget\n/hooks\n/logs\n").out
+        for words in (
+            "/talkwith AGENT",
+            "/decompose TEXT",
+            "* .",
+            "demo  running",
+            "live already",
+            "human:file",
+            "no hooks",
+        ):
+            assert words in out, (words, out)
+        assert re.search(r"turn 1: start\n +I am here\.", out), out
+        said = _chat(
+            folder, "/agnets\n/xyzzy\n/patch\n/patch notes 'be quick'\n/patch nowhere/x 1\n/approve\n/quit\nno\n"
+        )
+        assert "did you mean /agents?" in said.err
+        assert "/help lists" in said.err
+        assert "needs a path and a value" in said.err
+        assert "patched, rev" in said.out
+        assert "nothing waits" in said.err
+        assert said.code == 0
+        assert folder.json("get", "task/.")["spec"]["notes"] == "be quick"
+
+
+@pytest.mark.slow
+def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> None:
+    text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
+    with _staying(folder, text):
+        asked = subprocess.Popen(
+            [*COMMAND, "send", ".", "how far?", "--ask"], cwd=folder.path, stdout=subprocess.PIPE, text=True
+        )
+        with folder_waits(folder):
+            said = _chat(folder, "/approve\n")
+        assert "approved" in said.out, said
+        assert "asks for a yes" in said.err
+        assert asked.communicate(timeout=10)[0] == "half of it is done\n"
+
+
+@contextmanager
+def folder_waits(folder: Folder) -> Iterator[None]:
+    """Goes on once something waits for a yes."""
+    watch = subprocess.Popen([*COMMAND, "events", "-w", "-n", "0"], cwd=folder.path, stdout=subprocess.PIPE, text=True)
+    assert watch.stdout is not None
+    if not folder.json("get", "approvals"):
+        for _ in watch.stdout:
+            if folder.json("get", "approvals"):
+                break
+    watch.kill()
+    watch.communicate()
+    yield
+
+
+@pytest.mark.slow
+def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(folder: Folder) -> None:
+    with _staying(folder, PLAN):
+        with terminal(folder, "chat") as chat:
+            chat.until("demo > ")
+            chat.press("how far are you?\n")
+            chat.until("half of it is done")
+            chat.until("done\r\ndemo > ")
+            chat.press("\x03")
+            chat.until("goes on: plan chat")
+            assert chat.ended() == Exit.CANCELLED
+        assert folder.states() == {"task/.": "running"}
+        assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()
