@@ -79,7 +79,7 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "send": ("plan send write 'use fewer words'", "plan send nobody hello", "plan send write 'why?' --ask"),
     "chat": ("echo 'how far are you?' | plan chat write", "echo /help | plan chat nobody"),
     "rollback": ("plan patch . goal='a mistake'", "plan history", "plan rollback 2"),
-    "fork": ("plan fork --at 2 --as careful", "plan history --plan careful", "plan fork --at 999"),
+    "fork": ("plan fork --at 2 --as careful", "plan history --plan careful", "plan fork --at 999 --plan demo"),
     "replay": ("plan replay", "plan replay --tree"),
     "doctor": (),
     "completion": ("plan completion bash | head -3",),
