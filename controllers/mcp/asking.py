@@ -25,9 +25,9 @@ Explain: TypeAlias = Callable[[Exception], ServerFailed]
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """`work` does it. `question` is what the server asks back, while nobody has answered.
+    """`work` does it, for at most `time_s`, in which the time that a question is open does not count.
 
-    `time_s` bounds it; the time in which a question is open does not count.
+    `question` is what the server asks back, while nobody has answered.
     """
 
     work: Work
@@ -39,6 +39,7 @@ class Request:
     _outcome: Any = None
     _fault: ServerFailed | None = None
     _is_over: bool = False
+    _taken: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _moved: anyio.Event = field(default_factory=anyio.Event)
     _answered: anyio.Event = field(default_factory=anyio.Event)
@@ -50,6 +51,7 @@ class Request:
     async def perform(self, explain: Explain) -> None:
         """Does the work, in the link's own task; `explain` puts into words what the SDK raised."""
         self.has_begun = True
+        self._taken.set()
         self._scope.deadline = anyio.current_time() + self.time_s
         outcome: Any | Fault = None
         try:
@@ -72,7 +74,17 @@ class Request:
         """Ends it with `fault`, unless it has ended."""
         if not self._is_over and self._fault is None:
             self._fault = fault
+            self._taken.set()
             self._move()
+
+    async def until_taken(self) -> bool:
+        """Whether it is taken up; False when its server ended before that. A caller who is cancelled takes it back."""
+        try:
+            await self._taken.wait()
+        except anyio.get_cancelled_exc_class():
+            self._scope.cancel()
+            raise
+        return self.has_begun
 
     async def result(self) -> Any:
         """What came of it, None when the server asks something first (`question`). Raises ServerFailed.

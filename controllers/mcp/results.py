@@ -22,7 +22,7 @@ def result_of(answer: Any, keep: Keep) -> CallResult:
     """The result of a tool call. An answer that says that it is an error is Failed, with the server's words."""
     parts = list(_parts(answer.content, keep))
     structured: Json = answer.structured_content
-    if structured is not None and not any(part.strip() for part in parts):
+    if structured is not None and not parts:
         parts = [encode_text(structured)]
     whole = "\n".join(part for part in parts if part).encode()
     shown = clamped(whole, limits.FILE_SHOWN_BYTES)
@@ -32,9 +32,9 @@ def result_of(answer: Any, keep: Keep) -> CallResult:
         shown += f"\n[the whole of it is blob {blob}]"
     if answer.is_error:
         return CallResult(CallState.FAILED, shown or "it failed and says no more", "ToolError", blob=blob)
-    # A large structure is in the text or its blob already: the log keeps nothing twice.
-    is_small = structured is None or len(encode_text(structured)) <= limits.FILE_SHOWN_BYTES
-    return CallResult(CallState.SUCCEEDED, shown, blob=blob, value=structured if is_small else None)
+    # What is large, or repeats a picture, is in the text or a blob already: the log keeps nothing twice.
+    is_kept = all(part.type == "text" for part in answer.content) and not is_cut
+    return CallResult(CallState.SUCCEEDED, shown, blob=blob, value=structured if is_kept else None)
 
 
 def prompt_text(answer: Any, keep: Keep) -> str:

@@ -69,7 +69,7 @@ class LiveServers:
         if waiting is not None and not waiting.is_over:
             waiting.give(content)
             return await self._outcome(call, waiting)
-        if asked.get("state") is None:
+        if "state" not in asked:
             raise ServerFailed("Disconnected", "the server that asked is gone, and the call with it", has_begun=True)
         if call["rounds"] >= limits.INPUT_ROUNDS_MAX:
             raise ServerFailed("TooManyRounds", f"it asked {limits.INPUT_ROUNDS_MAX} times and wants to know more")
@@ -78,14 +78,14 @@ class LiveServers:
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
         """See `Servers.prompt`."""
-        link = await self._link(server, by)
-        answer = await self._plain(server, link, partial(link.prompt, name, arguments))
+        request = await self._sent(server, by, lambda link: partial(link.prompt, name, arguments))
+        answer = await request.result()
         return results.prompt_text(answer, self._store.put_blob)
 
     async def resource(self, server: str, uri: str, *, by: str) -> str:
         """See `Servers.resource`."""
-        link = await self._link(server, by)
-        answer = await self._plain(server, link, partial(link.resource, uri))
+        request = await self._sent(server, by, lambda link: partial(link.resource, uri))
+        answer = await request.result()
         return results.resource_text(answer, self._store.put_blob)
 
     @property
@@ -99,15 +99,12 @@ class LiveServers:
             self._asked.pop(op).give_up()
 
     async def _round(self, call: JsonObject, again: JsonObject, on_progress: Callable[[str], None]) -> CallResult:
-        link = await self._link(call["server"], call["by"])
-
         async def progressed(done: float, total: float | None, message: str | None) -> None:
             far = f"{done:g}" if total is None else f"{done:g} of {total:g}"
             on_progress(f"{far} {message}" if message else far)
 
-        work = partial(link.call, call, progressed, again)
-        request = Request(work, self._time_s(call["server"]), takes_questions=True)
-        link.submit(request)
+        server, by = str(call["server"]), str(call["by"])
+        request = await self._sent(server, by, lambda link: partial(link.call, call, progressed, again), asks=True)
         return await self._outcome(call, request)
 
     async def _outcome(self, call: JsonObject, request: Request) -> CallResult:
@@ -119,10 +116,17 @@ class LiveServers:
             return _asking(call, answer)
         return results.result_of(answer, self._store.put_blob)
 
-    async def _plain(self, server: str, link: Any, work: Callable[[], Any]) -> Any:
-        request = Request(work, self._time_s(server))
-        link.submit(request)
-        return await request.result()
+    async def _sent(
+        self, server: str, by: str, work_on: Callable[[Any], Callable[[], Any]], *, asks: bool = False
+    ) -> Request:
+        """The request on its way. One that its server did not live to begin is put to the next one."""
+        for _ in range(limits.SERVER_FAILURES_MAX):
+            link = await self._link(server, by)
+            request = Request(work_on(link), self._time_s(server), takes_questions=asks)
+            link.submit(request)
+            if await request.until_taken():
+                break
+        return request
 
     async def _link(self, server: str, by: str) -> Any:
         """The link for `by`, waiting while the server starts. Raises ServerFailed."""
@@ -131,7 +135,7 @@ class LiveServers:
                 moved = self._moved
                 spec = self._spec(server)
                 link = self._links.get((server, by if spec.share == "agent" else SHARED))
-                if link is not None:
+                if link is not None and not link.gone.is_set():
                     return link
                 resource = self._store.view.get(f"mcp/{server}")
                 if resource is None or resource.state == ServerState.FAILED:

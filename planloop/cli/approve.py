@@ -7,12 +7,14 @@ import click
 from planloop.cli import patching, selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
+from schemas.encoding import JsonObject, decode
 
 EXAMPLE = """
 \b
 Examples:
   plan get approvals                          what waits
   plan approve approval/5b1e0c77a2f4
+  plan approve approval/5b1e --answer name=Ada --answer age=36
   plan approve call/91c2 --did-not            a call in doubt did not happen: do it again
 """
 
@@ -22,16 +24,21 @@ Examples:
 @plan_option
 @click.option("--happened", "happened", flag_value="yes", help="The call in doubt did happen.")
 @click.option("--did-not", "happened", flag_value="no", help="The call in doubt did not happen.")
+@click.option("--answer", "answers", metavar="NAME=VALUE", multiple=True, help="Part of the answer to a question.")
 @click.option("--reason", default="", help="Why, for the history and for who asked.")
-def command(what: str, plan: str | None, happened: str | None, reason: str) -> None:
+def command(what: str, plan: str | None, happened: str | None, answers: tuple[str, ...], reason: str) -> None:
     """Let something go on that waits for a person.
 
-    A held edit, an agent's request, or a call whose outcome nobody saw. Say which it was of a call.
+    A held edit, an agent's request, a question of a tool server, or a call whose outcome nobody saw: say which it was
+    of a call.
     """
     access = access_to(plan)
     address = selecting.address_of(what, "approval")
     if not address.startswith("call/"):
-        patching.say(access.post("approve", {"address": address, "reason": reason}), access.place.name, did="approved")
+        body: JsonObject = {"address": address, "reason": reason}
+        if answers:
+            body["content"] = answer_of(answers)
+        patching.say(access.post("approve", body), access.place.name, did="approved")
         return
     if happened is None:
         call = access.object(address)
@@ -40,3 +47,18 @@ def command(what: str, plan: str | None, happened: str | None, reason: str) -> N
     answer = access.post("settle", {"address": address, "happened": happened == "yes", "reason": reason})
     then = "taken as done" if happened == "yes" else "made again"
     click.echo(f"{address} is {then}, rev {answer['rev']}")
+
+
+def answer_of(answers: tuple[str, ...]) -> JsonObject:
+    """`name=Ada age=36` as a map. A value is JSON where it reads as a number, a flag or a list. Raises Halt."""
+    out: JsonObject = {}
+    for each in answers:
+        name, equals, text = each.partition("=")
+        if not equals or not name:
+            raise Halt(Exit.USAGE, f"`{each}` is no part of an answer", "write --answer name=value")
+        try:
+            value = decode(text)
+        except ValueError:
+            value = text
+        out[name] = text if isinstance(value, dict) else value
+    return out

@@ -93,11 +93,21 @@ def resolve(context: Context) -> Ending | None:
     if approval is not None and approval.state == WAITING and not is_late:
         return None
     is_yes = approval is not None and approval.state == APPROVED
-    content = dict(approval.status.get("content") or {}) if approval is not None and is_yes else None
+    content = _content(approval.status, call.status[ASKED][0]) if approval is not None and is_yes else None
     merge: JsonObject = {ANSWER: [content], "approval": None, "expires_at": None}
     drops = () if approval is None else (Drop(approval.address, approval.uid),)
     why = "answered" if is_yes else "declined"
     return Waiting(CallState.AUTHORIZED, drops, merge, why)
+
+
+def _content(answer: JsonObject, asked: JsonObject) -> JsonObject:
+    """What the server is told. Where its form wants text, `zip=10115` on a command line was meant as text."""
+    given = dict(answer.get("content") or {})
+    fields = [(request.get("schema") or {}).get("properties") or {} for request in asked["requests"].values()]
+    texts = {name for each in fields for name, field in each.items() if field.get("type") == "string"}
+    return {
+        name: str(value) if name in texts and isinstance(value, int | float) else value for name, value in given.items()
+    }
 
 
 def _dropped(world: World, call: Resource) -> tuple[Change, ...]:

@@ -1,0 +1,124 @@
+"""Calls of a server's tools: results of every kind, progress, cancelling, bounds of time, and what a lost answer is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.call import CallState
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import arena
+from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        steps = [call("t.echo", text="hi"), call("t.fail"), BAD, call("t.picture"), call("t.large", size=100_000)]
+        await here.apply(plan({"t": tricky()}, *steps, DONE))
+        await here.until_state("task/.", "done", "failed")
+        plain, failed, picture, large = [
+            r for r in await here.results() if r.get("text") != "claimed; the checks decide"
+        ]
+        assert (plain["state"], plain["text"]) == ("Succeeded", "hi")
+        assert (failed["state"], failed["error"]) == ("Failed", "ToolError")
+        head, _, digest = picture["text"].rstrip("]").rpartition(" ")
+        assert head == "look\n[image image/png, 5 bytes: blob" and here.store.get_blob(digest) == b"hello"
+        assert "value" not in picture
+        assert len(large["text"]) < 40_000 and here.store.get_blob(large["blob"]) == b"x" * 100_000
+
+
+async def test_what_a_server_finds_wrong_with_arguments_comes_back_as_a_failure(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        unknown: JsonObject = {"expect": {"error": "UnknownTool"}}
+        await here.apply(plan({"t": tricky()}, call("t.echo", wrong=1), BAD, call("t.nothing"), unknown, DONE))
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        wrong = (await here.results("t.echo"))[0]
+        assert wrong["state"] == "Failed" and "text" in wrong["text"]
+
+
+async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": tricky(notes)}, call("t.hang"), DONE))
+        await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
+        assert here.store.view.list("call")[0].status["progress"] == "1 of 3 one of three"
+        await here.patch({"op": "add", "path": "/cancel", "value": True})
+        await here.until_state("task/.", "cancelled")
+        await here.settled()
+    assert "hang cancelled" in notes.read_text().splitlines()
+
+
+async def test_an_interrupting_message_cancels_the_call_at_the_server_and_the_server_goes_on(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    script = [call("t.hang"), BAD, call("t.echo", text="still here"), DONE]
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": tricky(notes)}, *script))
+        await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
+        await here.tell("agent/.", "stop", "m", delivery="interrupt")
+        await here.until_state("task/.", "done", "failed")
+        assert await texts(here, "t.echo") == ["still here"]
+    assert notes.read_text().splitlines()[1:4] == ["hang began", "hang cancelled", "echo still here"]
+
+
+@pytest.mark.parametrize(("effect", "state"), [("once", "Unknown"), ("read", "Failed")])
+async def test_a_call_past_its_time_is_cancelled_and_its_class_says_what_is_known(
+    tmp_path: Path, effect: str, state: str
+) -> None:
+    notes = tmp_path / "notes"
+    async with arena(tmp_path) as here:
+        server = tricky(notes, timeout=0.2, effects={"hang": effect})
+        await here.apply(plan({"t": server}, call("t.hang"), BAD, DONE))
+        await here.until(lambda: "hang cancelled" in notes.read_text().splitlines() if notes.exists() else False)
+        if state == "Unknown":
+            await here.until(
+                lambda: here.store.view.list("call") and here.store.view.list("call")[0].state == CallState.UNKNOWN
+            )
+            assert here.state("agent/.") == "blocked" or await here.until_state("agent/.", "blocked") is None
+        else:
+            await here.until_state("task/.", "done")
+            assert (await here.results("t.hang"))[0]["error"] == "TimedOut"
+
+
+@pytest.mark.parametrize(("effect", "lives"), [("read", True), ("idempotent", True), ("once", False)])
+async def test_a_call_whose_server_died_is_made_again_only_if_its_class_allows(
+    tmp_path: Path, effect: str, lives: bool
+) -> None:
+    notes = tmp_path / "notes"
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": tricky(notes, effects={"die": effect})}, call("t.die"), DONE))
+        if lives:
+            await here.until_state("task/.", "done")
+            assert await texts(here, "t.die") == ["alive"]
+        else:
+            await here.until(lambda: any(each.state == CallState.UNKNOWN for each in here.store.view.list("call")))
+            (doubt,) = here.store.view.list("call")
+            assert "may have happened" in doubt.status["why"]
+    assert ("die lives" in notes.read_text().splitlines()) is lives
+
+
+async def test_a_tool_sees_the_declared_variables_and_nothing_else_of_the_owners(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        server = tricky()
+        server["env"] = {"GREETING": "hello", "PLANLOOP_PLAN": "mine"}
+        steps = [call("t.see", name=name) for name in ("GREETING", "PYTEST_CURRENT_TEST", "PLANLOOP_PLAN")]
+        await here.apply(plan({"t": server}, *steps, DONE))
+        await here.until_state("task/.", "done", "failed")
+        assert await texts(here, "t.see") == ["hello", "-", str(tmp_path)]
+
+
+async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        steps = [
+            call("resource", server="t"),
+            call("resource", server="t", uri="tricky://motto"),
+            call("resource", server="x"),
+        ]
+        await here.apply(plan({"t": tricky()}, *steps, DONE, tools=["t", "resource"]))
+        await here.until_state("task/.", "done", "failed")
+        listed, read, refused = (await here.results("resource"))[:3]
+        assert "tricky://motto" in listed["text"] and read["text"] == "all that can go wrong"
+        assert refused["state"] == "Denied"
