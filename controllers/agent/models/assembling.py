@@ -96,31 +96,39 @@ class Assembly:
 
     def take(self, chunk: JsonObject) -> str:
         """Adds one chunk of a stream, or a whole answer; the new text. Raises ValueError for one of another shape."""
-        self._take_usage(chunk)
-        self._take_usage(chunk.get("x_groq"))
-        choices = chunk.get("choices") or []
-        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
-            raise ValueError("`choices` is no list of objects")
+        # Once for every token: what most chunks do not have is looked for by its name alone.
+        if "usage" in chunk or "x_groq" in chunk:
+            self._take_usage(chunk)
+            self._take_usage(chunk.get("x_groq"))
+        choices = chunk.get("choices")
         if not choices:
             return ""
-        choice = choices[0]
-        self._take_usage(choice)
+        choice = choices[0] if isinstance(choices, list) else None
+        if not isinstance(choice, dict):
+            raise ValueError("`choices` is no list of objects")
+        if "usage" in choice:
+            self._take_usage(choice)
         if choice.get("finish_reason"):
             self.finish = str(choice["finish_reason"])
         return self._take_delta(choice.get("delta") or choice.get("message") or {})
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
-        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written."""
+        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written.
+
+        Raises ValueError for what cannot be kept, like half a surrogate pair.
+        """
         calls = self.calls
+        for text in (self.text, *(part for call in calls for part in (call.id, call.name, call.arguments))):
+            text.encode()
         finish = FINISHES.get(self.finish, "tool_calls" if calls else "stop")
         return ModelReply(self.text, calls, self.usage(prompt), finish)
 
     def usage(self, prompt: Iterable[bytes]) -> Usage:
-        """What it costs so far."""
+        """What it costs so far. Raises ValueError for usage that is no JSON, like NaN."""
         if self.usage_raw is not None:
-            return usage_from_raw(self.usage_raw)
+            return usage_from_raw(encoding.decode_foreign(encoding.encode(self.usage_raw)))
         written = [self.text, *(one.name + one.arguments for one in self._calls)]
-        return estimated(prompt, (text.encode() for text in written))
+        return estimated(prompt, (text.encode(errors="replace") for text in written))
 
     def _take_usage(self, holder: Json) -> None:
         """The last word on usage stands: some say it with every chunk."""
@@ -130,10 +138,15 @@ class Assembly:
     def _take_delta(self, delta: Json) -> str:
         if not isinstance(delta, dict):
             raise ValueError("a delta is no object")
-        text = _text_of(delta.get("content")) or _text_of(delta.get("refusal"))
+        content = delta.get("content")
+        text = content if isinstance(content, str) else _text_of(content)
+        if not text and "refusal" in delta:
+            text = _text_of(delta["refusal"])
         if text:
             self._text.append(text)
-        calls = delta.get("tool_calls") or []
+        calls = delta.get("tool_calls")
+        if not calls:
+            return text
         if not isinstance(calls, list):
             raise ValueError("`tool_calls` is no list")
         for piece in calls:

@@ -34,6 +34,9 @@ CURE: Final = "pip install 'planloop[litellm]'"
 NO_STREAM: Final = ("ollama/", "ollama_chat/")
 """litellm starts counting tool calls anew in each piece of these streams, and glues parallel calls into one."""
 
+NO_CONNECTION: Final = "Connection error"
+"""In the message of a 500 that litellm makes up itself."""
+
 LOST: Final = ("APIConnectionError", "MidStreamFallbackError")
 """What litellm raises when a connection fails, before or after the first piece."""
 
@@ -72,7 +75,12 @@ class LitellmModels:
             raise self._failure(fault.said, endpoint, request, assembly) from None
         if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
-        return assembly.reply(request.messages)
+        try:
+            return assembly.reply(request.messages)
+        except ValueError as fault:
+            raise ModelFailed(
+                "Garbage", f"{endpoint.model} sent what no log can hold: {fault}", is_transient=True
+            ) from None
 
     async def aclose(self) -> None:
         """Ends the child; a later request starts another."""
@@ -95,8 +103,9 @@ class LitellmModels:
         text = failures.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(request.messages) if has_begun else None
-        if kind in LOST:
-            reason = "Unreachable" if kind == LOST[0] and not has_begun else "CutOff"
+        is_unanswered = NO_CONNECTION in text and not has_begun
+        if kind in LOST or is_unanswered:
+            reason = "Unreachable" if is_unanswered or (kind == LOST[0] and not has_begun) else "CutOff"
             return ModelFailed(reason, text, is_transient=True, usage=usage)
         if kind == "ContextWindowExceededError":
             return ModelFailed("ContextTooLong", text)

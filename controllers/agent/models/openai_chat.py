@@ -18,7 +18,7 @@ from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.chat_body import Dialect, body_of
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.event_lines import EventLines, NoEvents
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta
+from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 
@@ -124,11 +124,14 @@ class _Asking:
             await self._read_stream(response)
         if self._assembly.is_empty and not self._assembly.finish:
             raise NoEvents("there was nothing in it")
-        return self._assembly.reply(self.request.messages)
+        try:
+            return self._assembly.reply(self.request.messages)
+        except ValueError as fault:
+            raise NoEvents(f"what no log can hold ({fault})") from None
 
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
         """The failure, with what the provider may bill for what it did until then."""
-        usage = self._assembly.usage(self.request.messages) if self._has_begun else None
+        usage = self._usage() if self._has_begun else None
         text = failures.masked(text, self.endpoint.secrets)
         return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
 
@@ -152,11 +155,11 @@ class _Asking:
             if len(body) > limits.MODEL_STREAM_BYTES_MAX:
                 raise NoEvents(f"the answer is longer than {limits.MODEL_STREAM_BYTES_MAX} bytes")
         try:
-            value = encoding.decode_foreign(bytes(body))
+            value = encoding.decode(bytes(body))
         except ValueError as fault:
             raise NoEvents(f"no JSON ({fault})") from None
         self._take(value)
-        if not value.get("choices"):
+        if not value.get("choices"):  # Nor an error, which `_take` raises.
             raise NoEvents("JSON without `choices`")
 
     def _take(self, payload: Json) -> None:
@@ -173,8 +176,15 @@ class _Asking:
 
     def _refused(self, payload: JsonObject) -> ModelFailed:
         failure = failures.in_stream(payload["error"], cure=self.endpoint.cure, secrets=self.endpoint.secrets)
-        failure.usage = self._assembly.usage(self.request.messages)
+        failure.usage = self._usage()
         return failure
+
+    def _usage(self) -> Usage | None:
+        """What came so far; None for usage that nobody can read."""
+        try:
+            return self._assembly.usage(self.request.messages)
+        except ValueError:
+            return None
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

@@ -201,35 +201,39 @@ async def test_the_key_and_headers_are_sent_and_never_told(tmp_path: Path) -> No
     assert "hidden-tenant" not in str(failed) + repr(on.endpoint)
 
 
-@pytest.mark.parametrize(
-    ("step", "reason", "is_transient"),
-    [
-        ({"status": 403}, "Refused", False),
-        ({"status": 402}, "Refused", False),
-        ({"status": 404, "error": "model 'small' not found, try pulling it first"}, "BadRequest", False),
-        ({"status": 429, "error": {"message": "no money", "code": "insufficient_quota"}}, "Refused", False),
-        ({"status": 503}, "Overloaded", True),
-        ({"status": 529}, "Overloaded", True),
-        ({"status": 413, "error": "the request exceeds the available context size"}, "ContextTooLong", False),
-        ({"garbage": "data: {broken\n\n"}, "Garbage", True),
-        ({"garbage": ""}, "CutOff", True),
-        ({"garbage": 'data: {"error": {"message": "overloaded", "code": 503}}\n\n'}, "Overloaded", True),
-        (
-            {"garbage": 'data: {"error": {"code": "rate_limit_exceeded"}}\n\n'},
-            "RateLimited",
-            True,
-        ),
-        ({"garbage": 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'}, "CutOff", True),
-        ({"garbage": "data: [DONE]\n\n"}, "Garbage", True),
-        ({"garbage": "data: 7\n\n"}, "Garbage", True),
-        ({"reply": {"text": "x"}, "cut": True}, "CutOff", True),
-    ],
-)
-async def test_every_failure_has_its_name(tmp_path: Path, step: Any, reason: str, is_transient: bool) -> None:
-    async with asked([step], tmp_path) as on:
-        failed = await on.failure()
+FAILURES: list[tuple[dict[str, Any], str, bool]] = [
+    ({"status": 403}, "Refused", False),
+    ({"status": 402}, "Refused", False),
+    ({"status": 404, "error": "model 'small' not found, try pulling it first"}, "BadRequest", False),
+    ({"status": 429, "error": {"message": "no money", "code": "insufficient_quota"}}, "Refused", False),
+    ({"status": 503}, "Overloaded", True),
+    ({"status": 529}, "Overloaded", True),
+    ({"status": 413, "error": "the request exceeds the available context size"}, "ContextTooLong", False),
+    ({"garbage": "data: {broken\n\n"}, "Garbage", True),
+    ({"garbage": ""}, "CutOff", True),
+    ({"garbage": 'data: {"error": {"message": "overloaded", "code": 503}}\n\n'}, "Overloaded", True),
+    (
+        {"garbage": 'data: {"error": {"code": "rate_limit_exceeded"}}\n\n'},
+        "RateLimited",
+        True,
+    ),
+    ({"garbage": 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'}, "CutOff", True),
+    ({"garbage": "data: [DONE]\n\n"}, "Garbage", True),
+    ({"garbage": "data: 7\n\n"}, "Garbage", True),
+    ({"garbage": 'data: {"choices":[{"delta":{"content":"\\ud800"},"finish_reason":"stop"}]}\n\n'}, "Garbage", True),
+    ({"garbage": 'data: {"usage":{"prompt_tokens":1e999}}\n\ndata: [DONE]\n\n'}, "Garbage", True),
+    ({"reply": {"text": "x"}, "cut": True}, "CutOff", True),
+]
 
-    assert (failed.reason, failed.is_transient) == (reason, is_transient)
+
+async def test_every_failure_has_its_name(tmp_path: Path) -> None:
+    async with asked([step for step, _, _ in FAILURES], tmp_path) as on:
+        failures = [await on.failure() for _ in FAILURES]
+
+    found = [
+        (step, failed.reason, failed.is_transient) for (step, _, _), failed in zip(FAILURES, failures, strict=True)
+    ]
+    assert found == FAILURES
 
 
 async def test_what_came_before_a_cut_is_counted(tmp_path: Path) -> None:
