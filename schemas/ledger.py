@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Final, TypeAlias
 
 from schemas import limits
@@ -63,6 +63,18 @@ class Account:
     def held(self) -> Decimal:
         """What the giver has to account for: the bound, or what was used over it."""
         return max(self.bound, self.committed)
+
+    def keeping(self, unit: Unit, amount: Decimal) -> Account:
+        """The same with a hand-over reserve for a request that costs `amount`; one that keeps none stays without."""
+        if not self.keeps or unit not in ("tokens", "usd"):
+            return self
+        return replace(self, keeps=max(self.keeps, _rounded(unit, min(amount, self.bound * limits.HANDOVER_SHARE_MAX))))
+
+    def kept(self, unit: Unit, bound: Decimal, keeps: Decimal) -> Decimal:
+        """How much is to be kept of another bound, `keeps` at least: what a request cost once is not forgotten."""
+        if not keeps or not self.keeps:
+            return keeps
+        return max(keeps, _rounded(unit, min(self.keeps, bound * limits.HANDOVER_SHARE_MAX)))
 
     def filled(self) -> Account:
         """The same after something came back: the hand-over reserve is filled before anything else."""
@@ -169,7 +181,14 @@ def keeps_of(unit: Unit, bound: Decimal) -> Decimal:
     if not floor:
         return ZERO
     wanted = min(max(floor, bound * limits.HANDOVER_SHARE), bound * limits.HANDOVER_SHARE_MAX)
-    return wanted if unit == "usd" else amount_of(unit, float(wanted)) if unit == "time_s" else Decimal(int(wanted))
+    return _rounded(unit, wanted)
+
+
+def _rounded(unit: Unit, amount: Decimal) -> Decimal:
+    """The amount as the log keeps it, rounded down."""
+    if unit == "usd":
+        return amount
+    return amount.quantize(_MICRO, ROUND_DOWN) if unit == "time_s" else Decimal(int(amount))
 
 
 def shown(unit: Unit, amount: Decimal) -> str:

@@ -60,7 +60,8 @@ def reserve(view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool 
 def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
     """The changes that put what `op` really used in the place of its reservation; without one it is just billed."""
     books = books_of(view, agent)
-    books.settle(agent.uid, op, cost)
+    own = view.get(agent.spec["task"])
+    books.settle(agent.uid, op, cost, own="" if own is None else own.uid)
     return books.changes()
 
 

@@ -87,37 +87,42 @@ class Books:
     def reserve(self, agent: str, op: str, worst: Cost, *, last_of: str = "") -> Spent | None:
         """Sets `worst` aside for one request of the agent of that uid; Spent, and no entry, when it is not there.
 
-        `last_of` is the uid of the agent's own task in its last turn: the hand-over reserve of that one may be used.
+        `last_of` is the uid of the agent's own task in its last turn: its hand-over reserve may be used, and where that
+        is less than the worst case, what there is of it will do. So a last turn is refused only when it is empty.
         """
-        asked = list(amounts_of(worst.to_json()))
+        asked = dict(amounts_of(worst.to_json()))
         lacking: dict[Unit, Decimal] = {}
-        for unit, amount in asked:
-            left = self._left_for(unit, last_of)
-            if left is not None and left < amount:
+        for unit, amount in asked.items():
+            left = self.left(unit)
+            if left is None or left >= amount:
+                continue
+            kept = self._after[last_of][unit].handover if last_of and self.holder(unit) == last_of else ZERO
+            if left + kept > 0 and kept:
+                asked[unit] = min(amount, left + kept)
+            else:
                 lacking[unit] = left
         if lacking:
-            return Spent(lacking, {unit: amount for unit, amount in asked if unit in lacking})
-        for unit, amount in asked:
+            return Spent(lacking, {unit: asked[unit] for unit in lacking})
+        for unit, amount in asked.items():
             if at := self.holder(unit):
                 account = self._after[at][unit].with_reserved(agent, op, amount, is_last=at == last_of)
                 self.put(at, unit, _without_want(account, agent))
         return None
 
-    def _left_for(self, unit: Unit, last_of: str) -> Decimal | None:
-        left = self.left(unit)
-        if left is None or not last_of or self.holder(unit) != last_of:
-            return left
-        return left + self._after[last_of][unit].handover
+    def settle(self, agent: str, op: str, cost: Cost, *, own: str = "") -> None:
+        """Puts `cost` in the place of what was reserved for `op`, in the account that it was reserved in.
 
-    def settle(self, agent: str, op: str, cost: Cost) -> None:
-        """Puts `cost` in the place of what was reserved for `op`, in the account that it was reserved in."""
+        `own` is the uid of the agent's task: a thinking agent's hand-over reserve there grows to what a request costs,
+        because its last one will cost as much.
+        """
         amounts = dict(amounts_of(cost.to_json()))
         for uid in self._chain:
             for unit, account in list(self._after[uid].items()):
                 if op not in account.reserved.get(agent, {}):
                     continue
-                freed = account.without_reserved(agent, op)
-                self.put(uid, unit, replace(freed, spent=freed.spent + amounts.pop(unit, ZERO)))
+                amount, freed = amounts.pop(unit, ZERO), account.without_reserved(agent, op)
+                settled = replace(freed, spent=freed.spent + amount)
+                self.put(uid, unit, settled.keeping(unit, amount) if uid == own else settled)
         self._bill(amounts)
         if cost.usd is None and (at := self.holder("usd")):
             account = self._after[at]["usd"]
@@ -151,6 +156,7 @@ class Books:
         at = old.giver if old is not None and is_live else self.holder(unit, above=child)
         if old is None or not (is_live or (not at and not old.giver)):
             old = Account(bound, keeps=keeps, giver=at)
+        keeps = old.kept(unit, bound, keeps)
         new = replace(old, bound=bound, keeps=keeps, handover=min(old.handover, keeps), giver=at, is_open=True)
         if at:
             left = self.left(unit, above=child)

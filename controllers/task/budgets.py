@@ -220,7 +220,7 @@ def _align_open(observed: Observed, books: Books) -> list[tuple[Unit, Decimal, D
         if account.giver not in above and account.giver != books.holder(unit, above=me):
             books.move(me, unit)
         bound, keeps = stated[unit], _keeps(observed, unit, stated[unit])
-        if (account.bound, account.keeps) != (bound, keeps):
+        if (account.bound, account.keeps) != (bound, account.kept(unit, bound, keeps)):
             left = books.grant(me, unit, bound, keeps=keeps)
             if left is not None:
                 short.append((unit, bound, left))

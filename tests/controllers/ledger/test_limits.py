@@ -17,6 +17,7 @@ from tests.controllers.task.yard import spec
 
 PLACES = ("a", "b", "a/x", "a/y", "b/x", "a/x/u")
 BOUND = 100_000
+EXCESS_MAX = 2_500
 
 
 @st.composite
@@ -31,10 +32,10 @@ def trees(draw: st.DrawFn) -> dict[str, TaskSpec]:
 
 happenings = st.lists(
     st.tuples(
-        st.sampled_from(("ask", "ask", "ask", "answer", "answer", "claim", "crash", "goal", "remove")),
+        st.sampled_from(("ask", "ask", "ask", "answer", "answer", "last", "claim", "crash", "goal", "remove")),
         st.integers(0, 9),
         st.integers(100, 9_000),
-        st.integers(0, 2_500),
+        st.integers(0, EXCESS_MAX),
     ),
     max_size=80,
 )
@@ -46,44 +47,57 @@ happenings = st.lists(
 def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(
     tree: dict[str, TaskSpec], events: list[tuple[str, int, int, int]]
 ) -> None:
-    bank, over = Bank(), dict[str, int]()
+    bank, over, lasts = Bank(), dict[str, int](), False
     bank.edit(dict(tree))
     bank.settle()
     for what, index, worst, excess in events:
+        lasts = lasts or what == "last"
         _happen(bank, over, (what, index, worst, excess))
         used = used_below(bank.view, bank["task/."], "tokens")
         assert used == bank.truly_used("tokens"), "the whole subtree's cost, whoever has ended or gone"
         assert used <= BOUND + sum(over.values())
         if bank["task/."].spec["work"]["kind"] == "agent":
-            assert bank.account(".", "tokens")["handover"] == BOUND // 20, "nobody below has touched it"
+            kept = bank.account(".", "tokens")["handover"]
+            assert lasts or kept >= BOUND // 20, "nobody below has touched it"
 
 
 def _happen(bank: Bank, over: dict[str, int], event: tuple[str, int, int, int]) -> None:
     what, index, worst, excess = event
     working, requests = sorted(bank.working()), list(bank.requests.values())
-    paths = sorted(address.removeprefix("task/") for address in bank.specs if address != "task/.")
+    busy = {one.agent for one in requests}  # A worker makes one request at a time, which is what the bound counts.
+    name = working[index % len(working)] if working else ""
     match what:
-        case "ask" if working:
-            name = working[index % len(working)]
-            # A worker makes one request at a time, which is what the bound counts.
-            if name not in {one.agent for one in requests}:
-                bank.ask(name, Cost(tokens=worst))
+        case "ask" if name and name not in busy:
+            bank.ask(name, Cost(tokens=worst))
+        case "last" if "." in working and "." not in busy:
+            # What is kept may be less than the worst case: then this is the one call that passes the limit.
+            if bank.ask(".", Cost(tokens=worst), is_last=True):
+                over["."] = max(over.get(".", 0), worst + EXCESS_MAX)
         case "answer" if requests:
             request = requests[index % len(requests)]
             over[request.agent] = max(over.get(request.agent, 0), excess)
             bank.answer(request, Cost(tokens=request.worst.tokens + excess))
-        case "claim" if working:
-            bank.claim(working[index % len(working)], "fail" if worst % 2 else "done")
+        case "claim" if name:
+            bank.claim(name, "fail" if worst % 2 else "done")
+        case _:
+            _happen_above(bank, what, index, worst)
+
+
+def _happen_above(bank: Bank, what: str, index: int, number: int) -> None:
+    """What people and the machine do."""
+    paths = sorted(address.removeprefix("task/") for address in bank.specs if address != "task/.")
+    name = paths[index % len(paths)] if paths else ""
+    match what:
         case "crash":
             bank.take_over()
-            for request in requests:
+            for request in list(bank.requests.values()):
                 if request.op in bank.requests:
                     bank.repeat(request)
-        case "goal" if paths:
-            bank.change(paths[index % len(paths)], goal=f"goal {worst}")
+        case "goal" if name:
+            bank.change(name, goal=f"goal {number}")
             bank.settle()
-        case "remove" if paths:
-            bank.edit({paths[index % len(paths)]: None})
+        case "remove" if name:
+            bank.edit({name: None})
             bank.settle()
         case _:
             pass
