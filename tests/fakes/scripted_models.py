@@ -45,7 +45,7 @@ class ScriptedModels:
     @property
     def left(self) -> list[str]:
         """The names of the steps that nobody has taken."""
-        return self.player.left
+        return self.player.unused
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         self.asked.append(request)

@@ -71,7 +71,7 @@ async def serve(asked: argparse.Namespace) -> int:
     say(json.dumps({"port": port}) + "\n")
     await stop.wait()
     await runner.cleanup()
-    left = server.player.left
+    left = server.player.unused
     say(json.dumps({"left": left, "faults": server.faults}) + "\n")
     sys.stderr.write(f"steps left: {', '.join(left)}\n" if left else "all steps consumed\n")
     return 1 if left or server.faults else 0

@@ -125,7 +125,12 @@ class Player:
 
     @property
     def left(self) -> list[str]:
-        """The names of the steps that still wait to be taken; those for `always` never do."""
+        """The names of the steps that may still be taken."""
+        return [step.name for step in self.steps if self._left[step.number] != 0]
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of the steps that wait in vain if this is the end; those for `always` wait for nobody."""
         return [step.name for step in self.steps if self._left[step.number]]
 
 

@@ -51,12 +51,12 @@ class ScriptedServer:
             body = json.loads(await request.read())
             check(body)
         except (ValueError, Invalid) as fault:
-            self._note(entry | {"body": body, "step": None, "left": self.player.left})
+            self._note(entry | {"body": body, "step": None, "left": self.player.unused})
             return self._refuse(number, str(fault))
         tools = [tool["function"]["name"] for tool in body.get("tools", ())]
         question = Question(body["model"], body["messages"], tools)
         step = self.player.take(question)
-        self._note(entry | {"body": body, "step": step and step.name, "left": self.player.left})
+        self._note(entry | {"body": body, "step": step and step.name, "left": self.player.unused})
         if step is None:
             last = text_of(question.messages[-1])
             return self._refuse(number, f"no step is left for {question.model} and a last message of {last[:200]!r}")
