@@ -123,9 +123,13 @@ class Director:
         """Returns when the replay has gone on."""
         await self._moved.wait()
 
-    async def due(self, index: int | None) -> bool:
+    def stir(self) -> None:
+        """Whoever waits looks again: an owner has died."""
+        self._move()
+
+    async def due(self, index: int | None, is_alive: Callable[[], bool] = lambda: True) -> bool:
         """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
-        while not self.is_over:
+        while not self.is_over and is_alive():
             if index is not None and self.cursor == index:
                 return True
             await self.moved()

@@ -23,12 +23,16 @@ from reconciler.admitting.language import Language
 from reconciler.clock import Ids
 from reconciler.contract import Reconciler
 from reconciler.driving.engine import Engine
-from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.queueing import AddressQueue, Backoff
 from reconciler.driving.working_pools import WorkPools
 from schemas.frozen import frozen
 
 SLOTS: Final = 1 << 20
 """Of every pool: who waits for a place in the story must not take the slot of who is next there."""
+
+
+LONGEST_RETRY_S: Final = 1e6
+"""Virtual: who loses race after race waits for its place in the story, and is asked again whenever that moves on."""
 
 
 class StoryClock:
@@ -68,7 +72,7 @@ class Cast:
 def cast(director: Director, store: LifeOf, place: Place, language: Language, ids: Ids) -> Cast:
     """An owner that begins where the story is."""
     clock = StoryClock(director)
-    queue = AddressQueue()
+    queue = AddressQueue(backoff=Backoff(cap_s=LONGEST_RETRY_S))
     work = WorkPools(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
     gate = Gate(store, place.name, ids=ids, clock=clock, language=language)
     plan = f"plan/{place.name}"
@@ -80,7 +84,7 @@ def _reconcilers(
     director: Director, store: LifeOf, place: Place, language: Language, parts: tuple[Gate, WorkPools, Ids]
 ) -> Sequence[Reconciler]:
     gate, work, ids = parts
-    clock, processes = StoryClock(director), recorded.RecordedProcesses(director)
+    clock, processes = StoryClock(director), recorded.RecordedProcesses(director, store.is_alive)
     root = place.root.absolute()
     world = World(
         store,
@@ -99,7 +103,7 @@ def _reconcilers(
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
     return [
         TaskController(store, work, processes, clock, ids, surroundings),
-        AgentReconciler(world, recorded.tools(director, BUILT_IN)),
+        AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
         LockReconciler(store, clock),
         PlanReconciler(store, language.check, clock=clock, ids=ids),
     ]

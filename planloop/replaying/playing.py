@@ -121,11 +121,12 @@ class _Performance:
                 except (Diverged, Unplayable) as error:
                     fault = error
                 self.stage.life += 1  # Dead: what its jobs still want to write as they go does not count.
+                self._director.stir()
                 if fault is not None or self._director.expected is None:
                     self._director.finish()
                 group.cancel_scope.cancel()
         except (BaseExceptionGroup, EngineError) as error:
-            if life.is_sound:
+            if life.is_alive():
                 raise Unplayable(f"the engine stopped: {error!r}") from error
         if fault is not None:
             raise fault

@@ -22,7 +22,7 @@ from planloop.replaying.story import status_in
 from reconciler.effects import processes
 from reconciler.effects.processes import Command, Exit, Trace
 from reconciler.errors import Conflict
-from schemas.call import CallResult, result_from_json
+from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import Draft
 from schemas.task import CheckSpec
@@ -46,11 +46,32 @@ async def never() -> Never:
     raise AssertionError("unreachable: the replay's end cancels")
 
 
+async def _result_at(director: Director, index: int | None, is_alive: Callable[[], bool]) -> JsonObject:
+    """The result of the call that ends at `index`, when that comes next.
+
+    One that was called off then has no result before it is called off now; and what was written about that has its
+    place in the story, too.
+    """
+    found = None if index is None else director.story.records[index].draft.data["result"]
+    is_called_off = found is not None and found["state"] == CallState.CANCELLED
+    try:
+        if is_called_off or not await director.due(index, is_alive) or found is None:
+            await never()
+    except anyio.get_cancelled_exc_class():
+        if index is not None:
+            with anyio.CancelScope(shield=True):
+                await director.due(index, is_alive)
+        raise
+    assert found is not None
+    return dict(found)
+
+
 class RecordedProcesses:
     """A `Processes` in which every operation ends as it did, when its end comes next."""
 
-    def __init__(self, director: Director) -> None:
+    def __init__(self, director: Director, is_alive: Callable[[], bool]) -> None:
         self._director = director
+        self._is_alive = is_alive
 
     async def run(self, op: str, command: Command) -> Exit:
         index = self._index(op)
@@ -89,17 +110,7 @@ class RecordedProcesses:
         return self._director.story.next(0, lambda draft: draft.data.get("op") == theirs) is not None
 
     async def _end_of(self, index: int | None) -> Exit:
-        director = self._director
-        try:
-            is_due = await director.due(index)
-        except anyio.get_cancelled_exc_class():
-            # Called off, as it was then: what was written about that has its place in the story, too.
-            with anyio.CancelScope(shield=True):
-                await director.due(index)
-            raise
-        if not is_due or index is None:
-            await never()
-        result = director.story.records[index].draft.data["result"]
+        result = await _result_at(self._director, index, self._is_alive)
         return exit_of(result_from_json(result), self._output(result))
 
     def _output(self, result: JsonObject) -> bytes:
@@ -116,14 +127,14 @@ def exit_of(result: CallResult, output: bytes) -> Exit:
     return Exit(processes.Ending.EXITED, 0 if result.exit_code is None else result.exit_code, output)
 
 
-def tools(director: Director, real: Mapping[str, Tool]) -> dict[str, Tool]:
+def tools(director: Director, real: Mapping[str, Tool], is_alive: Callable[[], bool]) -> dict[str, Tool]:
     """The tools of a replay: those of the world play back, those that act on the plan wait for their place."""
-    return {name: _played(director, tool) for name, tool in real.items()}
+    return {name: _played(director, tool, is_alive) for name, tool in real.items()}
 
 
-def _played(director: Director, tool: Tool) -> Tool:
+def _played(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Tool:
     if tool.name in OF_THE_WORLD:
-        how = _instant(director, tool) if tool.is_instant else _recorded(director, tool)
+        how = _instant(director, tool) if tool.is_instant else _recorded(director, tool, is_alive)
         return replace(tool, function=how)
     return tool if tool.is_instant else replace(tool, function=_placed(director, tool))
 
@@ -140,19 +151,13 @@ def _instant(director: Director, tool: Tool) -> Callable[..., Ending]:
     return play
 
 
-def _recorded(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
+def _recorded(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Callable[..., Awaitable[Ending]]:
     @functools.wraps(tool.function)
     async def play(context: Context, **arguments: object) -> Ending:
         del arguments
         index = director.story.next(director.cursor, lambda draft: _is_end_of(director, context, draft))
-        try:
-            is_due = await director.due(index)
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await director.due(index)
-            raise
-        if not is_due or index is None:
-            await never()
+        await _result_at(director, index, is_alive)
+        assert index is not None, "it came next"
         return _settlement(director, context, director.story.records[index].draft)
 
     return play

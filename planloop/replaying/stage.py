@@ -119,8 +119,7 @@ class LifeOf:
         self._stage = stage
         self._life = stage.life
 
-    @property
-    def is_sound(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it still is the owner."""
         return self._life == self._stage.life
 
@@ -133,7 +132,7 @@ class LifeOf:
         return self._stage.durable_rev
 
     def propose(self, draft: Draft, expect: Mapping[str, int | None] | None = None) -> int:
-        if not self.is_sound:
+        if not self.is_alive():
             raise StoreFailed("this owner is dead", "")
         return self._stage.propose(draft, expect)
 

@@ -1,0 +1,46 @@
+"""Whatever a simulation went through, its log decides the same again: the law that makes a log a proof."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from planloop import wiring
+from planloop.places import Place
+from planloop.replaying import playing
+from planloop.replaying.playing import Outcome
+from tests.simulation.harness import NAME, Crash, Point, simulate
+from tests.simulation.plans import PLAYS, Play
+
+PARTS = 4
+plays = pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS)
+
+
+def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> Outcome:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        simulate(Path(folder), play.text, seed=seed, crashes=crashes, edits=play.edits)
+        place = Place(NAME, Path(folder) / ".plan" / NAME)
+        return playing.play(place, wiring.language(place))
+
+
+@plays
+@pytest.mark.parametrize("seed", range(5))
+def test_every_order_of_events_is_the_same_again(play: Play, seed: int) -> None:
+    found = _replayed(play, seed=seed)
+
+    assert (found.verdict, found.notes, found.rev) == ("same", (), found.records), found
+
+
+@plays
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_run_that_crashed_anywhere_is_the_same_again(play: Play, point: Point, part: int) -> None:
+    commits = 40
+    for commit in range(1 + part, commits, PARTS):
+        found = _replayed(play, Crash(commit, point))
+
+        assert found.verdict == "same", (commit, found)
