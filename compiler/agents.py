@@ -15,7 +15,7 @@ from compiler.toolsets import listed
 from schemas import pointer
 from schemas.agent import AgentSpec, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import covers_call, covers_model, is_covered, meet, union
@@ -31,13 +31,15 @@ _PLAIN: Final = ModelTable()
 class Choice:
     """An agent that was chosen, and whether it was chosen here (`is_own`) rather than inherited or by default.
 
-    `model` is that of the nearest agent above that thinks with one: it is taken where none is stated.
+    `model` is that of the nearest agent above that thinks with one, `sandbox` that of the nearest agent above: they are
+    taken where none is stated.
     """
 
     resolved: Resolved
     is_own: bool = False
     to: Pointer = ()
     model: str = ""
+    sandbox: Json = None
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class AgentMaking:
     default: Choice = Choice(NOBODY)
     hooks: tuple[str, ...] = ()
     models: ModelTable = _PLAIN
-    _made: dict[tuple[int, int, str], tuple[AgentSpec, Rights]] = field(default_factory=dict)
+    _made: dict[tuple[int, int, str, int], tuple[AgentSpec, Rights]] = field(default_factory=dict)
     _kept: list[tuple[Resolved, Rights]] = field(default_factory=list)
 
     def of_task(
@@ -67,7 +69,8 @@ class AgentMaking:
             return None, rights, choice
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
         self._check_fan_out(task, rights, path)
-        return spec, rights, replace(chosen, model=spec.mind.stated) if isinstance(spec.mind, Model) else chosen
+        model = spec.mind.stated if isinstance(spec.mind, Model) else chosen.model
+        return spec, rights, replace(chosen, model=model, sandbox=spec.sandbox)
 
     def _check_fan_out(self, task: JsonObject, rights: Rights, path: TaskPath) -> None:
         count = len(task.get("tasks", ()))
@@ -87,14 +90,14 @@ class AgentMaking:
         to = (*pointer.of_task(path), "agent")
         if isinstance(written, str):
             found = self.agents.named(written, to)
-            return None if found is None else Choice(found, True, to, choice.model)
+            return None if found is None else Choice(found, True, to, choice.model, choice.sandbox)
         if written is not None:
             words = f"agent of {'/'.join(path) or 'the plan'}"
-            return Choice(self.agents.made(written, words, to), True, to, choice.model)
+            return Choice(self.agents.made(written, words, to), True, to, choice.model, choice.sandbox)
         if choice.resolved is NOBODY or choice.resolved.mind in ("script", "python", "run"):
             # Steps written for the parent's task are no answer to the child's.
             found = self.agents.named(_CHILD if path else _TOP, to)
-            return None if found is None else Choice(found, model=choice.model)
+            return None if found is None else Choice(found, model=choice.model, sandbox=choice.sandbox)
         return replace(choice, is_own=False)
 
     def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
@@ -108,7 +111,7 @@ class AgentMaking:
         return budget_of(written)
 
     def _spec(self, choice: Choice, above: Rights, path: TaskPath, *, is_written: bool) -> tuple[AgentSpec, Rights]:
-        key = (id(choice.resolved), id(above), choice.model)
+        key = (id(choice.resolved), id(above), choice.model, id(choice.sandbox))
         known = self._made.get(key) if not choice.is_own or choice.resolved.name else None
         if known is None:
             self._kept.append((choice.resolved, above))  # Keeps their ids from being given to others.
@@ -138,7 +141,7 @@ class AgentMaking:
             wake_every_s=fields.get("wake", {}).get("every"),
             lock=fields.get("lock", "turn"),
             compact=self._compact(fields.get("compact", {}), rights, to),
-            sandbox=fields.get("sandbox"),
+            sandbox=fields.get("sandbox", choice.sandbox),
             budget=budget_of(fields.get("budget", {})),
         )
         return spec, rights
@@ -149,7 +152,7 @@ class AgentMaking:
             case "script":
                 return Script(tuple(fields["script"]))
             case "python":
-                return PythonFunction(fields["python"])
+                return PythonFunction(fields["python"], fields.get("options", {}))
             case "run":
                 return Program(_argv(fields["run"]))
             case "outside":

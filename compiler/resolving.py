@@ -22,7 +22,7 @@ from schemas.narrowing import Patterns, covers_call, is_covered, meet
 
 MINDS: Final = ("script", "python", "run", "model", "outside")
 _UNITING: Final = ("deny", "hooks")
-_OWN_ONLY: Final = frozenset("extends mixins doc rights settings prompt tools before around after".split())
+_OWN_ONLY: Final = frozenset("from extends mixins doc rights settings prompt tools before around after".split())
 
 
 @frozen
@@ -261,7 +261,7 @@ class _Merge:
             prompt=self._prompt,
             added=self._added,
             tools=self._tools,
-            named=tuple(self._named),
+            named=tuple((name, to) for name, to in self._named if is_covered(self._tools, name, covers_call)),
             lines=tuple(self._lines),
             mixins=tuple(self._mixins.values()),
             steps=self._steps,

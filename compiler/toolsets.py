@@ -56,7 +56,8 @@ class Toolsets:
                 continue
             if self.is_tool(name):
                 patterns.append(self._whole(name))
-                named.append((patterns[-1], index))
+                if patterns[-1] == name:  # A server alone is a set of tools, of which as many are had as rights allow.
+                    named.append((name, index))
                 continue
             found = self._open(name, (*to, str(index)), 0)
             is_all = is_all or found is None

