@@ -15,7 +15,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.fields_agent import STEP_VERBS
 from schemas.fields_all import TABLES
 
-_TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
+_TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
 
 
 def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:

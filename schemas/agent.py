@@ -44,9 +44,13 @@ class Program:
 
 @frozen
 class PythonFunction:
-    """`file.py:name`, run in a process of its own with the same JSON lines as a program."""
+    """`file.py:name`, run in a process of its own with the same JSON lines as a program; `lib:name` is one of ours.
+
+    It is told `options` as they stand in the plan.
+    """
 
     target: str
+    options: JsonObject = field(default_factory=dict)
 
 
 @frozen
@@ -165,7 +169,7 @@ def mind_to_json(mind: Mind) -> JsonObject:
         case Program():
             return {"kind": "program", "argv": list(mind.argv)}
         case PythonFunction():
-            return {"kind": "python", "target": mind.target}
+            return {"kind": "python", "target": mind.target, "options": mind.options}
         case Model():
             return {"kind": "model", "model": mind.model, "options": mind.options, "stated": mind.stated}
         case Outside():
@@ -182,7 +186,7 @@ def mind_from_json(raw: JsonObject) -> Mind:
         case "program":
             return Program(tuple(raw["argv"]))
         case "python":
-            return PythonFunction(raw["target"])
+            return PythonFunction(raw["target"], raw.get("options", {}))
         case "outside":
             return Outside(
                 argv=tuple(raw["argv"]),

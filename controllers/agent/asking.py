@@ -158,6 +158,7 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         budget_left=seen.left,
         rejected=rejected_verdict(seen),
         memory=seen.status.memory,
+        options=spec.mind.options if isinstance(spec.mind, PythonFunction) else {},
     )
 
 

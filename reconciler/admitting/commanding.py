@@ -92,7 +92,7 @@ def _of_agent(spec: JsonObject) -> Iterator[str]:
             yield _line(mind["argv"])
             if mind.get("resume"):
                 yield _line(mind["resume"])
-        case "python":
+        case "python" if not mind["target"].startswith("lib:"):
             yield f"python {mind['target']}"
     for mixin in spec.get("mixins", ()):
         for step in mixin.get("steps", ()):

@@ -15,7 +15,7 @@ NAMES = {folder: SOURCES.names(folder) for folder in FOLDERS.values()}
 
 
 def test_the_library_holds_what_the_docs_speak_of() -> None:
-    assert set(NAMES["prototypes"]) == {"base", "top", "child", "micro"}
+    assert set(NAMES["prototypes"]) == {"base", "top", "child", "micro", "websearch"}
     assert set(NAMES["toolsets"]) >= {"base", "code", "tiny", "work", "all"}
     assert set(NAMES["mixins"]) == {"trace", "retry", "concurrency-limit", "denylist", "timeout", "cache"}
     assert set(NAMES["prompts"]) >= {"worker", "orchestrator", "decompose", "reviewer"}

@@ -78,6 +78,7 @@ class TurnInput:
     budget_left: Mapping[str, float] = field(default_factory=dict)
     rejected: JsonObject | None = None
     memory: Json = None
+    options: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
         """One turn as a program is told it."""
@@ -100,6 +101,7 @@ class TurnInput:
             "budget_left": dict(self.budget_left),
             "rejected": self.rejected,
             "memory": self.memory,
+            "options": self.options,
         }
 
 
