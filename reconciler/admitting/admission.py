@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from reconciler.admitting import canonicalising, holding, materialising, restricting, scoping
-from reconciler.admitting.language import DesiredGraph, Language
+from reconciler.admitting import budgeting, canonicalising, holding, materialising, restricting, scoping
+from reconciler.admitting.language import CheckedDocument, DesiredGraph, Language
 from reconciler.admitting.present import Present, moves_of
 from reconciler.editing import diffing
 from reconciler.editing.diffing import Difference
@@ -61,7 +61,7 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))
     faults += _author_faults(patch, ops, present)
     faults += _name_faults(present, document)
-    faults += [_of_diagnostic(one) for one in checked.diagnostics if one.severity == "error"]
+    faults += _diagnosed(patch, present, view, checked, document)
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")
     so_far = Admission(ops, document, checked.graph, tuple(faults), warnings=warnings)
     return so_far if checked.graph is None else _judged(patch, present, _Result(view, language, checked.graph, so_far))
@@ -90,12 +90,27 @@ def _judged(patch: Patch, present: Present, result: _Result) -> Admission:
     faults = [*so_far.faults]
     if patch.author.kind == "agent":
         faults += restricting.rights_faults(patch.author, live, wanted)
+    faults += budgeting.faults_of(budgeting.asked_of(live, wanted), result.view, is_agent=patch.author.kind == "agent")
     faults += holding.protect_faults(live, wanted, _gone(live, differences))
     hold = ""
     if not patch.is_approved:
         hold = holding.approval_reason(patch, so_far.ops, present.document) or holding.hold_reason(differences, live)
     notes = tuple(scoping.overrides(patch, so_far.ops, present)) if patch.author.is_human else ()
     return replace(so_far, faults=tuple(faults), hold=hold, notes=notes, differences=differences)
+
+
+def _diagnosed(
+    patch: Patch, present: Present, view: View, checked: CheckedDocument, document: JsonObject
+) -> Iterator[Fault]:
+    """The compiler's errors. Of a budget that is over the plan's sums it is told what there really is left, if any."""
+    errors = [one for one in checked.diagnostics if one.severity == "error"]
+    if not any(one.code == budgeting.STATIC for one in errors):
+        yield from map(_of_diagnostic, errors)
+        return
+    asked = budgeting.asked_by(present.document, document)
+    live = {fault.path: fault for fault in budgeting.faults_of(asked, view, is_agent=patch.author.kind == "agent")}
+    for one in errors:
+        yield live.get(one.pointer or (), _of_diagnostic(one)) if one.code == budgeting.STATIC else _of_diagnostic(one)
 
 
 def _author_faults(patch: Patch, ops: tuple[Op, ...], present: Present) -> Iterator[Fault]:

@@ -57,7 +57,7 @@ def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(
         assert used == bank.truly_used("tokens"), "the whole subtree's cost, whoever has ended or gone"
         assert used <= BOUND + sum(over.values())
         if bank["task/."].spec["work"]["kind"] == "agent":
-            kept = bank.account(".", "tokens")["handover"]
+            kept = int(str(bank.account(".", "tokens")["handover"]))
             assert lasts or kept >= BOUND // 20, "nobody below has touched it"
 
 
