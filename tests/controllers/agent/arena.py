@@ -25,7 +25,7 @@ from controllers.task import Surroundings, TaskController
 from planloop.sources import FolderSources
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
-from reconciler.clock import RandomIds, SystemClock
+from reconciler.clock import Clock, RandomIds, SystemClock
 from reconciler.contract import Reconciler
 from reconciler.driving.engine import BugReport, Engine
 from reconciler.driving.queueing import AddressQueue
@@ -118,8 +118,14 @@ class Arena:
         assert self.bugs == []
 
     async def log(self) -> list[Draft]:
+        """Everything that the log says, in order: the steps of one record are told apart."""
         await self.store.flush(self.store.view.rev)
-        return [record.draft for record in await self.store.log(0, 100_000)]
+        drafts = [record.draft for record in await self.store.log(0, 100_000)]
+        return [
+            replace(draft, type=one.type, subject=one.subject, data=one.data, also=())
+            for draft in drafts
+            for one in draft.entries
+        ]
 
     async def types(self, subject: str = "agent/.") -> list[str]:
         """The record types about one agent, in order."""
@@ -157,12 +163,13 @@ async def arena(
     tools: Mapping[str, Tool] = BUILT_IN,
     models: Models | None = None,
     surrounding: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
     `is_inline`: every flush is a batch of its own, and commands outlive the owner. For crashes.
     """
-    clock, ids = SystemClock(), RandomIds()
+    clock, ids = clock or SystemClock(), RandomIds()
     state = folder / ".plan" / "arena"
     sources = FolderSources(folder)
 
