@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,8 +19,11 @@ from schemas.encoding import Json, JsonObject
 if TYPE_CHECKING:
     from compiler.graph import Graph
     from controllers.agent.models.routed import RoutedModels
+    from controllers.agent.ports import Servers, World
     from controllers.mcp import Yard
+    from planloop.background import Background
     from planloop.core import Core, Machine
+    from planloop.replaying.machine import Stand
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
     from reconciler.driving.working_pools import WorkPools
@@ -112,7 +115,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
-    from controllers.task.surroundings import KEPT, Surroundings
+    from controllers.task.surroundings import Surroundings
     from planloop.background import Background
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
@@ -129,9 +132,6 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
     work = WorkPools(queue, bounds)
     surroundings = Surroundings(place.name, place.root.absolute(), environment())
-    root = place.root.absolute()
-    clean = {name: value for name, value in environment().items() if name in KEPT}
-
     background = Background()
 
     @cache
@@ -144,28 +144,9 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         return McpReconciler(yard(), work)
 
     def agents() -> Reconciler:
-        from controllers.agent import AgentReconciler, World
-        from planloop.server.heard_models import HeardModels
+        from controllers.agent import AgentReconciler
 
-        asked = models_of(core)
-        background.start(asked.run)
-        return AgentReconciler(
-            World(
-                core.store,
-                core.clock,
-                core.ids,
-                processes,
-                work,
-                core.gate,
-                address,
-                root,
-                clean,
-                sys.executable,
-                surrounding=environment(),
-                models=HeardModels(asked, core.hearing),
-                servers=yard().servers,
-            )
-        )
+        return AgentReconciler(agents_world(core, processes, work, background, yard().servers))
 
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
@@ -176,6 +157,33 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return Machine(processes, queue, work, engine, background)
+
+
+def agents_world(
+    core: Core, processes: LocalProcesses, work: WorkPools, background: Background, servers: Servers
+) -> World:
+    """What the agents of the plan live in; their models are open in `background`."""
+    from controllers.agent import World
+    from controllers.task.surroundings import KEPT
+    from planloop.server.heard_models import HeardModels
+
+    asked = models_of(core)
+    background.start(asked.run)
+    return World(
+        core.store,
+        core.clock,
+        core.ids,
+        processes,
+        work,
+        core.gate,
+        f"plan/{core.place.name}",
+        core.place.root.absolute(),
+        {name: value for name, value in environment().items() if name in KEPT},
+        sys.executable,
+        surrounding=environment(),
+        models=HeardModels(asked, core.hearing),
+        servers=servers,
+    )
 
 
 def tool_yard(core: Core, processes: LocalProcesses, work: WorkPools) -> Yard:
@@ -192,6 +200,18 @@ def tool_yard(core: Core, processes: LocalProcesses, work: WorkPools) -> Yard:
 
 def models_of(core: Core) -> RoutedModels:
     """The models of the plan as its `models:` table has them at each request. Nothing is open yet."""
+    return models_for(core.place, lambda: core.plan.spec if core.plan is not None else {}, core.clock.now)
+
+
+def replay_stand(place: Place) -> Stand:
+    """What the plan of `place` is replayed on."""
+    from planloop.replaying.machine import Stand
+
+    return Stand(place, language(place), lambda document: models_for(place, document, now))
+
+
+def models_for(place: Place, document: Callable[[], JsonObject], clock: Callable[[], float]) -> RoutedModels:
+    """The models by the `models:` table of the plan document as it is at each request."""
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.models.routing import Surroundings
     from schemas.model import ModelTable, model_table
@@ -200,12 +220,12 @@ def models_of(core: Core) -> RoutedModels:
 
     def table() -> ModelTable:
         nonlocal read
-        spec = core.plan.spec if core.plan is not None else {}
+        spec = document()
         if spec is not read[0]:
             read = (spec, model_table(spec))
         return read[1]
 
-    return RoutedModels(table, Surroundings(environment(), core.place.root.absolute()), core.clock.now)
+    return RoutedModels(table, Surroundings(environment(), place.root.absolute()), clock)
 
 
 def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:

@@ -20,6 +20,9 @@ from schemas.model import model_name
 DIGEST_CHARS: Final = 16
 """Of a message's digest: enough to tell the messages of one prompt apart."""
 
+BEGIN: Final = b'{"key":'
+"""Of every line: a slip in a file's name must not spoil a file of another kind."""
+
 Complete = Callable[[ModelRequest, OnDelta | None], Awaitable[ModelReply]]
 
 
@@ -118,10 +121,13 @@ def _append(path: Path, line: JsonObject) -> None:
 
 
 def _gap(path: Path) -> bytes:
-    """A line break where a crash or a full disk left half a line."""
+    """A line break where a crash or a full disk left half a line. Raises ModelFailed for a file of another kind."""
     with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
+        begin = file.read(len(BEGIN))
+        if not begin:
             return b""
+        if begin != BEGIN:
+            raise ModelFailed("BadRequest", f"{path} is no recording, so nothing is added to it")
         file.seek(-1, os.SEEK_END)
         return b"" if file.read(1) == b"\n" else b"\n"
 

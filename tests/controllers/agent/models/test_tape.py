@@ -155,6 +155,14 @@ async def test_lines_of_many_requests_at_once_do_not_mix(path: Path) -> None:
     assert sorted(line["key"] for line in lines) == sorted(map(str, keys))
 
 
+async def test_a_file_of_another_kind_is_not_written_to(path: Path) -> None:
+    path.write_text("# Notes\n")
+    with pytest.raises(ModelFailed, match="no recording"):
+        await recorded(path, "hi")
+
+    assert path.read_text() == "# Notes\n"
+
+
 async def test_a_recording_without_a_model_says_what_to_write(tmp_path: Path) -> None:
     routed = RoutedModels(ModelTable, Surroundings({}, tmp_path), lambda: 0.0)
     with pytest.raises(ModelFailed, match="provider/name"):
