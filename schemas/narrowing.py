@@ -2,7 +2,8 @@
 
 None allows everything. `covers` is asked of tool calls, of paths and of models, each with its own meaning of a star.
 All three are sound, not complete: what covers is certain to match whatever the covered one matches. `meet` keeps a
-pattern that the other side covers whole and leaves out two that merely overlap, so it is never wider than either side.
+pattern that the other side covers whole and leaves out two that merely overlap, so it is never wider than either side;
+of those three that overlap, how much is left may depend on which two meet first.
 """
 
 from __future__ import annotations

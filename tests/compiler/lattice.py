@@ -21,33 +21,47 @@ KINDS: dict[Covers, tuple[str, ...]] = {
 PATTERNS: dict[Covers, tuple[str, ...]] = {
     covers_call: (*TOOLS, "*", "shell(git *)", "shell(*)", "write(a/*)", "write(a/**)", "*(a/*)", "re*", "files.*"),
     covers_model: (*MODELS, "*", "ollama/*", "*/a", "*@http://one/*", "*@http*"),
+    covers_host: ("localhost:*", "localhost:80", "10.*:80", "*"),
     covers_path: (*PATHS, "**", "a/*", "a/**", "a/*/x", "**/x", "*", "./a/", "?/x"),
 }
 
 
-def lists(covers: Covers) -> st.SearchStrategy[Patterns]:
-    return st.none() | st.lists(st.sampled_from(PATTERNS[covers]), max_size=4).map(tuple)
+OVERLAPPING = ("*(a/*)", "*/a", "a/*/x", "**/x", "*", "?/x")
+"""Patterns that merely overlap with others: two such are left out of a meet, so that it may depend on the order."""
+
+NESTED: dict[Covers, tuple[str, ...]] = {
+    covers: tuple(one for one in patterns if one not in OVERLAPPING or (one == "*" and covers is not covers_path))
+    for covers, patterns in PATTERNS.items()
+}
 
 
-lines = st.builds(
-    Line,
-    models=lists(covers_model),
-    tools=lists(covers_call),
-    deny=st.lists(st.sampled_from(PATTERNS[covers_call]), max_size=2).map(tuple),
-    read=lists(covers_path),
-    write=lists(covers_path),
-    network=st.sampled_from([None, True, False]),
-    hosts=st.sampled_from([None, (), ("localhost:*",), ("localhost:80", "10.*:80")]),
-    spawn=st.sampled_from([None, 0, 1, 5]),
-    depth=st.sampled_from([None, 0, 1, 5]),
-    grant_models=lists(covers_model),
-    grant_tools=lists(covers_call),
-)
-rights = st.builds(
-    narrowed,
-    st.sampled_from([Rights(), Rights(network=True, hosts=("localhost:*", "10.0.0.1:80"), spawn=4, depth=3)]),
-    lines,
-)
+def lists(covers: Covers, among: dict[Covers, tuple[str, ...]] = PATTERNS) -> st.SearchStrategy[Patterns]:
+    return st.none() | st.lists(st.sampled_from(among[covers]), max_size=4).map(tuple)
+
+
+def lines_of(among: dict[Covers, tuple[str, ...]]) -> st.SearchStrategy[Line]:
+    return st.builds(
+        Line,
+        models=lists(covers_model, among),
+        tools=lists(covers_call, among),
+        deny=st.lists(st.sampled_from(PATTERNS[covers_call]), max_size=2).map(tuple),
+        read=lists(covers_path, among),
+        write=lists(covers_path, among),
+        network=st.sampled_from([None, True, False]),
+        hosts=lists(covers_host, among),
+        spawn=st.sampled_from([None, 0, 1, 5]),
+        depth=st.sampled_from([None, 0, 1, 5]),
+        grant_models=lists(covers_model, among),
+        grant_tools=lists(covers_call, among),
+    )
+
+
+lines = lines_of(PATTERNS)
+nested = lines_of(NESTED)
+
+_STARTS = st.sampled_from([Rights(), Rights(network=True, hosts=("localhost:*", "10.0.0.1:80"), spawn=4, depth=3)])
+rights = st.builds(narrowed, _STARTS, lines)
+nested_rights = st.builds(narrowed, _STARTS, nested)
 FIELDS: dict[str, Covers] = {
     "models": covers_model,
     "tools": covers_call,
@@ -57,7 +71,7 @@ FIELDS: dict[str, Covers] = {
     "grant_models": covers_model,
     "grant_tools": covers_call,
 }
-COVERINGS = st.sampled_from([covers_call, covers_model, covers_path])
+COVERINGS = st.sampled_from(list(PATTERNS))
 
 
 def allowed(patterns: Patterns, covers: Covers) -> set[str]:
