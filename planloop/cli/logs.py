@@ -11,8 +11,9 @@ from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
-from planloop.following import Following, all_records
-from planloop.rendering import records
+from planloop.following import Following, Heard, all_records
+from planloop.rendering import printing, records
+from planloop.rendering.transcripts import Transcript
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Record
@@ -22,25 +23,30 @@ EXAMPLE = """
 \b
 Examples:
   plan logs task/build                 what its command printed, and its agent's transcript
-  plan logs task/build -f              go on as it comes
+  plan logs agent/reviewer             turn by turn: told, said, called, and what came of it
+  plan logs agent/reviewer -f          go on as it comes, while the model writes
   plan logs task/build --check 1       the output of its second acceptance check
 """
-SHOWN = ("model.", "call.", "message.", "check.ran", "agent.", "task.changed")
+SHOWN = ("call.", "message.", "check.ran", "task.changed")  # Of a task, and of who it belongs to.
 
 
 @frozen
 class Source:
-    """Whose records are shown: a task and the agent that does its work."""
+    """Whose records are shown: a task and the agent that does its work; `is_agent` leaves the task's own out."""
 
     task: str
     agent: str
+    transcript: Transcript
+    is_agent: bool = False
 
     def covers(self, record: Record) -> bool:
+        """Whether a record is about the task, and not one of the transcript."""
         draft = record.draft
+        if self.is_agent and draft.type != "message.sent":
+            return False
         if not draft.type.startswith(SHOWN) or draft.type in records.QUIET or records.is_echo(draft):
             return False
-        mine = (self.task, self.agent)
-        return draft.subject in mine or any(change.address in mine for change in draft.changes)
+        return draft.subject in (self.task, self.agent)
 
 
 @click.command(epilog=EXAMPLE)
@@ -56,11 +62,10 @@ def command(what: str, plan: str | None, follow: bool, check: str | None) -> Non
         _print_check(access, item, check)
         return
     path = item.address.partition("/")[2]
-    source = Source(f"task/{path}", f"agent/{path}")
+    source = Source(f"task/{path}", f"agent/{path}", Transcript(f"agent/{path}"), item.kind == "agent")
     following = Following(access) if follow else None
     for record in all_records(access):
-        if source.covers(record) or record.draft.subject == item.address:
-            _print(access, record)
+        _print_if_covered(access, source, record, item.address)
     for op in _live_ops(access, source):
         _print_live(access, op, 0)
     if following is not None:
@@ -77,12 +82,17 @@ def _print_check(access: Access, item: Resource, check: str) -> None:
         click.echo(access.get(f"blobs/{found['blob']}")["text"], nl=False)
 
 
+def _print_if_covered(access: Access, source: Source, record: Record, address: str) -> None:
+    """A line of the transcript, or a record of the task, or of the very object at `address`."""
+    lines = source.transcript.take(record)
+    printing.lines(lines)
+    if not lines and (source.covers(record) or (record.draft.subject == address and address.startswith("call/"))):
+        _print(access, record)
+
+
 def _print(access: Access, record: Record) -> None:
     click.echo(records.line(record))
-    output = list(_output_of(access, record.draft.data))
-    if record.draft.type == "model.replied" and len(output) == 1:
-        return  # The line says it.
-    for line in output:
+    for line in _output_of(access, record.draft.data):
         click.echo(f"          {line}")
 
 
@@ -109,12 +119,20 @@ def _print_live(access: Access, op: str, after: int) -> int:
 def _follow(access: Access, following: Following, source: Source) -> None:
     """Records as they come. The output of a running command is asked for whenever anything in the plan moves."""
     shown: dict[str, int] = dict.fromkeys(_live_ops(access, source), 0)
+    writing = False
     try:
-        for step in following.steps():
+        for step in following.steps_and_words():
+            if isinstance(step, Heard):
+                if step.agent == source.agent:
+                    click.echo(step.text if writing else f"      {step.text}", nl=False)
+                    writing = True
+                continue
             for op in list(shown):
                 shown[op] = _print_live(access, op, shown[op])
-            if source.covers(step.record):
-                _print(access, step.record)
+            if writing and step.record.draft.subject == source.agent:
+                click.echo()
+                writing = False
+            _print_if_covered(access, source, step.record, "")
             task = following.view.get(source.task)
             if task is None or task.state in ("done", "failed", "cancelled"):
                 return

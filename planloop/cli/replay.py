@@ -60,7 +60,7 @@ def _play(place: Place, output: str | None) -> None:
     from planloop.rendering import replays
     from planloop.replaying import playing
 
-    found = playing.play(place, wiring.language(place))
+    found = playing.play(wiring.replay_stand(place))
     if output:
         printing.structured(replays.to_json(found), output)
     else:

@@ -15,6 +15,7 @@ import anyio
 
 from planloop.replaying.likeness import Difference, Likeness
 from planloop.replaying.story import Story
+from schemas.call import CallSpec
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Draft, Record, change_from_json, change_to_json
@@ -51,7 +52,10 @@ class Unplayable(Exception):
 
 @dataclass(slots=True)
 class Director:
-    """Where the replay is. `refused` are the writes that came too early since the last one that was taken."""
+    """Where the replay is. `refused` are the writes that came too early since the last one that was taken.
+
+    `prompts` counts those that were compared, `made` has the blobs of the replay.
+    """
 
     story: Story
     likeness: Likeness
@@ -61,6 +65,7 @@ class Director:
     is_over: bool = False
     prompts: int = 0
     fault: Diverged | Unplayable | None = None
+    made: dict[str, bytes] = field(default_factory=dict)
     _moved: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -68,6 +73,11 @@ class Director:
         """The record that comes next; None at the end."""
         records = self.story.records
         return records[self.cursor] if self.cursor < len(records) else None
+
+    def blob(self, name: str) -> bytes | None:
+        """A blob of the replay or of the original."""
+        found = self.made.get(name)
+        return found if found is not None else self.story.blob(name)
 
     def now(self) -> float:
         """The time of the record that comes next, in seconds since 1970: whoever writes it read the clock then."""
@@ -80,7 +90,7 @@ class Director:
         if wanted is None or self.is_over:
             return False
         head = wanted.draft
-        is_next = (head.type, head.actor) == (draft.type, draft.actor)
+        is_next = (head.actor, _types(head)) == (draft.actor, _types(draft))
         if is_next and self.likeness.may_be_same(head.subject, draft.subject) and self._is_same_thing(head, draft):
             return True
         self.refused[(draft.type, draft.subject)] = draft
@@ -96,7 +106,9 @@ class Director:
         if found and len(self.notes) < NOTES_MAX:
             self.notes.append(Note(wanted.rev, wanted.draft.type, wanted.draft.subject, tuple(found)))
         timed = self.likeness.timed(before, now)
-        return replace(draft, changes=tuple(change_from_json(one) for one in timed["changes"]), data=timed["data"])
+        also = tuple(replace(one, data=said["data"]) for one, said in zip(draft.also, timed["also"], strict=True))
+        changes = tuple(change_from_json(one) for one in timed["changes"])
+        return replace(draft, changes=changes, data=timed["data"], also=also)
 
     def advance(self) -> None:
         """The next record is waited for."""
@@ -118,6 +130,11 @@ class Director:
         """An agent would be told something else than it was: whatever follows proves nothing."""
         self.fault = self.fault or Diverged(self.story.records[at], "its prompt is another", details)
         self.finish()
+
+    def call_of(self, spec: CallSpec, address: str) -> str:
+        """The original's address of a call of this replay: by who made it, in which turn, at which place."""
+        made = self.story.calls.get((spec.owner, spec.incarnation, spec.turn), [])
+        return made[spec.index] if spec.index < len(made) else self.likeness.theirs(address)
 
     async def moved(self) -> None:
         """Returns when the replay has gone on."""
@@ -157,5 +174,10 @@ class Director:
         return True
 
 
+def _types(draft: Draft) -> list[str]:
+    return [one.type for one in draft.entries]
+
+
 def _said(draft: Draft) -> JsonObject:
-    return {"data": draft.data, "changes": [change_to_json(change) for change in draft.changes]}
+    also = [{"subject": one.subject, "data": one.data} for one in draft.also]
+    return {"data": draft.data, "also": also, "changes": [change_to_json(change) for change in draft.changes]}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
 
 from controllers.agent import AgentReconciler, World
+from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
@@ -25,6 +26,7 @@ from reconciler.contract import Reconciler
 from reconciler.driving.engine import Engine
 from reconciler.driving.queueing import AddressQueue, Backoff
 from reconciler.driving.working_pools import WorkPools
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
 SLOTS: Final = 1 << 20
@@ -60,6 +62,18 @@ class CountedIds:
 
 
 @frozen
+class Stand:
+    """What a replay stands on: where the plan is, the compiler, and what models cost by the plan's document.
+
+    The models are asked for prices and sizes and never for a reply.
+    """
+
+    place: Place
+    language: Language
+    models: Callable[[Callable[[], JsonObject]], Models]
+
+
+@frozen
 class Cast:
     """One owner of the replay."""
 
@@ -69,23 +83,30 @@ class Cast:
     engine: Engine
 
 
-def cast(director: Director, store: LifeOf, place: Place, language: Language, ids: Ids) -> Cast:
+def cast(director: Director, store: LifeOf, stand: Stand, ids: Ids) -> Cast:
     """An owner that begins where the story is."""
+    place, language = stand.place, stand.language
     clock = StoryClock(director)
     queue = AddressQueue(backoff=Backoff(cap_s=LONGEST_RETRY_S))
     work = WorkPools(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
     gate = Gate(store, place.name, ids=ids, clock=clock, language=language)
     plan = f"plan/{place.name}"
-    engine = Engine(store, clock, queue, work, _reconcilers(director, store, place, language, (gate, work, ids)), plan)
+    engine = Engine(store, clock, queue, work, _reconcilers(director, store, stand, (gate, work, ids)), plan)
     return Cast(store, gate, queue, engine)
 
 
 def _reconcilers(
-    director: Director, store: LifeOf, place: Place, language: Language, parts: tuple[Gate, WorkPools, Ids]
+    director: Director, store: LifeOf, stand: Stand, parts: tuple[Gate, WorkPools, Ids]
 ) -> Sequence[Reconciler]:
     gate, work, ids = parts
+    place, language = stand.place, stand.language
     clock, processes = StoryClock(director), recorded.RecordedProcesses(director, store.is_alive)
     root = place.root.absolute()
+
+    def document() -> JsonObject:
+        found = store.view.get(f"plan/{place.name}")
+        return {} if found is None else found.spec
+
     world = World(
         store,
         clock,
@@ -97,7 +118,7 @@ def _reconcilers(
         root,
         {},
         sys.executable,
-        models=recorded.RecordedModels(director),
+        models=recorded.RecordedModels(director, stand.models(document), store.is_alive),
         servers=recorded.RecordedServers(director),
     )
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))

@@ -7,15 +7,14 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 
-from planloop.places import Place
 from planloop.replaying import machine, outside
 from planloop.replaying import story as stories
 from planloop.replaying.directing import TELLING, Director, Diverged, Note, Unplayable
 from planloop.replaying.likeness import Difference, Likeness
+from planloop.replaying.machine import Stand
 from planloop.replaying.stage import LifeOf, Stage
 from planloop.replaying.story import Story
 from planloop.replaying.virtual_loop import VirtualLoop
-from reconciler.admitting.language import Language
 from reconciler.errors import EngineError
 from schemas.frozen import frozen
 from schemas.record import Record
@@ -46,18 +45,18 @@ class Outcome:
     end: tuple[Difference, ...] = field(default_factory=tuple)
 
 
-def play(place: Place, language: Language) -> Outcome:
-    """Runs the whole plan of `place` again from its log. Raises StoreCorrupt, StoreFailed."""
-    story = stories.read(place)
+def play(stand: Stand) -> Outcome:
+    """Runs the whole plan again from its log. Raises StoreCorrupt, StoreFailed."""
+    story = stories.read(stand.place)
     lost = stories.missing(story)
     if lost:
         return Outcome("inconclusive", 0, len(story.records), 0, "recordings are missing", None, tuple(lost))
-    return anyio.run(_play, story, place, language, backend_options={"loop_factory": VirtualLoop})
+    return anyio.run(_play, story, stand, backend_options={"loop_factory": VirtualLoop})
 
 
-async def _play(story: Story, place: Place, language: Language) -> Outcome:
+async def _play(story: Story, stand: Stand) -> Outcome:
     director = Director(story, Likeness())
-    performance = _Performance(director, place, language)
+    performance = _Performance(director, stand)
     try:
         await performance.run()
     except Diverged as fault:
@@ -92,11 +91,10 @@ def _end_differences(director: Director, stage: Stage) -> list[Difference]:
 class _Performance:
     """One replay: owners one after another over one stage."""
 
-    def __init__(self, director: Director, place: Place, language: Language) -> None:
+    def __init__(self, director: Director, stand: Stand) -> None:
         self.stage = Stage(director)
         self._director = director
-        self._place = place
-        self._language = language
+        self._stand = stand
         self._ids = machine.CountedIds()
 
     async def run(self) -> None:
@@ -111,7 +109,7 @@ class _Performance:
         """One owner: from its first record until another takes over or all is told."""
         self.stage.begin_life()
         life = LifeOf(self.stage)
-        cast = machine.cast(self._director, life, self._place, self._language, self._ids)
+        cast = machine.cast(self._director, life, self._stand, self._ids)
         fault: Diverged | Unplayable | None = None
         try:
             async with anyio.create_task_group() as group:

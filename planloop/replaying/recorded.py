@@ -9,26 +9,39 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Never
+from typing import Final, Never, TypeAlias
 
 import anyio
 
-from controllers.agent.models.port import ModelCall, ModelFailed, ModelReply, ModelRequest, NoModels, OnDelta, Usage
+from controllers.agent.models.port import (
+    ModelCall,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    Models,
+    OnDelta,
+    Price,
+    Usage,
+)
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.agent.transcript import wire_name
 from controllers.task.checking import Bench, Finding
+from planloop.replaying import prompts
 from planloop.replaying.directing import Director
-from planloop.replaying.story import status_in
+from planloop.replaying.story import entry, status_in
 from reconciler.effects import processes
 from reconciler.effects.processes import Command, Exit, Trace
 from reconciler.errors import Conflict
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject, encode_text
-from schemas.record import Draft
+from schemas.record import Also, Draft
 from schemas.task import CheckSpec
 
 OF_THE_WORLD: Final = frozenset("read list search write edit shell fetch".split())
 """Tools that look at or change what is not in the log; the others act on the plan and are run again."""
+
+OF_TOOLS: Final = frozenset({"files"})
+"""What tools of the world write into their agent's status; the rest is the agent's own."""
 
 ENDINGS: Final[Mapping[str, processes.Ending]] = {
     "TimedOut": processes.Ending.TIMED_OUT,
@@ -40,19 +53,27 @@ ENDINGS: Final[Mapping[str, processes.Ending]] = {
 }
 
 
+Fits: TypeAlias = Callable[[Draft], "Also | None"]
+
+
+def _any_end(draft: Draft) -> Also | None:
+    return next((one for one in draft.entries if one.type == "call.settled"), None)
+
+
 async def never() -> Never:
     """Waits for the end of the replay: what never came in the original never comes."""
     await anyio.sleep_forever()
     raise AssertionError("unreachable: the replay's end cancels")
 
 
-async def _result_at(director: Director, index: int | None, is_alive: Callable[[], bool]) -> JsonObject:
-    """The result of the call that ends at `index`, when that comes next.
+async def _result_at(director: Director, index: int | None, fits: Fits, is_alive: Callable[[], bool]) -> JsonObject:
+    """The result in what `fits` finds in the record at `index`, when that comes next.
 
     One that was called off then has no result before it is called off now; and what was written about that has its
     place in the story, too.
     """
-    found = None if index is None else director.story.records[index].draft.data["result"]
+    end = None if index is None else fits(director.story.records[index].draft)
+    found = None if end is None else end.data["result"]
     is_called_off = found is not None and found["state"] == CallState.CANCELLED
     try:
         if is_called_off or not await director.due(index, is_alive) or found is None:
@@ -110,7 +131,7 @@ class RecordedProcesses:
         return self._director.story.next(0, lambda draft: draft.data.get("op") == theirs) is not None
 
     async def _end_of(self, index: int | None) -> Exit:
-        result = await _result_at(self._director, index, self._is_alive)
+        result = await _result_at(self._director, index, _any_end, self._is_alive)
         return exit_of(result_from_json(result), self._output(result))
 
     def _output(self, result: JsonObject) -> bytes:
@@ -144,7 +165,7 @@ def _instant(director: Director, tool: Tool) -> Callable[..., Ending]:
     def play(context: Context, **arguments: object) -> Ending:
         del arguments
         wanted = director.expected
-        if wanted is None or not _is_end_of(director, context, wanted.draft):
+        if wanted is None or _end_of(director, context, wanted.draft) is None:
             raise Conflict(context.call.address, None, None)
         return _settlement(director, context, wanted.draft)
 
@@ -155,8 +176,9 @@ def _recorded(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> C
     @functools.wraps(tool.function)
     async def play(context: Context, **arguments: object) -> Ending:
         del arguments
-        index = director.story.next(director.cursor, lambda draft: _is_end_of(director, context, draft))
-        await _result_at(director, index, is_alive)
+        fits = functools.partial(_end_of, director, context)
+        index = director.story.next(director.cursor, lambda draft: fits(draft) is not None)
+        await _result_at(director, index, fits, is_alive)
         assert index is not None, "it came next"
         return _settlement(director, context, director.story.records[index].draft)
 
@@ -172,7 +194,8 @@ def _placed(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
 
         def is_its(draft: Draft) -> bool:
             is_patch = draft.actor == author and draft.type.startswith("plan.")
-            return is_patch or _is_end_of(director, context, draft) or _begins_wait(director, context, draft)
+            is_end = _end_of(director, context, draft) is not None
+            return is_patch or is_end or _begins_wait(director, context, draft)
 
         if not await director.due_when(is_its):
             await never()
@@ -182,22 +205,25 @@ def _placed(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
     return play
 
 
-def _is_end_of(director: Director, context: Context, draft: Draft) -> bool:
-    is_end = draft.type == "call.settled" and not draft.data.get("late")
-    return is_end and director.likeness.theirs(context.call.address) == draft.subject
+def _end_of(director: Director, context: Context, draft: Draft) -> Also | None:
+    """What the record says of the end of this call; None when it does not say that it ended."""
+    found = entry(draft, "call.settled", director.call_of(context.spec, context.call.address))
+    return None if found is None or found.data.get("late") else found
 
 
 def _begins_wait(director: Director, context: Context, draft: Draft) -> bool:
-    return draft.type == "call.waiting" and director.likeness.theirs(context.call.address) == draft.subject
+    return entry(draft, "call.waiting", director.call_of(context.spec, context.call.address)) is not None
 
 
 def _settlement(director: Director, context: Context, draft: Draft) -> Settlement:
     """What the tool said, as the record of its end has it, with what it changed in its agent."""
-    agent = status_in(draft, director.likeness.theirs(context.agent))
-    opened = {name: value for name, value in (agent.pop("open", None) or {}).items() if name != "results"}
+    end = _end_of(director, context, draft)
+    assert end is not None, "the record of its end"
+    agent = {name: value for name, value in status_in(draft, context.agent).items() if name in OF_TOOLS}
+    opened: JsonObject = {}
     kept = {"tool", "result"}
-    data = {name: value for name, value in draft.data.items() if name not in kept}
-    result = result_from_json(director.likeness.ours(draft.data["result"]))
+    data = {name: value for name, value in end.data.items() if name not in kept}
+    result = result_from_json(director.likeness.ours(end.data["result"]))
     return Settlement(result, agent=director.likeness.ours(agent), turn=director.likeness.ours(opened), data=data)
 
 
@@ -235,7 +261,9 @@ class RecordedServers:
         index = director.story.settled.get(director.likeness.theirs(op))
         if not await director.due(index) or index is None:
             await never()
-        return result_from_json(director.story.records[index].draft.data["result"])
+        end = _any_end(director.story.records[index].draft)
+        assert end is not None, "the record of its end"
+        return result_from_json(end.data["result"])
 
     async def answer(
         self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
@@ -256,61 +284,86 @@ class RecordedServers:
         await never()
 
 
-class RecordedModels(NoModels):
-    """Models that reply as they did. A prompt that is not the one of then ends the replay."""
+class RecordedModels:
+    """Models that reply as they did: a `Models`. A prompt that is not the one of then ends the replay.
 
-    def __init__(self, director: Director) -> None:
+    What they cost and how much they take in is `real`'s to say, which is never asked anything else.
+    """
+
+    def __init__(self, director: Director, real: Models, is_alive: Callable[[], bool]) -> None:
         self._director = director
+        self._real = real
+        self._is_alive = is_alive
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         del on_delta
         director, agent = self._director, request.key.agent
         self._check_prompt(request)
-        is_its = functools.partial(_answers, agent=agent)
-        index = director.story.next(director.cursor, is_its)
-        if not await director.due(index) or index is None:
-            await never()
-        return reply_of(director.story.records[index].draft, agent)
+        index = director.story.next(director.cursor, lambda draft: _answer(draft, agent) is not None)
+        answer = None if index is None else _answer(director.story.records[index].draft, agent)
+        is_called_off = answer is not None and answer.data.get("reason") == "Cancelled"
+        try:
+            if is_called_off or not await director.due(index, self._is_alive) or answer is None:
+                await never()
+        except anyio.get_cancelled_exc_class():
+            if is_called_off:
+                with anyio.CancelScope(shield=True):
+                    await director.due(index, self._is_alive)
+            raise
+        assert answer is not None
+        return reply_of(answer)
+
+    def price(self, model: str) -> Price | None:
+        return self._real.price(model)
+
+    def window(self, model: str) -> int:
+        return self._real.window(model)
+
+    def output_max(self, model: str) -> int:
+        return self._real.output_max(model)
 
     def _check_prompt(self, request: ModelRequest) -> None:
         director, agent = self._director, request.key.agent
-        asked = director.story.last(director.cursor, lambda draft: _asks(draft, agent))
-        if asked is None:
+        asked = director.story.last(director.cursor, lambda draft: entry(draft, "model.requested", agent) is not None)
+        found = None if asked is None else entry(director.story.records[asked].draft, "model.requested", agent)
+        if asked is None or found is None or "prompt" not in found.data:
             return
-        before = director.story.records[asked].draft.data.get("prompt")
-        if before is not None:
-            director.prompts += 1
-            if before != request.prompt_digest:
-                director.prompt_differs(asked, ())
+        director.prompts += 1
+        if found.data["prompt"] != request.prompt_digest:
+            director.prompt_differs(asked, prompts.difference(director, asked, request))
 
 
-def _asks(draft: Draft, agent: str) -> bool:
-    return draft.type == "model.requested" and draft.subject == agent
+def _answer(draft: Draft, agent: str) -> Also | None:
+    return entry(draft, "model.replied", agent) or entry(draft, "model.failed", agent)
 
 
-def _answers(draft: Draft, agent: str) -> bool:
-    return draft.type in ("model.replied", "model.failed") and draft.subject == agent
-
-
-def reply_of(draft: Draft, agent: str) -> ModelReply:
-    """The model's answer from the record of it. Raises ModelFailed as it did."""
-    if draft.type == "model.failed":
+def reply_of(answer: Also) -> ModelReply:
+    """The model's answer from what the log says of it. Raises ModelFailed as it did."""
+    data = answer.data
+    if answer.type == "model.failed":
         raise ModelFailed(
-            str(draft.data.get("reason", "Failed")),
-            str(draft.data.get("message", "")),
-            is_transient=bool(draft.data.get("is_transient", True)),
-            retry_after_s=draft.data.get("retry_after_s"),
+            str(data.get("reason", "Failed")),
+            str(data.get("message", "")),
+            is_transient=bool(data.get("is_transient", True)),
+            retry_after_s=data.get("retry_after_s"),
+            usage=usage_of(data["usage"]) if "usage" in data else None,
         )
-    opened = status_in(draft, agent).get("open") or {}
-    (answer,) = opened.get("reply") or [{}]
-    made = [call for call in answer.get("calls", ()) if not call.get("is_implied")]
+    made = [call for call in data.get("calls", ()) if not call.get("implied")]
     calls = tuple(ModelCall(call.get("key", ""), wire_name(call["tool"]), _raw(call["arguments"])) for call in made)
-    usage = draft.data.get("usage") or {}
-    used = Usage(
-        usage.get("in", 0), usage.get("out", 0), usage.get("cached", 0), usage.get("reasoning", 0), usage.get("raw", {})
+    finish = "length" if data.get("note") else "tool_calls" if calls else "stop"
+    return ModelReply(str(data.get("text", "")), calls, usage_of(data.get("usage") or {}), finish)
+
+
+def usage_of(said: JsonObject) -> Usage:
+    """The tokens as the log has them."""
+    return Usage(
+        said.get("in", 0),
+        said.get("out", 0),
+        said.get("cached", 0),
+        said.get("reasoning", 0),
+        said.get("raw", {}),
+        bool(said.get("estimated")),
     )
-    finish = "length" if answer.get("note") else "tool_calls" if calls else "stop"
-    return ModelReply(str(answer.get("text", "")), calls, used, finish)
 
 
 def _raw(arguments: object) -> str:

@@ -28,7 +28,6 @@ class Stage:
         self._director = director
         self._view = MemoryView()
         self._log: list[Record] = []
-        self._blobs: dict[str, bytes] = {}
         self._listeners: list[Listener] = []
         self.life = 0
 
@@ -95,12 +94,11 @@ class Stage:
 
     def put_blob(self, content: bytes) -> str:
         name = digest(content)
-        self._blobs[name] = content
+        self._director.made[name] = content
         return name
 
     def get_blob(self, digest: str) -> bytes | None:
-        found = self._blobs.get(digest)
-        return found if found is not None else self._director.story.blob(digest)
+        return self._director.blob(digest)
 
     def _fold(self, draft: Draft) -> None:
         wanted = self._director.expected

@@ -5,7 +5,7 @@ Read once, verified, and never changed. Positions are indexes into `records`, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 from planloop.places import Place
@@ -14,7 +14,7 @@ from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.patching import merge
-from schemas.record import Draft, Put, Record, SetStatus
+from schemas.record import Also, Draft, Put, Record, SetStatus
 from schemas.resource import Resource
 
 Blobs = Callable[[str], bytes | None]
@@ -28,12 +28,16 @@ SWALLOWED = frozenset({"object.deleted"})
 
 @frozen
 class Story:
-    """A log. `plan` is the plan's name; `settled` places the end of each operation by its id."""
+    """A log. `plan` is the plan's name; `settled` places the end of each operation by its id.
+
+    `calls` has the addresses of the calls that a reply asked for, by agent, incarnation and turn, in call order.
+    """
 
     plan: str
     records: tuple[Record, ...]
     objects: tuple[Resource, ...]
     settled: dict[str, int]
+    calls: dict[tuple[str, int, int], list[str]]
     blob: Blobs
 
     def next(self, after: int, fits: Callable[[Draft], bool]) -> int | None:
@@ -75,7 +79,7 @@ def read(place: Place) -> Story:
             row = blobs.get_row(opened, name)
         return row if row is not None else blobs.get_file(layout.blobs_folder(place.folder), name)
 
-    return Story(place.name, tuple(records), tuple(view.everything()), _settled(records), blob)
+    return Story(place.name, tuple(records), tuple(view.everything()), _settled(records), _calls(records), blob)
 
 
 def missing(story: Story) -> list[str]:
@@ -92,11 +96,30 @@ def _settled(records: list[Record]) -> dict[str, int]:
         for change in record.draft.changes:
             if isinstance(change, Put) and change.address.startswith("call/"):
                 ops[change.address] = str(change.spec["op"])
-        if record.draft.type == "call.settled" and not record.draft.data.get("late"):
-            op = record.draft.data.get("op") or ops.get(record.draft.subject)
-            if op is not None:
-                out[str(op)] = index
+        for said in record.draft.entries:
+            if said.type == "call.settled" and not said.data.get("late"):
+                op = said.data.get("op") or ops.get(said.subject)
+                if op is not None:
+                    out[str(op)] = index
     return out
+
+
+def _calls(records: list[Record]) -> dict[tuple[str, int, int], list[str]]:
+    incarnations: dict[str, int] = {}
+    out: dict[tuple[str, int, int], list[str]] = {}
+    for record in records:
+        for said in record.draft.entries:
+            if said.type == "agent.woken":
+                incarnations[said.subject] = int(said.data.get("incarnation", 0))
+            elif said.type == "model.replied" and "calls" in said.data:
+                key = (said.subject, incarnations.get(said.subject, 0), int(said.data.get("turn", 0)))
+                out[key] = [str(call["call"]) for call in said.data["calls"]]
+    return out
+
+
+def entry(draft: Draft, type_: str, subject: str) -> Also | None:
+    """The first thing of that type that the record says about `subject`; None when it says no such thing."""
+    return next((one for one in draft.entries if (one.type, one.subject) == (type_, subject)), None)
 
 
 def status_in(draft: Draft, address: str) -> JsonObject:
@@ -106,11 +129,3 @@ def status_in(draft: Draft, address: str) -> JsonObject:
         if isinstance(change, SetStatus) and change.address == address:
             out = merge(out, change.merge)
     return out
-
-
-def prompts(story: Story) -> Iterator[tuple[int, str]]:
-    """Each prompt that was sent: its place and its digest."""
-    for index, record in enumerate(story.records):
-        found = record.draft.data.get("prompt")
-        if record.draft.type == "model.requested" and isinstance(found, str):
-            yield index, found

@@ -41,7 +41,7 @@ agent:
 
 def _play(folder: Folder) -> Outcome:
     place = places.find(None, folder.path)
-    return playing.play(place, wiring.language(place))
+    return playing.play(wiring.replay_stand(place))
 
 
 def _is_same(found: Outcome) -> bool:

@@ -23,7 +23,7 @@ def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> Outcome:
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         simulate(Path(folder), play.text, seed=seed, crashes=crashes, edits=play.edits)
         place = Place(NAME, Path(folder) / ".plan" / NAME)
-        return playing.play(place, wiring.language(place))
+        return playing.play(wiring.replay_stand(place))
 
 
 @plays
