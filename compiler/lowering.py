@@ -14,7 +14,7 @@ from compiler.agents import AgentMaking, Choice
 from compiler.graph import Graph
 from compiler.needs import TaskPath
 from schemas import limits
-from schemas.agent import AgentSpec
+from schemas.agent import DUMP, AgentSpec
 from schemas.encoding import JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.frozen import frozen
@@ -137,7 +137,8 @@ class Lowering:
         )
         self._put(address, spec, agent)
         if made is not None and agent is not None:
-            self._keep_agent(agent, replace(made, task=address, parent=place.agent_above), choice)
+            source = _source(task, path)
+            self._keep_agent(agent, replace(made, task=address, parent=place.agent_above, source=source), choice)
         above = agent or place.agent_above
         for name, child in children.items():
             self._task(
@@ -186,6 +187,15 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
+
+
+def _source(task: JsonObject, path: TaskPath) -> str:
+    """What a task's own agent begins as a copy of. Names go down from the parent, so that nobody copies a stranger."""
+    written = task.get("agent")
+    name = str(written.get("from", "")) if isinstance(written, dict) else ""
+    if not name or name.startswith(DUMP):
+        return name
+    return "agent/" + "/".join((*path[:-1], *(part for part in name.split("/") if part)))
 
 
 def _may_use(spec: AgentSpec, server: str) -> bool:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.budget import Budget, budget_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.rights import Rights, rights_from_json
+
+DUMP: Final = "dump:"
+"""Before the digest of a restored dump, where an agent says what it begins as a copy of."""
 
 
 class AgentState(StrEnum):
@@ -95,7 +98,7 @@ class AgentSpec:
     `mixins` are resolved in order with their settings; `hooks` are addresses; `talk_to` is its topology; `wake_every_s`
     is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
     `served_prompts` are prompts of servers, as `server/name`, that come before `prompt`; `compact` is as the plan
-    has it.
+    has it. `source` is what it begins as a copy of: an agent's address, or `dump:` and the digest of what was restored.
     """
 
     task: str
@@ -115,9 +118,11 @@ class AgentSpec:
     compact: JsonObject = field(default_factory=dict)
     sandbox: Json = None
     budget: Budget = Budget()
+    source: str = ""
 
     def to_json(self) -> JsonObject:
-        return {
+        own: JsonObject = {"source": self.source} if self.source else {}  # Few are copies.
+        return own | {
             "task": self.task,
             "mind": mind_to_json(self.mind),
             "rights": self.rights.to_json(),
@@ -158,6 +163,7 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
         compact=raw.get("compact", {}),
         sandbox=raw["sandbox"],
         budget=budget_from_json(raw["budget"]),
+        source=raw.get("source", ""),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from controllers.agent import asking, calls, conditions, deciding, prompting, ruling, running, transcript, turn
+from controllers.agent import asking, calls, conditions, deciding, origins, prompting, ruling, running, transcript, turn
 from controllers.agent.approving import approve_patterns
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
@@ -109,7 +109,7 @@ class AgentReconciler:
             case deciding.Close(why=why):
                 return turn.closed(seen, why)
             case deciding.Begin(incarnation=incarnation):
-                return turn.begun(seen, incarnation)
+                return turn.begun(seen, incarnation, origins.origin_of(seen, self._world.store.view, self._world.store.get_blob))
             case deciding.Start(news=news):
                 return turn.started(seen, news, self._world.ids.mint(), self._world.store.view)
             case deciding.End():

@@ -13,6 +13,7 @@ from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
+from controllers.agent.origins import NO_ORIGIN, Origin
 from controllers.agent.status import Chunk, PastCall, TurnCall, boxed
 from controllers.agent.telling import News
 from reconciler.effects import journal
@@ -39,8 +40,8 @@ def change(seen: Observed, merge: JsonObject) -> SetStatus:
     return SetStatus(seen.resource.address, seen.resource.uid, merge)
 
 
-def begun(seen: Observed, incarnation: int) -> Draft:
-    """A new incarnation: everything but the inbox and what was used starts from nothing.
+def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft:
+    """A new incarnation: everything but the inbox and what was used starts from nothing, or from what it is a copy of.
 
     What the old one was asked and has not answered is unread again.
     """
@@ -49,7 +50,10 @@ def begun(seen: Observed, incarnation: int) -> Draft:
     if seen.status.asked:
         merge["inbox"] = answering.asked_again(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
-    return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge),), {"incarnation": incarnation})
+    # A change of its own: in one merge with what it replaces, the old keys of a map would stay.
+    copied = (change(seen, origin.merge),) if origin.merge else ()
+    data: JsonObject = {"incarnation": incarnation}
+    return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge), *copied), data, origin.blobs)
 
 
 def started(seen: Observed, news: News, op: str, view: View) -> Draft:

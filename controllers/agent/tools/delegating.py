@@ -19,7 +19,9 @@ from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.sketching import Sketch, TaskFields, sketched
 from controllers.agent.tools.threads import short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
+from schemas import address as addresses
 from schemas import limits, pointer
+from schemas.agent import DUMP
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject
 from schemas.patching import Op
@@ -35,7 +37,11 @@ async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
     sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
     """
     given: Sequence[Json] = fields.get("tasks") or [dict(fields)]
-    sketches = [sketched(raw) for raw in given]
+    return await add(context, [_copying(context, sketched(raw)) for raw in given])
+
+
+async def add(context: Context, sketches: Sequence[Sketch]) -> Ending:
+    """Adds the children that are not there yet by this call, and waits for those that are to be waited for."""
     names = [sketch.name for sketch in sketches]
     if len(set(names)) < len(names):
         raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
@@ -52,6 +58,25 @@ async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
 def talking_to(children: Sequence[str]) -> JsonObject:
     """The merge that makes the agents of these tasks the speakers of the next discussion."""
     return {"interlocutors": {"speakers": [_agent_of(child) for child in children], "listeners": []}}
+
+
+def _copying(context: Context, sketch: Sketch) -> Sketch:
+    """A child that is to be a copy of another has the agent of that one, but for what is said of itself."""
+    own = sketch.node.get("agent")
+    if not isinstance(own, dict):
+        return sketch
+    source = str(own.get("from", ""))
+    if not source or source.startswith(DUMP):
+        return sketch
+    path = (*context.task_path, *(part for part in source.split("/") if part))
+    tokens, plan = pointer.of_task(path), document(context)
+    if not pointer.has(plan, tokens) or context.world.store.view.get(str(addresses.agent(*path))) is None:
+        raise ToolFailed("NoSuchAgent", f"there is no agent `{source}` below you to copy")
+    node = pointer.get(plan, tokens)
+    written = node.get("agent", "lib:child")
+    known = {"extends": written} if isinstance(written, str) else written
+    goal = sketch.node.get("goal", node.get("goal", source))
+    return replace(sketch, node={**sketch.node, "goal": goal, "agent": {**known, **own}})
 
 
 def is_added(context: Context, name: str) -> bool:

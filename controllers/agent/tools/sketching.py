@@ -76,7 +76,8 @@ def sketched(raw: Json) -> Sketch:
         fields["notes"] = "\n\n".join(part for part in (prompt, str(fields.get("notes", ""))) if part)
     elif prompt:
         fields["goal"] = prompt
-    name = str(fields.pop("id", "") or _slug(fields.get("goal")))
+    copied = f"{fields['from']}-copy" if fields.get("from") else ""
+    name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
         raise ToolFailed("BadArguments", "a task has a goal, a prompt or an id")
     prompts = _stored(fields)

@@ -230,7 +230,7 @@ class _Walk:
         return os.open(name, _DIRECTORY, dir_fd=self.at)
 
 
-def read_file(spot: Spot) -> bytes:
+def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
     """The bytes of the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
     try:
         number = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
@@ -243,20 +243,18 @@ def read_file(spot: Spot) -> bytes:
         os.close(number)
         raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
     with os.fdopen(number, "rb") as file:
-        if about.st_size > limits.FILE_BYTES_MAX:
-            raise ToolFailed(
-                "TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {limits.FILE_BYTES_MAX}"
-            )
-        return file.read(limits.FILE_BYTES_MAX + 1)
+        if about.st_size > bytes_max:
+            raise ToolFailed("TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {bytes_max}")
+        return file.read(bytes_max + 1)
 
 
-def digest_at(spot: Spot) -> str | None:
+def digest_at(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
     """The digest of the file at `spot`, None when there is none."""
     try:
         os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return digest(read_file(spot))
+    return digest(read_file(spot, bytes_max))
 
 
 def replace_file(spot: Spot, content: bytes, expected: str | None, mark: str) -> bool:

@@ -78,7 +78,7 @@ async def test_a_parent_cannot_grant_what_it_may_not_grant_and_the_request_waits
                 - send: {to: kid, text: no way}
                 - {when: {message: never}, done: x}
         """)
-        await here.until(lambda: bool(here.get("task/.") and here.find("approval/kid.1")))
+        await here.until(lambda: here.find("approval/kid.1") is not None)
         await here.until(lambda: "agent/kid" in here.get("agent/.").status.get("sent", {}))
         await here.settled()
         assert here.state("approval/kid.1") == "waiting"

@@ -1,0 +1,90 @@
+"""`dump` and `restore`: an agent to a file of the workspace and back, as a new child."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from controllers.agent import dumping, origins
+from controllers.agent.dumping import BadDump, Dump
+from controllers.agent.tools.delegating import add
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.patching import document
+from controllers.agent.tools.sketching import sketched
+from controllers.agent.tools.tool import Context, Ending, Settlement, ok
+from controllers.agent.tools.workspace import digest_at, read_file, replace_file
+from schemas import address as addresses
+from schemas import limits, pointer
+from schemas.encoding import Json, JsonObject
+from schemas.resource import Resource
+
+PathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
+
+
+async def dump(
+    context: Context,
+    path: PathText,
+    name: Annotated[str, Field(description="An agent below you, by its id or path; blank: you yourself.")] = "",
+) -> Settlement:
+    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back."""
+    view = context.world.store.view
+    agent = _below(context, name) if name else view.get(context.agent)
+    assert agent is not None, "an agent that makes a call is there"
+    carried = origins.carried_of(agent.status)
+    written = _written(context, agent.address)
+    task = view.get(str(agent.spec["task"]))
+    try:
+        content = dumping.dumped(agent, task, written, carried, context.world.store.get_blob)
+    except BadDump as fault:
+        raise ToolFailed("TooLarge", str(fault)) from None
+    with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
+        if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
+            raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
+        turns = len(carried.get("transcript", {}))
+        return Settlement(ok(f"{agent.address} is in `{spot.path}`: {turns} turns, {len(content)} bytes"))
+
+
+async def restore(
+    context: Context,
+    path: PathText,
+    id: Annotated[str, Field(min_length=1, description="The name of the new child.")],  # noqa: A002 - what models call it
+    goal: Annotated[str, Field(description="What it is to do; blank: what it had.")] = "",
+    prompt: Annotated[str, Field(description="What to do or answer at once; its answer is your result.")] = "",
+    agent: Annotated[str, Field(description="Who it is to be, by name; blank: what the file says it was.")] = "",
+) -> Ending:
+    """Makes a child that begins with what the agent in a file lived through, with the rights of any child of yours."""
+    with context.workspace.spot(path, "read", "restore") as spot:
+        content = read_file(spot, limits.DUMP_BYTES_MAX)
+    try:
+        found = dumping.read(content)
+    except BadDump as fault:
+        raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
+    source = dumping.kept(found, context.world.store.put_blob)
+    fields: JsonObject = {"id": id, "goal": goal or found.goal or id, "agent": _agent(found, agent), "from": source}
+    if prompt:
+        fields["prompt"] = prompt
+    return await add(context, [sketched(fields)])
+
+
+def _agent(found: Dump, name: str) -> Json:
+    return name or found.agent or "lib:child"
+
+
+def _below(context: Context, name: str) -> Resource:
+    mine = addresses.parse(context.agent)
+    path = [part for part in name.removeprefix("agent/").split("/") if part]
+    found = context.world.store.view.get(str(addresses.agent(*mine.path, *path)))
+    if found is None:
+        found = context.world.store.view.get(str(addresses.agent(*path)))
+    if found is None or not addresses.parse(found.address).is_within(mine) or found.address == context.agent:
+        raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you")
+    return found
+
+
+def _written(context: Context, agent: str) -> Json:
+    """What the plan says of an agent, without where it was itself copied from."""
+    tokens = (*pointer.of_task(addresses.parse(agent).path), "agent")
+    plan = document(context)
+    written = pointer.get(plan, tokens) if pointer.has(plan, tokens) else None
+    return {key: value for key, value in written.items() if key != "from"} if isinstance(written, dict) else written
