@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 
 from controllers.agent.behaviours.steps import Step
+from controllers.agent.tools.finding import SKIPPED
 from controllers.agent.tools.tool import Context, Ending, Settlement
 from schemas import limits
 from schemas.call import CallState, EffectClass
@@ -97,7 +98,7 @@ def _marks(context: Context) -> str:
 def _mark_below(path: Path) -> list[Json]:
     found: list[Json] = [_mark(path)]
     for folder, folders, names in os.walk(path):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(names):
             found.append(_mark(Path(folder) / name))
             if len(found) > limits.FILES_SEARCHED_MAX:

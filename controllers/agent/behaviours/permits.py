@@ -41,7 +41,10 @@ class _Counted:
 
 @dataclass(slots=True)
 class Permits:
-    """The permits of one owner. `job` is a key of the work plane, `owner` the address that it belongs to."""
+    """The permits of one owner. `job` is a key of the work plane, `owner` the address that it belongs to.
+
+    Between `take` and the start of its job nothing may be awaited: only `sweep` looks for holders that are no jobs.
+    """
 
     work: WorkPlane
     _counted: dict[str, _Counted] = field(default_factory=dict)
@@ -76,7 +79,6 @@ class Permits:
     def _of(self, bound: Bound) -> _Counted:
         counted = self._counted.setdefault(bound.key, _Counted(bound.permits))
         counted.permits = bound.permits
-        self._drop_dead(counted)
         return counted
 
     def _drop_dead(self, counted: _Counted) -> None:
