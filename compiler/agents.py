@@ -124,8 +124,11 @@ class AgentMaking:
         rights = above
         for line, place in resolved.lines:
             rights = self.rights.with_line(rights, line, place)
-        if "deny" in fields:
-            rights = replace(rights, deny=union(rights.deny, self.rights.toolsets.denials(fields["deny"])))
+        denials = [*self.rights.toolsets.denials(fields.get("deny", ()))]
+        # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
+        denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in ("write", "edit"))
+        if denials:
+            rights = replace(rights, deny=union(rights.deny, denials))
         spec = AgentSpec(
             task="",
             mind=self._mind(choice, rights, to),

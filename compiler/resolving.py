@@ -6,8 +6,8 @@ own fields. Maps merge, lists and plain values replace, but denials and hooks un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from compiler.faults import Faults, Pointer
@@ -33,7 +33,8 @@ class Resolved:
     whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
     that all hold, with theirs; `mixins` are the names, settings and lowered steps in order, `steps` what they were
     lowered from; `provenance` maps a field to the words that say where it is from; `name` is what it is called or,
-    written in its place, what it extends; `at` is where it is written in the plan.
+    written in its place, what it extends; `at` is where it is written in the plan; `files` are those beside the plan
+    that say what it is or what it does.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Resolved:
     steps: Mapping[str, MixinSteps] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
     at: Pointer = ()
+    files: tuple[str, ...] = ()
 
     @property
     def instructions(self) -> str:
@@ -65,6 +67,8 @@ class Resolved:
         return next((name for name in MINDS if name in self.fields), "")
 
 
+_PROMPTS_MAX: Final = 8  # A prompt may name another; eight names on a row are a ring.
+FILE: Final = "file:"
 NOBODY: Final = Resolved("", {})
 
 
@@ -130,7 +134,24 @@ class Agents:
                 self.hooks.setdefault(hook, declared.value)
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
-        return merge.done(name or (base.name if base else ""), to)
+        found = merge.done(name or (base.name if base else ""), to)
+        return replace(found, files=tuple(dict.fromkeys((*found.files, *self._files_of(own, found)))))
+
+    def _files_of(self, own: JsonObject, found: Resolved) -> Iterator[str]:
+        """The files beside the plan that `own` names: prototypes, mixins, toolsets, prompts and functions."""
+        mixins = (name for item in own.get("mixins", ()) for name in (item if isinstance(item, dict) else (item,)))
+        prompt = own.get("prompt", "")
+        for _ in range(_PROMPTS_MAX):
+            declared = None if "\n" in prompt else self.shelves.own.get("prompts", {}).get(prompt)
+            prompt = prompt if declared is None else str(declared.value)
+        names = [str(own.get("extends", "")), *map(str, mixins), *own.get("tools", ()), prompt]
+        names += (reference for reference in self.shelves.used if not reference.startswith("lib:"))
+        yield from (name.removeprefix(FILE) for name in names if name.startswith(FILE) or name in self.shelves.used)
+        functions = [own.get("python", "")]
+        functions += (
+            step["with"] for mixin in found.mixins for step in mixin.get("steps", ()) if step["do"] == "python"
+        )
+        yield from (function.rpartition(":")[0] for function in functions if function)
 
     def _mix(self, merge: _Merge, item: Json, to: Pointer) -> None:
         pairs = item.items() if isinstance(item, dict) else [(item, {})]
@@ -145,7 +166,7 @@ class Agents:
 
     def prompt_text(self, written: str, to: Pointer) -> str:
         """The text behind a prompt: of the library, a file, one of the plan's prompts, or itself."""
-        for _ in range(8):  # A prompt may name another; eight names on a row are a ring.
+        for _ in range(_PROMPTS_MAX):
             declared = self.shelves.peek("prompts", written) if "\n" not in written else None
             if written.startswith(("lib:", "file:")):
                 declared = self.shelves.find("prompts", written, to)
@@ -267,6 +288,7 @@ class _Merge:
             steps=self._steps,
             provenance=self._provenance,
             at=at,
+            files=self._base.files,
         )
 
 

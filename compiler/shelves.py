@@ -60,7 +60,7 @@ class Shelves:
     own: dict[str, dict[str, Declared]] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     _loaded: dict[tuple[str, str], Declared | None] = field(default_factory=dict)
-    _used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
 
     def take_plan(self, document: JsonObject) -> None:
         """Puts the plan's own declarations on the shelves, over those of the bundles it uses."""
@@ -78,14 +78,14 @@ class Shelves:
             summary = f"files use each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
             self.faults.add("P0224", summary, "merge some of them", to=to)
             return
-        if reference in self._used:
+        if reference in self.used:
             return
         bundle = self._load("bundles", reference, to)
         if bundle is not None:
             for below in bundle.value.get("use", ()):
                 self._take_bundle(below, to, (*users, reference))
             self._put_all(bundle.value, f"{reference}, ", None)
-        self._used.add(reference)
+        self.used.add(reference)
 
     def _put_all(self, document: JsonObject, words: str, at: Pointer | None) -> None:
         for shelf in _ONE:

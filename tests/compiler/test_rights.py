@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from compiler import compile_source
 from compiler.rights import Line, handed_down, narrowed
+from planloop.sources import FolderSources
 from schemas.agent import AgentSpec, agent_from_json
 from schemas.narrowing import Covers, covers_call, covers_model, meet
 from schemas.rights import Rights
-from tests.compiler.compiling import codes, compiled, graph_of
+from tests.compiler.compiling import codes, compiled, graph_of, told
 from tests.compiler.lattice import COVERINGS, NESTED, allowed, is_within, lines, lists, nested, nested_rights, rights
 
 
@@ -152,3 +156,29 @@ tasks: {t: {goal: x, agent: worker}}
     assert fault.span is not None
     assert fault.span.line == 2
     assert "for t" in fault.summary
+
+
+def test_law_6_no_agent_writes_the_files_that_say_what_it_is_or_does(tmp_path: Path) -> None:
+    (tmp_path / "proto.yaml").write_text("tools: [read]")
+    (tmp_path / "words.md").write_text("be brief")
+    (tmp_path / "shared.yaml").write_text("toolsets: {look: {tools: [read]}}")
+    text = b"""
+    plan: demo
+    use: [shared.yaml]
+    prompts: {p: "file:words.md"}
+    tasks:
+      t: {goal: x, agent: {extends: "file:proto.yaml", prompt: p, python: "minds/a.py:go"}, tasks: {u: {goal: y}}}
+      v: {goal: z, agent: {script: [{done: ok}]}}
+    """
+    result = compile_source(text, file="demo.yaml", sources=FolderSources(tmp_path))
+    assert result.graph is not None, told(result.diagnostics)
+    denied = {
+        name: {f"{tool}({file})" for tool in ("write", "edit") for file in files}
+        for name, files in {
+            "t": ("shared.yaml", "proto.yaml", "words.md", "minds/a.py"),
+            "t/u": ("shared.yaml", "proto.yaml", "words.md", "minds/a.py"),
+            "v": ("shared.yaml",),
+        }.items()
+    }
+    specs = {name: agent_from_json(result.graph.objects[f"agent/{name}"].spec) for name in denied}
+    assert {name: set(spec.rights.deny) for name, spec in specs.items()} == denied
