@@ -1,6 +1,7 @@
 """Models behind an OpenAI-compatible chat API, over aiohttp: OpenAI, Ollama, vLLM, llama.cpp and most vendors.
 
-One session for the loop, opened at the first request. A cancelled or timed out request has its connection closed before
+One session for the loop, opened at the first request; a second one for this machine, where no proxy stands between.
+A cancelled or timed out request has its connection closed before
 it returns, so that the server stops writing what nobody will read. One attempt is one request, except that a server
 which refuses an option that not all know is asked again without it: that costs no tokens, and is remembered.
 """
@@ -16,7 +17,7 @@ import aiohttp
 from controllers.agent.models import failures
 from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.chat_body import Dialect, body_of
-from controllers.agent.models.endpoint import Endpoint
+from controllers.agent.models.endpoint import Endpoint, is_loopback
 from controllers.agent.models.event_lines import EventLines, NoEvents
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 from schemas import encoding, limits
@@ -29,7 +30,7 @@ class OpenAIChat:
     def __init__(self, now: Callable[[], float], *, is_proxied: bool = False) -> None:
         self._now = now
         self._is_proxied = is_proxied
-        self._opened: aiohttp.ClientSession | None = None
+        self._opened: dict[bool, aiohttp.ClientSession] = {}  # By whether it goes through a proxy.
         self._dialects: dict[tuple[str, str], Dialect] = {}
 
     async def complete(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
@@ -48,8 +49,8 @@ class OpenAIChat:
 
     async def aclose(self) -> None:
         """Closes all connections; a later request opens new ones."""
-        session, self._opened = self._opened, None
-        if session is not None:
+        sessions, self._opened = self._opened, {}
+        for session in sessions.values():
             await session.close()
 
     async def _negotiate(self, asking: _Asking) -> ModelReply:
@@ -71,7 +72,7 @@ class OpenAIChat:
         body = body_of(endpoint.model, asking.request, dialect)
         url = f"{endpoint.url}/chat/completions"
         # Cancelled in here, aiohttp closes the connection itself.
-        response = await self._session().post(url, data=body, headers=headers, allow_redirects=False)
+        response = await self._session(endpoint.url).post(url, data=body, headers=headers, allow_redirects=False)
         try:
             if response.status == 200:
                 return await asking.read(response)
@@ -93,16 +94,17 @@ class OpenAIChat:
             response.status, said, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
 
-    def _session(self) -> aiohttp.ClientSession:
-        if self._opened is None:
-            self._opened = aiohttp.ClientSession(
+    def _session(self, url: str) -> aiohttp.ClientSession:
+        is_proxied = self._is_proxied and not is_loopback(url)
+        if is_proxied not in self._opened:
+            self._opened[is_proxied] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),  # The work plane's pools are the bound.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.MODEL_CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "planloop"},
-                trust_env=self._is_proxied,
+                trust_env=is_proxied,
             )
-        return self._opened
+        return self._opened[is_proxied]
 
 
 class _Asking:

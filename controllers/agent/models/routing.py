@@ -107,7 +107,7 @@ def _secret(reference: str, around: Surroundings) -> str:
         return found
     if kind == "file":
         try:
-            return (around.folder / where).expanduser().read_text().strip()
+            return (around.folder / Path(where).expanduser()).read_text().strip()
         except (OSError, ValueError) as fault:
             reason = getattr(fault, "strerror", None) or "it is no text"
             raise ModelFailed("NoKey", f"the key file {where} cannot be read: {reason}") from None

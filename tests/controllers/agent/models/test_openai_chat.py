@@ -49,12 +49,12 @@ def request(**more: Any) -> ModelRequest:
 
 @asynccontextmanager
 async def asked(script: Script, folder: Path, **more: Any) -> AsyncIterator[Asked]:
-    chat = OpenAIChat(SystemClock().now)
     async with running(script, folder) as server:
+        on = Asked(OpenAIChat(SystemClock().now), server, Endpoint(server.url, "small", **more))
         try:
-            yield Asked(chat, server, Endpoint(server.url, "small", **more))
+            yield on
         finally:
-            await chat.aclose()
+            await on.chat.aclose()
 
 
 async def test_the_body_holds_the_messages_as_they_were_encoded() -> None:
@@ -262,6 +262,23 @@ async def test_a_url_that_is_none_is_not_asked() -> None:
     await chat.aclose()
 
     assert caught.value.reason == "BadRequest"
+
+
+async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked([{"reply": {"text": "direct"}}], tmp_path) as on:
+        monkeypatch.setenv("HTTP_PROXY", on.server.url.removesuffix("/v1"))
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        on.chat = OpenAIChat(SystemClock().now, is_proxied=True)
+        reply = await on.complete()
+        # The server is no proxy and knows no such place, but it is the one that is asked.
+        elsewhere = Endpoint("http://models.invalid/v2", "small")
+        with pytest.raises(ModelFailed) as caught:
+            await on.chat.complete(elsewhere, request())
+
+    assert reply.text == "direct"
+    assert "404" in str(caught.value)
 
 
 async def test_a_hundred_requests_at_once_have_a_connection_each(tmp_path: Path) -> None:

@@ -89,6 +89,13 @@ def test_a_key_may_be_in_a_file_beside_the_plan(tmp_path: Path) -> None:
     assert refused("groq/x", folder=tmp_path, groq={"key": "file:gone.txt"}).reason == "NoKey"
 
 
+def test_a_key_may_be_in_ones_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "key.txt").write_text("secret")
+
+    assert found("groq/x", groq={"key": "file:~/key.txt"}).endpoint.key == "secret"
+
+
 def test_a_key_that_stands_in_the_plan_itself_is_not_used_and_not_told() -> None:
     failed = refused("groq/x", groq={"key": "sk-oh-dear"})
 
