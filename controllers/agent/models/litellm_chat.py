@@ -207,8 +207,9 @@ class _Child:
 
     async def stop(self) -> None:
         """Ends the process and whatever it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.returncode is None:  # Afterwards its id may be another's.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.aclose()
 
     async def _hand_out(self, line: JsonObject) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.event_lines import EventLines, NoEvents
 from controllers.agent.models.port import ModelCall, ModelReply
-from schemas import encoding
+from schemas import encoding, limits
 
 PROMPT = (b'{"role":"user","content":"hello"}',)
 
@@ -249,6 +249,13 @@ def test_what_is_no_event_stream_is_refused(body: bytes) -> None:
     with pytest.raises(NoEvents):
         lines.feed(body)
         lines.end()
+
+
+def test_an_event_of_endless_lines_and_a_stream_of_endless_bytes_are_given_up() -> None:
+    with pytest.raises(NoEvents):
+        EventLines().feed(b"data: [\n" * (limits.MODEL_EVENT_LINES_MAX + 1))
+    with pytest.raises(NoEvents):
+        EventLines().feed(b"x" * (limits.MODEL_STREAM_BYTES_MAX + 1))
 
 
 @given(st.binary(max_size=200))
