@@ -18,7 +18,8 @@ from schemas import limits
 from schemas.agent import AgentSpec
 from schemas.budget import Budget, Cost
 from schemas.encoding import JsonObject
-from schemas.record import Change
+from schemas.ledger import written
+from schemas.record import Change, SetStatus
 from schemas.resource import Resource
 
 __all__ = [
@@ -58,11 +59,25 @@ def reserve(view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool 
 
 
 def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
-    """The changes that put what `op` really used in the place of its reservation; without one it is just billed."""
+    """The changes that put what `op` really used in the place of its reservation; without one it is just billed.
+
+    The agent's own tokens and money are counted too, bounded or not.
+    """
     books = books_of(view, agent)
     own = view.get(agent.spec["task"])
     books.settle(agent.uid, op, cost, own="" if own is None else own.uid)
-    return books.changes()
+    return (*books.changes(), *_counted(view, agent, cost))
+
+
+def _counted(view: View, agent: Resource, cost: Cost) -> tuple[Change, ...]:
+    now = view.get(agent.address)
+    if now is None or not (cost.tokens or cost.usd):
+        return ()
+    used = now.status.get("used", {})
+    counted: JsonObject = {"tokens": used.get("tokens", 0) + cost.tokens}
+    if cost.usd:
+        counted["usd"] = written("usd", Decimal(used.get("usd", "0")) + cost.usd)
+    return (SetStatus(agent.address, agent.uid, {"used": counted}),)
 
 
 def release(view: View, agent: Resource, op: str | None = None) -> tuple[Change, ...]:
