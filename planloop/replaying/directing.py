@@ -54,7 +54,7 @@ class Unplayable(Exception):
 class Director:
     """Where the replay is. `refused` are the writes that came too early since the last one that was taken.
 
-    `prompts` counts those that were compared, `made` has the blobs of the replay.
+    `prompts` counts those that were compared, `parted_at` is where one was another; `made` has the replay's blobs.
     """
 
     story: Story
@@ -63,6 +63,8 @@ class Director:
     notes: list[Note] = field(default_factory=list)
     refused: dict[tuple[str, str], Draft] = field(default_factory=dict)
     is_over: bool = False
+    is_next_time: bool = False
+    parted_at: int | None = None
     prompts: int = 0
     fault: Diverged | Unplayable | None = None
     made: dict[str, bytes] = field(default_factory=dict)
@@ -80,13 +82,20 @@ class Director:
         return found if found is not None else self.story.blob(name)
 
     def now(self) -> float:
-        """The time of the record that comes next, in seconds since 1970: whoever writes it read the clock then."""
+        """Seconds since 1970: when the last record was written, or the next, once somebody is about to write that."""
         records = self.story.records
-        return records[min(self.cursor, len(records) - 1)].at
+        at = self.cursor if self.is_next_time else self.cursor - 1
+        return records[max(0, min(at, len(records) - 1))].at
+
+    def pass_time(self) -> None:
+        """It is the time of the next record: nothing happened before."""
+        self.is_next_time = True
 
     def admits(self, draft: Draft) -> bool:
         """Whether `draft` is what comes next, as far as its head says."""
         wanted = self.expected
+        if self.parted_at is not None:
+            self.prompt_differs(self.parted_at, ())
         if wanted is None or self.is_over:
             return False
         head = wanted.draft
@@ -105,6 +114,7 @@ class Director:
         found += self.likeness.compared(before, now)
         if found and len(self.notes) < NOTES_MAX:
             self.notes.append(Note(wanted.rev, wanted.draft.type, wanted.draft.subject, tuple(found)))
+        self._compare_prompts(wanted.draft, draft)
         timed = self.likeness.timed(before, now)
         also = tuple(replace(one, data=said["data"]) for one, said in zip(draft.also, timed["also"], strict=True))
         changes = tuple(change_from_json(one) for one in timed["changes"])
@@ -113,6 +123,7 @@ class Director:
     def advance(self) -> None:
         """The next record is waited for."""
         self.cursor += 1
+        self.is_next_time = False
         self.refused.clear()
         self._move()
 
@@ -148,6 +159,7 @@ class Director:
         """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
         while not self.is_over and is_alive():
             if index is not None and self.cursor == index:
+                self.pass_time()
                 return True
             await self.moved()
         return False
@@ -157,9 +169,18 @@ class Director:
         while not self.is_over:
             wanted = self.expected
             if wanted is not None and fits(wanted.draft):
+                self.pass_time()
                 return True
             await self.moved()
         return False
+
+    def _compare_prompts(self, wanted: Draft, draft: Draft) -> None:
+        """Notes that a prompt is another; whoever asks the model with it next tells in what."""
+        for then, now in zip(wanted.entries, draft.entries, strict=True):
+            if then.type == "model.requested" and "prompt" in then.data:
+                self.prompts += 1
+                if then.data["prompt"] != now.data.get("prompt"):
+                    self.parted_at = self.cursor
 
     def _move(self) -> None:
         event, self._moved = self._moved, anyio.Event()

@@ -38,7 +38,7 @@ LONGEST_RETRY_S: Final = 1e6
 
 
 class StoryClock:
-    """The time of the record that comes next; sleeping is the virtual loop's."""
+    """The time of the story; sleeping is the virtual loop's."""
 
     def __init__(self, director: Director) -> None:
         self._director = director

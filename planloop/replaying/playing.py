@@ -137,6 +137,7 @@ class _Performance:
                 return
             is_first = False
             if stories.is_outside(wanted.draft):
+                director.pass_time()
                 await outside.perform(director, self.stage, cast.gate, wanted)
             else:
                 await self._wait_for(wanted, cast)
@@ -150,6 +151,7 @@ class _Performance:
                     await director.moved()
             if director.expected is not wanted or director.is_over:
                 return
+            director.pass_time()
             for resource in self.stage.everything.everything():
                 cast.queue.add(resource.address)
         if wanted.draft.type in TELLING:

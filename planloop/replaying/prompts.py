@@ -24,8 +24,8 @@ def difference(director: Director, at: int, request: ModelRequest) -> tuple[str,
     agent = request.key.agent
     head = f"{agent} turn {request.key.turn}, attempt {request.key.attempt}, {request.model}"
     asked = entry(director.story.records[at].draft, "model.requested", agent)
-    assert asked is not None, "the record of the request"
-    found = list(_system(director, asked.data.get("system"), request)) or list(_transcript(director, agent))
+    before = None if asked is None else asked.data.get("system")
+    found = list(_system(director, before, request)) or list(_transcript(director, agent))
     rest = "its instructions and transcript are the same: the news of the turn, the tools or the budget differ"
     return (head, *(found or [rest]))
 

@@ -323,14 +323,9 @@ class RecordedModels:
         return self._real.output_max(model)
 
     def _check_prompt(self, request: ModelRequest) -> None:
-        director, agent = self._director, request.key.agent
-        asked = director.story.last(director.cursor, lambda draft: entry(draft, "model.requested", agent) is not None)
-        found = None if asked is None else entry(director.story.records[asked].draft, "model.requested", agent)
-        if asked is None or found is None or "prompt" not in found.data:
-            return
-        director.prompts += 1
-        if found.data["prompt"] != request.prompt_digest:
-            director.prompt_differs(asked, prompts.difference(director, asked, request))
+        parted_at = self._director.parted_at
+        if parted_at is not None:
+            self._director.prompt_differs(parted_at, prompts.difference(self._director, parted_at, request))
 
 
 def _answer(draft: Draft, agent: str) -> Also | None:
