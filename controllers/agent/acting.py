@@ -42,7 +42,7 @@ class AgentReconciler:
 
     def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
         self._world = world
-        self._tools = ServedTools(tools, world.store)
+        self._tools = ServedTools(tools, lambda: world.store.view)
         self._specs = Specs()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache())

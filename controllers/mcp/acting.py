@@ -87,7 +87,7 @@ def _draft(seen: Observed, step: deciding.Step) -> Draft | None:
         case deciding.Forget(runs=runs):
             return writing.forgotten(server, runs, seen.now)
         case deciding.Settle(approval=approval):
-            return writing.settled(server, approval)
+            return writing.settled(server, approval, seen.now)
         case deciding.Stop() | deciding.Start() | deciding.Refresh() | deciding.Rest():
             return None
         case _:

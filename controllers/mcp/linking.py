@@ -69,17 +69,18 @@ class Link:
             yield self
 
     async def serve(self) -> None:
-        """Makes requests until cancelled; then none is left without an end."""
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._listen)
-                async for request in self._take:
-                    group.start_soon(self._perform, request)
-        finally:
-            self._put.close()
-            while self._take.statistics().current_buffer_used:
-                self._take.receive_nowait().fail(ServerFailed("NoServer", "the server ended before it was asked"))
-            self._take.close()
+        """Makes requests until cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._listen)
+            async for request in self._take:
+                group.start_soon(self._perform, request)
+
+    def close(self) -> None:
+        """Takes no more requests, and leaves none without an end."""
+        self._put.close()
+        while self._take.statistics().current_buffer_used:
+            self._take.receive_nowait().fail(ServerFailed("NoServer", "the server ended before it was asked"))
+        self._take.close()
 
     async def _perform(self, request: Request) -> None:
         self._running.append(request)

@@ -100,13 +100,16 @@ class ServerRun:
         # In a thread: the SDK takes a second to import, and the loop serves everybody else.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "controllers.mcp.linking")
         self._link = linking.Link(self._grumbles.heard)
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._until_gone, group.cancel_scope)
-            group.start_soon(self._until_late, group.cancel_scope)
-            outcome = await attempt(lambda: self._serve(linking, spec, op))
-            if isinstance(outcome, Bug):
-                self._say(self._link.explained(outcome.error))
-            group.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._until_gone, group.cancel_scope)
+                group.start_soon(self._until_late, group.cancel_scope)
+                outcome = await attempt(lambda: self._serve(linking, spec, op))
+                if isinstance(outcome, Bug):
+                    self._say(self._link.explained(outcome.error))
+                group.cancel_scope.cancel()
+        finally:
+            self._link.close()
 
     def _say(self, fault: ServerFailed) -> None:
         """Why it ends; what was said first stands."""

@@ -156,7 +156,6 @@ def _offered(server: Resource, offer: Offer, texts: Texts, now: float) -> tuple[
     listed = offering.allowed(offering.in_order(status.tools, offer.tools), spec.tools)
     agreed = offering.agreed(listed, status.agreed)
     tools = [_judged(tool, agreed, status) for tool in listed]
-    withheld = ", ".join(tool.name for tool in tools if tool.withheld)
     missing = ", ".join((*offer.left_out, *_missing(listed, spec)))
     old = {tool.name: tool for tool in status.tools}
     asked = [ask for tool in tools if tool.withheld == WITHHELD for ask in _asked(server, tool, old.get(tool.name))]
@@ -166,7 +165,7 @@ def _offered(server: Resource, offer: Offer, texts: Texts, now: float) -> tuple[
         "resources": list(offer.resources),
         "agreed": agreed,
         "conditions": {
-            "ToolsWithheld": _when(server, "ToolsWithheld", "Changed", withheld, now),
+            "ToolsWithheld": _withheld(server, tools, now),
             "ToolsMissing": _when(server, "ToolsMissing", "LeftOut", missing, now),
         },
     }
@@ -178,6 +177,10 @@ def _offer_merge(tools: list[ServedTool], texts: Mapping[str, ServedPrompt]) -> 
     known = {name: text.to_json() for name, text in texts.items()}
     signal = [*([tool.digest, tool.withheld] for tool in tools), digest_of(known)]
     return {"tools": [tool.to_json() for tool in tools], "texts": known, "signal": signal}
+
+
+def _withheld(server: Resource, tools: list[ServedTool], now: float) -> JsonObject | None:
+    return _when(server, "ToolsWithheld", "Changed", ", ".join(tool.name for tool in tools if tool.withheld), now)
 
 
 def _when(server: Resource, type_: str, reason: str, names: str, now: float) -> JsonObject | None:
@@ -213,7 +216,7 @@ def _asked(server: Resource, tool: ServedTool, old: ServedTool | None) -> tuple[
     return (Put(address, uid, spec.to_json(), owner=server.address), SetStatus(address, uid, {"state": WAITING}))
 
 
-def settled(server: Resource, approval: Resource) -> Draft:
+def settled(server: Resource, approval: Resource, now: float) -> Draft:
     """A person's word on a changed tool: it may be used from now on, or stays withheld."""
     what: JsonObject = approval.spec["what"]
     is_yes = approval.state == APPROVED
@@ -227,6 +230,7 @@ def settled(server: Resource, approval: Resource) -> Draft:
     merge: JsonObject = {
         "agreed" if is_yes else "refused": digests,
         **_offer_merge(tools, status.texts),
+        "conditions": {"ToolsWithheld": _withheld(server, tools, now)},
     }
     changes = (change(server, merge), Drop(approval.address, approval.uid))
     return Draft("server.changed", ACTOR, server.address, changes, {"tool": what["tool"], "is_agreed": is_yes})

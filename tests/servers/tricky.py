@@ -13,9 +13,11 @@ from typing import Any
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.request_state import RequestStateSecurity
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ImageContent, InputRequiredResult
 
-server = MCPServer("tricky", version="1.0")
+# A key that outlives the process, so that a question can be answered after a restart.
+server = MCPServer("tricky", version="1.0", request_state_security=RequestStateSecurity(keys=["k" * 32]))
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 

@@ -6,13 +6,13 @@ itself decides nothing. A call whose connection broke after it was sent is made 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from controllers.agent.tools import inputs
 from controllers.agent.tools.subjects import plain_texts, subjects_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
-from reconciler.storing.store import Store
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
@@ -27,23 +27,23 @@ class ServedTools(Mapping[str, Tool]):
     nobody is shown words that nobody agreed to.
     """
 
-    def __init__(self, own: Mapping[str, Tool], store: Store) -> None:
+    def __init__(self, own: Mapping[str, Tool], view: Callable[[], View]) -> None:
         self._own = own
-        self._store = store
+        self._view = view
         self._kept: dict[str, tuple[Json, JsonObject, dict[str, Tool]]] = {}
 
     def __getitem__(self, name: str) -> Tool:
         if name in self._own:
             return self._own[name]
         server, _, _ = name.partition(".")
-        resource = self._store.view.get(f"mcp/{server}")
+        resource = self._view().get(f"mcp/{server}")
         if resource is None or resource.deleting:
             raise KeyError(name)
         return self._of(resource)[name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self._own
-        for resource in self._store.view.list("mcp"):
+        for resource in self._view().list("mcp"):
             if not resource.deleting:
                 yield from (name for name, tool in self._of(resource).items() if not tool.withheld)
 

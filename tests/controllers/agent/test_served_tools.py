@@ -1,0 +1,110 @@
+"""Tools of servers in the agents' registry: which there are, in which order, and what denials reach."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.agent import calls
+from controllers.agent.calls import Allowed, Refused
+from controllers.agent.status import TurnCall
+from controllers.agent.tools.registry import BUILT_IN
+from controllers.agent.tools.served import ServedTools
+from reconciler.storing.view import MemoryView
+from schemas.agent import AgentSpec, Script
+from schemas.call import CallState, EffectClass
+from schemas.encoding import Json, JsonObject
+from schemas.mcp import McpSpec, ServedTool
+from schemas.resource import Resource, Uid
+from schemas.rights import Rights
+
+WORDS = st.text("abcxyz", min_size=1, max_size=6)
+PATHS = st.lists(WORDS, min_size=1, max_size=4).map("/".join)
+
+
+def server(*tools: str, withheld: str = "", effects: JsonObject | None = None, name: str = "files") -> Resource:
+    offers = [ServedTool(tool, f"does {tool}", {"type": "object"}, {}, tool, withheld).to_json() for tool in tools]
+    spec = McpSpec(("server",), effects=effects or {})
+    return Resource(f"mcp/{name}", Uid(name), 1, spec.to_json(), {"tools": offers})
+
+
+def registry(*servers: Resource) -> ServedTools:
+    view = MemoryView(servers)
+    return ServedTools(BUILT_IN, lambda: view)
+
+
+def spec_with(tools: tuple[str, ...] = ("files.*",), deny: tuple[str, ...] = ()) -> AgentSpec:
+    return AgentSpec("task/.", Script(()), Rights(deny=deny), tools=tools)
+
+
+def ruled(arguments: Json, *, deny: tuple[str, ...] = (), tools: tuple[str, ...] = ("files.*",)) -> calls.Ruling:
+    return calls.ruling(
+        TurnCall("call/a", "files.write_file", arguments), spec_with(tools, deny), registry(server("write_file")), ()
+    )
+
+
+def test_tools_of_servers_follow_the_built_in_ones_in_the_order_of_their_status() -> None:
+    found = calls.granted(
+        spec_with(("read", "list", "files.*", "zoo.*")), registry(server("b", "a"), server("z", name="zoo"))
+    )
+    assert [name for name in found if not BUILT_IN.get(name, BUILT_IN["read"]).is_free] == [
+        "list",
+        "read",
+        "files.b",
+        "files.a",
+        "zoo.z",
+    ]
+
+
+def test_the_word_of_the_plan_is_the_effect_class_and_else_it_is_once() -> None:
+    found = registry(server("a", "b", effects={"a": "read"}))
+    assert (found["files.a"].effect, found["files.b"].effect) == (EffectClass.READ, EffectClass.ONCE)
+
+
+def test_a_withheld_tool_is_shown_to_nobody_and_refused_with_the_reason() -> None:
+    found = registry(server("write_file", withheld="it changed"))
+    assert "files.write_file" not in list(found)
+    made = calls.ruling(TurnCall("call/a", "files.write_file", {}), spec_with(), found, ())
+    assert isinstance(made, Refused) and made.result.state is CallState.DENIED and "it changed" in made.result.text
+
+
+def test_the_name_of_a_server_stands_for_all_its_tools() -> None:
+    assert isinstance(ruled({"path": "a"}, tools=("files",)), Allowed)
+    assert isinstance(ruled({"path": "a"}, deny=("files",)), Refused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.*",)), Refused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.write_file",)), Refused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.read_file", "file")), Allowed)
+    assert isinstance(ruled({"path": "a"}, tools=("read",)), Refused)
+
+
+def disguises(path: str) -> st.SearchStrategy[str]:
+    """Other ways to write a path that lies in the folder a server works in."""
+    ways = [
+        path,
+        f"./{path}",
+        f"a/../{path}",
+        f"/srv/plan/{path}",
+        f"/srv/x/../plan//{path}",
+        f"file:///srv/plan/{path}",
+        f" {path}",
+        path.replace("/", "\\"),
+        quote(path, safe=""),
+        path.replace(".", "%2e"),
+    ]
+    return st.sampled_from(ways)
+
+
+@given(st.data(), PATHS)
+def test_law_6_a_denial_of_a_folder_holds_however_a_server_is_told_of_it(data: st.DataObject, rest: str) -> None:
+    text = data.draw(disguises(f".git/{rest}"))
+    value: Json = data.draw(st.sampled_from([text, [text], {"deep": [{"path": text}]}, {text: "content"}]))
+    arguments = {data.draw(WORDS): "harmless", "what": value}
+    made = ruled(arguments, deny=("files.write_file(.git/**)",))
+    assert isinstance(made, Refused) and made.result.state is CallState.DENIED
+
+
+@given(PATHS)
+def test_a_denial_of_a_folder_leaves_other_files_alone(rest: str) -> None:
+    assert isinstance(ruled({"path": f"src/{rest}"}, deny=("files.write_file(.git/**)",)), Allowed)
