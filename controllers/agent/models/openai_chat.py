@@ -217,12 +217,12 @@ def _raise_broken(fault: aiohttp.ClientError, asking: _Asking) -> NoReturn:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             text = f"{endpoint.url} has no certificate that this machine trusts: {fault}"
             raise asking.failed("Unreachable", text, is_transient=False) from None
-        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            raise asking.failed("Unreachable", f"cannot reach {endpoint.url}: {fault}{start}") from None
         case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
-            raise asking.failed(
-                "Unreachable", f"the proxy does not let us through to {endpoint.url}: {fault}"
-            ) from None
+            text = f"the proxy does not let us through to {endpoint.url}: {fault}"
+            raise asking.failed("Unreachable", text) from None
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            why = fault.strerror or f"no connection within {limits.MODEL_CONNECT_S:g} s"
+            raise asking.failed("Unreachable", f"cannot reach {endpoint.url}: {why}{start}") from None
         case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError():
             text = f"the connection to {endpoint.url} ended before the reply did: {fault}"
             raise asking.failed("CutOff", text) from None
