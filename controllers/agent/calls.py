@@ -19,6 +19,7 @@ from schemas.agent import AgentSpec
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
+from schemas.resource import Resource
 from schemas.tools import ONLINE_TOOLS
 
 Tools = Mapping[str, Tool]
@@ -104,6 +105,23 @@ def forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
     if not tool.is_free and not is_allowed(tool, arguments, spec):
         return f"you may use `{tool.name}` only like {', '.join(_examples(tool.name, spec))}"
     return ""
+
+
+def barred(call: Resource, tool: Tool, spec: AgentSpec) -> str:
+    """Why a call that was authorised may not start now; empty when it may.
+
+    Rights may have narrowed while it waited for a yes, a lock or its turn, and no yes beats a denial.
+    """
+    if call.state != CallState.AUTHORIZED:
+        return ""
+    if not tool.is_free and not is_granted(tool.name, spec):
+        return f"you may no longer use `{tool.name}`"
+    return forbidden(tool, call.spec["arguments"], spec)
+
+
+def denied(why: str) -> CallResult:
+    """The result of a call that rights forbid."""
+    return CallResult(CallState.DENIED, why, "Denied")
 
 
 def is_allowed(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> bool:
@@ -207,4 +225,4 @@ def _failed(reason: str, text: str) -> Refused:
 
 
 def _denied(text: str) -> Refused:
-    return Refused(CallResult(CallState.DENIED, text, "Denied"))
+    return Refused(denied(text))
