@@ -198,8 +198,17 @@ def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class
     if strongest == "restart":
         return "restart", "WorkChanged", _restarted(old, names, changed)
     if strongest == "prefix":
-        return "continue", "NextTurn", f"{changed}; counts from the next turn on"
+        return "continue", "NextTurn", f"{changed}; counts from the next turn on{_cache_lost(old, want)}"
     return "continue", "NextStep", f"{changed}; counts at once, without a restart"
+
+
+def _cache_lost(old: Resource, want: Wanted) -> str:
+    """What a new beginning of the prompt costs an agent whose conversation a model's provider has seen."""
+    told = (old.status.get("transcript") or {}).values()
+    tokens = sum(int(turn.get("tokens", 0)) for turn in told if isinstance(turn, dict))
+    if (want.spec.get("mind") or {}).get("kind") != "model" or not tokens:
+        return ""
+    return f"; the provider's cache is lost: about {tokens:,} tokens are read anew"
 
 
 def _not_begun(changed: str) -> _Told:

@@ -84,12 +84,18 @@ def _mind(mind: JsonObject) -> str:
             steps = len(mind.get("steps") or ())
             return f"a script of {steps} steps" if steps != 1 else "a script of one step"
         case "model":
-            return str(mind.get("model") or "a model")
+            return _model(str(mind.get("stated") or ""), str(mind.get("model") or ""))
         case "python":
             return str(mind.get("target", "a Python function"))
-        case "program":
+        case "program" | "outside":
             return command({"argv": mind.get("argv") or ()})
     return "an agent"
+
+
+def _model(stated: str, asked: str) -> str:
+    if not asked:
+        return "a model that nobody states"
+    return f"{asked} (for {stated})" if stated and stated != asked else asked
 
 
 def _doer(before: JsonObject, after: JsonObject) -> str:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 
+from compiler import change_class
 from reconciler.admitting import materialising
 from reconciler.editing import diffing
 from reconciler.editing.diffing import Difference
 from schemas import patching
 from schemas.encoding import JsonObject
+from schemas.resource import Wanted
 from tests.reconciler import small_language
 from tests.reconciler.test_materialising import DOCUMENTS, Live, task
 
@@ -153,3 +156,18 @@ def test_what_has_ended_is_neither_stopped_nor_paused() -> None:
     live.status("task/a", {"state": "done"})
     assert told(live, plan(cancel=True)) == [("none", "task/a", "EndedAlready")]
     assert told(live, plan(pause=True)) == [("none", "task/a", "EndedAlready")]
+
+
+def test_a_new_prompt_of_an_agent_that_a_model_moves_says_what_it_costs() -> None:
+    live = running()
+    live.status("agent/a", {"transcript": {"0001": {"blob": "b", "tokens": 1200}, "0002": {"blob": "c", "tokens": 34}}})
+    found = live.view.get("agent/a")
+    assert found is not None
+    spec = {**found.spec, "mind": {"kind": "model", "model": "a/b", "stated": "a/b", "options": {}}, "prompt": "slow"}
+    want = Wanted("agent/a", {**spec, "prompt": "fast"}, owner="task/a")
+    (told_of,) = diffing.diff({"agent/a": replace(found, spec=spec)}, {"agent/a": want}, {}, change_class)
+    assert told_of.action == "continue"
+    assert told_of.words == (
+        "prompt: slow → fast; counts from the next turn on; the provider's cache is lost: about 1,234 tokens are read "
+        "anew"
+    )

@@ -30,6 +30,13 @@ LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --job
         ),
         ("work", {"kind": "group"}, {"kind": "run", "shell": "make"}, "its tasks → run make"),
         ("mind", {"kind": "model", "model": "a/b"}, {"kind": "model", "model": "c/d"}, "a/b → c/d"),
+        (
+            "mind",
+            {"kind": "model", "model": "a/b", "stated": "a/b"},
+            {"kind": "model", "model": "z/z", "stated": "a/b"},
+            "a/b → z/z (for a/b)",
+        ),
+        ("mind", {"kind": "model", "model": ""}, {"kind": "outside", "argv": ["x"]}, "a model that nobody states → x"),
         ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
         ("mind", {"kind": "script", "steps": [1]}, {"kind": "script", "steps": [1, 3]}, "script: another step 2"),
         ("mind", {"kind": "script", "steps": [1, 2]}, {"kind": "script", "steps": [1]}, "script: ends after step 1"),
