@@ -8,7 +8,8 @@ from planloop.chatting.lines import Command
 from planloop.chatting.room import Room, name_of
 from planloop.exits import Exit, Halt
 from planloop.following import all_records
-from planloop.rendering import amounts, differences, explanations, objects, transcripts, trees
+from planloop.rendering import differences, explanations, objects, transcripts, trees
+from planloop.rendering.budgets import Costs
 from schemas import pointer
 from schemas.encoding import JsonObject
 
@@ -87,19 +88,9 @@ def budget(room: Room, command: Command) -> Iterator[str]:
     """What the agent's task may use, has used and has left."""
     del command
     task = room.access.object(f"task/{room.agent.partition('/')[2]}")
-    agent = room.access.object(room.agent)
-    bound: JsonObject = task.spec.get("budget") or {}
-    used: JsonObject = {**(agent.status.get("used") or {}), **(task.status.get("spent") or {})}
-    units = dict.fromkeys((*bound, *used))
-    if not units:
-        yield "nothing is bounded, and nothing was used yet"
-    for unit in units:
-        allowed = f" of {_amount(unit, bound[unit])}" if bound.get(unit) is not None else ""
-        yield f"{'time' if unit == 'time_s' else unit:<8} {_amount(unit, used.get(unit, 0))}{allowed}"
-
-
-def _amount(unit: str, value: object) -> str:
-    return amounts.duration(float(str(value))) if unit == "time_s" else str(value)
+    costs = Costs(room.access.objects())
+    lines = [costs.line(task), costs.rest(task)]
+    yield from [line for line in lines if line] or ["nothing is bounded, and nothing was used yet"]
 
 
 def hooks(room: Room, command: Command) -> Iterator[str]:

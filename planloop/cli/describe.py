@@ -8,7 +8,7 @@ from planloop.access import Access
 from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
-from planloop.rendering import descriptions, printing, tables
+from planloop.rendering import budgets, descriptions, printing, tables
 from planloop.rendering.records import QUIET, is_echo
 from schemas.record import Record
 from schemas.resource import Resource
@@ -35,14 +35,16 @@ def command(what: str, plan: str | None) -> None:
 
     access = access_to(plan)
     item = access.object(selecting.address_of(what))
-    text = descriptions.text(item, _related(access, item), _recent(access, item), now=wiring.now())
+    known = access.objects()
+    related, costs = _related(known, item), budgets.Costs(known)
+    text = descriptions.text(item, related, _recent(access, item), costs=costs, now=wiring.now())
     width = printing.width()
     printing.lines(line if width is None else tables.cut(line, width) for line in text.splitlines())
 
 
-def _related(access: Access, item: Resource) -> list[Resource]:
+def _related(known: list[Resource], item: Resource) -> list[Resource]:
     """The agent that does a task's work, and what the object owns."""
-    return [one for one in access.objects() if one.owner == item.address and one.kind != "task"]
+    return [one for one in known if one.owner == item.address and one.kind != "task"]
 
 
 def _recent(access: Access, item: Resource) -> list[Record]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from planloop.access import Access
@@ -10,6 +12,9 @@ from planloop.cli.options import OUTPUTS, access_to, output_option, plan_option
 from planloop.rendering import objects as cells
 from planloop.rendering import printing
 from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from planloop.rendering.budgets import Costs
 
 EXAMPLE = """
 \b
@@ -59,8 +64,17 @@ def show(found: list[Resource], output: str | None, what: tuple[str, ...], acces
         case _:
             if not what:
                 click.echo(selecting.headline(access, found))
-            text = cells.text(found, now=wiring.now(), wide=output == "wide", width=printing.width())
+            text = cells.text(found, now=wiring.now(), costs=_costs(access, output), width=printing.width())
             click.echo(text if text else f"no {_kinds(what)}")
+
+
+def _costs(access: Access, output: str | None) -> Costs | None:
+    """For the wide form only: what a subtree costs is added up from all objects."""
+    if output != "wide":
+        return None
+    from planloop.rendering.budgets import Costs
+
+    return Costs(access.objects())
 
 
 def _kinds(what: tuple[str, ...]) -> str:

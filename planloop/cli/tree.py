@@ -8,6 +8,7 @@ from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
 from planloop.rendering import printing, trees
+from planloop.rendering.budgets import Costs
 
 EXAMPLE = """
 \b
@@ -26,10 +27,13 @@ def command(top: str, plan: str | None, depth: int | None) -> None:
     from planloop import wiring
 
     access = access_to(plan)
-    tasks = {item.address: item for item in access.objects("task")}
+    known = access.objects()
+    tasks = {item.address: item for item in known if item.kind == "task"}
     address = selecting.address_of(top)
     if address not in tasks:
         raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
-    click.echo(selecting.headline(access, list(tasks.values())))
-    found = trees.rows(tasks, now=wiring.now(), top=address, depth=depth)
+    costs = Costs(known)
+    cost = costs.line(tasks[address])
+    click.echo(selecting.headline(access, list(tasks.values())) + (f"   {cost}" if cost else ""))
+    found = trees.rows(tasks, now=wiring.now(), costs=costs, top=address, depth=depth)
     printing.lines(trees.lines(found, width=printing.width(), plain=printing.is_plain()))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from planloop.rendering import amounts, records, servers, tables
 from planloop.rendering import objects as cells
+from planloop.rendering.budgets import Costs
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json
 from schemas.record import Record
@@ -14,9 +15,11 @@ from schemas.resource import Resource
 LABEL_WIDTH = 10
 
 
-def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], *, now: float) -> str:
+def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], *, costs: Costs, now: float) -> str:
     """The lines of `plan describe`. `related` are objects that it owns or that do its work."""
     lines = [_head(item), *_conditions(item, now), *_why(item), *_facts(item, now)]
+    for label, said in (("budget", costs.line(item)), ("of this", costs.rest(item))):
+        lines += [_labelled(label, said)] if said else []
     if item.kind == "mcp":
         lines += [_labelled(label, said) for label, said in servers.facts(item)]
     lines += [_labelled(one.kind, _related(one, now)) for one in related]

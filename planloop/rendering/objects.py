@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from planloop.rendering import amounts, servers, tables
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from planloop.rendering.budgets import Costs
 
 ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
 KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "mcp", "call", "approval", "thread")
@@ -23,23 +26,23 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
 
 
-def sheets(objects: Sequence[Resource], *, now: float, wide: bool) -> list[Sheet]:
-    """One sheet a kind, in a fixed order; kinds without objects are left out."""
+def sheets(objects: Sequence[Resource], *, now: float, costs: Costs | None = None) -> list[Sheet]:
+    """One sheet a kind, in a fixed order; kinds without objects are left out. With `costs` it is the wide form."""
     out = []
     for kind in KINDS_IN_ORDER:
         of_kind = [item for item in objects if item.kind == kind]
         if of_kind:
-            out.append(_sheet(kind, of_kind, now, wide))
+            out.append(_sheet(kind, of_kind, now, costs))
     return out
 
 
-def text(objects: Sequence[Resource], *, now: float, wide: bool = False, width: int | None = None) -> str:
+def text(objects: Sequence[Resource], *, now: float, costs: Costs | None = None, width: int | None = None) -> str:
     """All sheets, one blank line between them."""
-    found = sheets(objects, now=now, wide=wide)
+    found = sheets(objects, now=now, costs=costs)
     return "\n\n".join(tables.table(sheet.head, sheet.rows, width=width) for sheet in found)
 
 
-def _sheet(kind: str, objects: Sequence[Resource], now: float, wide: bool) -> Sheet:
+def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | None) -> Sheet:
     head: tuple[str, ...]
     row: Callable[[Resource, float], tuple[str, ...]]
     match kind:
@@ -56,10 +59,11 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, wide: bool) -> Sh
         case _:
             head, row = (kind, "state", "rev", "for", "what"), _other_row
     rows = [row(item, now) for item in objects]
-    if wide:
-        head = (*head[:-1], "uid", "gen", "rev", head[-1])
+    if costs is not None:
+        more = ("budget",) if kind in ("task", "agent") else ()
+        head = (*head[:-1], *more, "uid", "gen", "rev", head[-1])
         rows = [
-            (*cells[:-1], item.uid, str(item.generation), str(item.rev), cells[-1])
+            (*cells[:-1], *(costs.line(item) for _ in more), item.uid, str(item.generation), str(item.rev), cells[-1])
             for cells, item in zip(rows, objects, strict=True)
         ]
     return Sheet(head, tuple(rows))
@@ -174,11 +178,6 @@ def _shown_arguments(arguments: JsonObject) -> str:
     values = [value for value in arguments.values() if isinstance(value, str | int | list)]
     shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
     return ", ".join(tables.cut(value, ARGUMENT_MAX) for value in shown)
-
-
-def spent_of(item: Resource) -> Decimal:
-    """Money the object has spent so far."""
-    return Decimal(str((item.status.get("spent") or {}).get("usd", "0")))
 
 
 def one_line(text_: str) -> str:

@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from planloop.rendering import objects as cells
 from planloop.rendering import tables
 from schemas.frozen import frozen
 from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from planloop.rendering.budgets import Costs
 
 SIGNS: Final = {
     "running": "●", "checking": "●", "done": "✔", "asleep": "◐", "blocked": "◼", "waiting": "○", "new": "○",
@@ -33,13 +37,24 @@ class Row:
     checks: str
     age: str
     what: str
+    cost: str = ""
+    address: str = ""
 
 
-def rows(tasks: Mapping[str, Resource], *, now: float, top: str = "task/.", depth: int | None = None) -> list[Row]:
-    """The tasks below `top`, which itself is left out, in the plan's order."""
+def rows(
+    tasks: Mapping[str, Resource],
+    *,
+    now: float,
+    costs: Costs | None = None,
+    top: str = "task/.",
+    depth: int | None = None,
+) -> list[Row]:
+    """The tasks below `top`, which itself is left out, in the plan's order; with `costs` each says what it cost."""
     out: list[Row] = []
     _below(tasks, top, "", now, depth, out)
-    return out
+    if costs is None:
+        return out
+    return [replace(row, cost=costs.short(tasks[row.address])) for row in out]
 
 
 def _below(
@@ -66,7 +81,7 @@ def children_of(tasks: Mapping[str, Resource], address: str) -> Sequence[str]:
 def _row(task: Resource, branch: str, now: float) -> Row:
     name = task.address.rpartition("/")[2]
     what, checks = cells.what_of(task), cells.checks_of(task)
-    return Row(branch, name, cells.state_of(task), checks, cells.age_of(task, now), what)
+    return Row(branch, name, cells.state_of(task), checks, cells.age_of(task, now), what, address=task.address)
 
 
 def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False) -> list[str]:
@@ -80,9 +95,12 @@ def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False
     state_width = max((len(row.state) for row in found), default=0)
     checks_width = max((len(row.checks) for row in found), default=0)
     age_width = max((len(row.age) for row in found), default=0)
+    cost_width = max((len(row.cost) for row in found), default=0)
     out = []
     for head, row in zip(heads, found, strict=True):
         line = f"{tables.padded(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
-        line = f"{line.rstrip() if not checks_width else line}  {row.age:>{age_width}}  {row.what}".rstrip()
+        line = f"{line.rstrip() if not checks_width else line}  {row.age:>{age_width}}"
+        line = f"{line}  {row.cost:<{cost_width}}" if cost_width else line
+        line = f"{line}  {row.what}".rstrip()
         out.append(line if width is None else tables.cut(line, width))
     return out

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Final
 
 import anyio
@@ -19,12 +18,12 @@ from planloop import wiring
 from planloop.rendering import amounts, records, tables, trees
 from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
+from planloop.rendering.budgets import COUNTED, Costs
 from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.record import Record
-from schemas.resource import Resource
 
 PAINT_S: Final = 0.1
 CLOCK_S: Final = 1.0  # Ages move on even when nothing else does.
@@ -121,7 +120,7 @@ class Tree:
         width = self._console.width
         out.append(tables.cut(self._head(), width) + "\n", style="bold")
         tasks = {task.address: task for task in self._view.list("task")}
-        found = trees.rows(tasks, now=wiring.now())
+        found = trees.rows(tasks, now=wiring.now(), costs=self._costs())
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
         plain = self._console.encoding.lower().replace("-", "") != "utf8"
         for row, line in zip(shown, trees.lines(shown, width=width, plain=plain), strict=True):
@@ -136,13 +135,16 @@ class Tree:
             out.rstrip()
         return out
 
+    def _costs(self) -> Costs:
+        assert self._view is not None
+        return Costs((*self._view.list("task"), *self._view.list("agent")))
+
     def _head(self) -> str:
         assert self._view is not None
         root = self._view.get("task/.")
-        spent = sum((cells.spent_of(agent) for agent in self._view.list("agent")), Decimal(0))
         parts = [f"{self._plan}  rev {self._view.rev}  {amounts.stopwatch(wiring.now() - self._began)}"]
         if root is not None:
-            parts.append(_budget(root, spent))
+            parts.append(self._costs().line(root, units=COUNTED))
         waiting = [one for one in self._view.list("approval") if one.state == "waiting"]
         if waiting:
             parts.append(f"{amounts.plural(len(waiting), 'approval')} waiting: plan get approvals")
@@ -155,10 +157,3 @@ def _fitting(found: list[trees.Row], rows_max: int) -> list[trees.Row]:
         return found
     ranked = sorted(range(len(found)), key=lambda index: (found[index].state not in URGENT, index))
     return [found[index] for index in sorted(ranked[: max(rows_max, 1)])]
-
-
-def _budget(root: Resource, spent: Decimal) -> str:
-    budget = root.spec.get("budget") or {}
-    if "usd" in budget:
-        return f"{amounts.money(spent)} of {amounts.money(Decimal(str(budget['usd'])))}"
-    return amounts.money(spent) if spent else ""
