@@ -77,7 +77,7 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0407": "a check that this version does not run",
     "P0408": "a sandbox that is not to be had",
     "P0410": "a tool that there is not",
-    "P0411": "network rights are not enforced by this version",
+    "P0411": "commands are not kept from the network by this version",
     "P0412": "files are not locked by themselves in this version",
 }
 

@@ -26,9 +26,9 @@ def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults)
     """Tells of every part of the plan that this version reads and does not run."""
     _tell_parts(document, graph, faults)
     for to, line in _rights_lines(document, tree):
-        if "network" in line:
-            hint = "commands may use the network whatever it says; run the plan where there is none"
-            faults.warn("P0411", "`network` is not enforced by this version", hint, to=(*to, "network"))
+        if line.get("network") == "none":
+            hint = "tools and checks are; run the plan where there is no network, or deny the shell"
+            faults.warn("P0411", "commands are not kept from the network by this version", hint, to=(*to, "network"))
     for path, task in tree:
         if "containers" in task and path:
             _tell(faults, "P0402", "containers are not run by this version", (*pointer.of_task(path), "containers"))

@@ -398,7 +398,7 @@ AGENT_TABLES: Final = (
             Field("deny", WORDS, "Tool calls that nobody below may make.", ["shell(rm -rf *)"], _PREFIX),
             Field("read", TEXTS, "Globs of what may be read.", ["**"], _PREFIX),
             Field("write", TEXTS, "Globs of what may be written.", ["frontend/**"], _PREFIX),
-            Field("network", Scalar("word", ("none", "all")), "Whether commands may use the network.", "all", _PREFIX),
+            Field("network", Scalar("word", ("none", "all")), "Whether the network may be used.", "all", _PREFIX),
             Field(
                 "hosts",
                 TEXTS,
