@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
 
 from planloop.exits import Exit
+from tests.e2e.folder import PLAN as COMMAND
 from tests.e2e.folder import Folder
 
 PLAN = """\
@@ -24,6 +26,16 @@ def _rev_of(folder: Folder, type_: str, subject: str, plan: str = "demo") -> int
     """The first revision of a type about an object."""
     found = [one for one in _log(folder, plan) if one["type"] == type_ and one["subject"] == subject]
     return int(found[0]["rev"])
+
+
+def _until_started(folder: Folder) -> str:
+    """What the first call is that an agent starts, once it has."""
+    command = [*COMMAND, "events", "-w", "-n", "0", "-o", "json", "--type", "call.started"]
+    with subprocess.Popen(command, cwd=folder.path, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        line = next((line for line in watch.stdout if "sleep 30" in line), "")
+        watch.kill()
+    return line
 
 
 def _log(folder: Folder, plan: str) -> list[dict[str, Any]]:
@@ -136,9 +148,14 @@ agent:
 """,
     )
     with folder.started("demo.plan.yaml") as owner:
-        owner.until("shell")
+        owner.until("done +task/child")
+        assert "sleep 30" in _until_started(folder)
         assert folder.run("fork", "--as", "again", "--plan", "demo").code == 0
     folder.write("go", "")
     with folder.started("again.plan.yaml") as owner:
-        assert owner.ended() == 0, "the model of once calls is told that nobody saw it end, and goes on"
+        owner.until("rev")
+        assert folder.run("wait", "agent/.", "--for", "blocked", "--plan", "again").code == 0
+        (call,) = folder.json("get", "calls", "--plan", "again")
+        assert folder.run("approve", call["address"], "--happened", "--plan", "again").code == 0
+        assert owner.ended() == 0
     assert (folder.path / "lines").read_text() == "child\n"
