@@ -18,6 +18,14 @@ from schemas.frozen import frozen
 Share: TypeAlias = Literal["plan", "agent"]
 
 
+CURES: Final = {
+    "npx": "install Node.js 20 or newer; on Debian: apt-get install nodejs npm",
+    "node": "install Node.js 20 or newer; on Debian: apt-get install nodejs",
+    "uvx": "install uv: pip install uv",
+    "uv": "install uv: pip install uv",
+}
+"""How to get the programs that servers are mostly started with."""
+
 SHARED: Final = "plan"
 """The name of the run that all agents share; the other runs have the address of the agent that they are for."""
 

@@ -19,7 +19,7 @@ from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
-from schemas.mcp import SHARED, McpSpec, ServedPrompt, ServedTool, ServerState, full_name, mcp_from_json
+from schemas.mcp import CURES, SHARED, McpSpec, ServedPrompt, ServedTool, ServerState, full_name, mcp_from_json
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -131,14 +131,6 @@ def _cures(run: Run) -> tuple[str, ...]:
             return ()
         case _:
             return ("plan logs mcp/<name> shows what it printed",)
-
-
-CURES: Final = {
-    "npx": "install Node.js 20 or newer; on Debian: apt-get install nodejs npm",
-    "node": "install Node.js 20 or newer; on Debian: apt-get install nodejs",
-    "uvx": "install uv: pip install uv",
-    "uv": "install uv: pip install uv",
-}
 
 
 def _condition(

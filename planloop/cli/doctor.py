@@ -60,6 +60,7 @@ def findings(root: Path) -> Iterator[Finding]:
         yield _program(program, what_for, is_needed=True)
     for program, what_for in (("git", "plans that work in repositories"), ("bwrap", "sandbox tier 2")):
         yield _program(program, what_for, is_needed=False)
+    yield from _servers(root)
     yield from _plans(root)
 
 
@@ -87,6 +88,24 @@ def _program(program: str, what_for: str, *, is_needed: bool) -> Finding:
     path = shutil.which(program)
     cure = "" if path else f"install {program} with your system's package manager"
     return Finding(program, path or f"not found; only for {what_for}", cure, is_needed)
+
+
+def _servers(root: Path) -> Iterator[Finding]:
+    """The programs that the tool servers of the plans in this folder are started with."""
+    import compiler
+    from planloop.sources import FolderSources
+    from schemas.mcp import CURES, mcp_from_json
+
+    programs: dict[str, list[str]] = {}
+    for file in sorted(path for path in root.glob("*.plan.*") if path.suffix in (".yaml", ".yml", ".edn")):
+        graph = compiler.compile_source(file.read_bytes(), file=file.name, sources=FolderSources(root)).graph
+        for address, wanted in {} if graph is None else graph.objects.items():
+            if address.startswith("mcp/") and (command := mcp_from_json(wanted.spec).command):
+                programs.setdefault(command[0], []).append(f"{address} of {file.name}")
+    for program, users in programs.items():
+        path = shutil.which(str(root / program) if "/" in program else program)
+        cure = "" if path else CURES.get(program, "install it, or write its path into `command`")
+        yield Finding(Path(program).name, path or f"not found; only for {', '.join(users)}", cure, is_needed=False)
 
 
 def _plans(root: Path) -> Iterator[Finding]:

@@ -26,8 +26,9 @@ Examples:
   plan logs agent/reviewer             turn by turn: told, said, called, and what came of it
   plan logs agent/reviewer -f          go on as it comes, while the model writes
   plan logs task/build --check 1       the output of its second acceptance check
+  plan logs mcp/files                  what became of a tool server, and what it printed about itself
 """
-SHOWN = ("call.", "message.", "check.ran", "task.changed")  # Of a task, and of who it belongs to.
+SHOWN = ("call.", "message.", "check.ran", "task.changed", "server.")  # Of a task, and of who it belongs to.
 
 
 @frozen
@@ -42,15 +43,13 @@ class Source:
     def covers(self, record: Record) -> bool:
         """Whether a record is about the task, and not one of the transcript."""
         draft = record.draft
-        if self.is_agent and draft.type != "message.sent":
-            return False
-        if not draft.type.startswith(SHOWN) or draft.type in records.QUIET or records.is_echo(draft):
+        if self.is_agent or not draft.type.startswith(SHOWN) or draft.type in records.QUIET or records.is_echo(draft):
             return False
         return draft.subject in (self.task, self.agent)
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="TASK | AGENT | CALL")
+@click.argument("what", metavar="TASK | AGENT | CALL | SERVER")
 @plan_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task ends.")
 @click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
@@ -60,6 +59,9 @@ def command(what: str, plan: str | None, follow: bool, check: str | None) -> Non
     item = access.object(selecting.address_of(what))
     if check is not None:
         _print_check(access, item, check)
+        return
+    if item.kind == "mcp":
+        _print_server(access, item)
         return
     path = item.address.partition("/")[2]
     source = Source(f"task/{path}", f"agent/{path}", Transcript(f"agent/{path}"), item.kind == "agent")
@@ -86,8 +88,19 @@ def _print_if_covered(access: Access, source: Source, record: Record, address: s
     """A line of the transcript, or a record of the task, or of the very object at `address`."""
     lines = source.transcript.take(record)
     printing.lines(lines)
-    if not lines and (source.covers(record) or (record.draft.subject == address and address.startswith("call/"))):
-        _print(access, record)
+    if lines:
+        return
+    for step in records.parted(record):
+        if source.covers(step) or (step.draft.subject == address and address.startswith("call/")):
+            _print(access, step)
+
+
+def _print_server(access: Access, item: Resource) -> None:
+    """What became of a tool server, then what it printed about itself."""
+    for record in all_records(access):
+        if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
+            click.echo(records.line(record))
+    click.echo(access.get(f"output/{item.address.replace('/', '-')}", after=0)["text"], nl=False)
 
 
 def _print(access: Access, record: Record) -> None:

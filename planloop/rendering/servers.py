@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from planloop.rendering import amounts
+from planloop.rendering import amounts, tables
 from schemas.call import EffectClass
 from schemas.encoding import JsonObject
+from schemas.limits import VALUE_SHOWN_CHARS
 from schemas.mcp import SHARED, ServedTool, mcp_from_json, tool_from_json
 from schemas.resource import Resource
 
@@ -32,7 +33,7 @@ def facts(item: Resource) -> list[tuple[str, str]]:
     server: JsonObject = status.get("server") or {}
     if server:
         out.append(("server", f"{server['name']} {server['version']}, protocol {server['protocol']}"))
-    if restarts := _run(status).get("restarts"):
+    if (restarts := _run(status).get("restarts")) and server:
         out.append(("restarts", str(restarts)))
     tools = [tool_from_json(each) for each in status.get("tools", ())]
     out += [("tool", _tool_words(tool, spec.effects)) for tool in tools[:LINES_MAX]]
@@ -53,7 +54,8 @@ def _tool_words(tool: ServedTool, effects: JsonObject) -> str:
     hints = ", ".join(words for hint, words in HINTS.items() if tool.hints.get(hint))
     said = f" (says: {hints})" if hints else ""
     held = f"  WITHHELD: {tool.withheld}" if tool.withheld else ""
-    return f"{tool.name}  {effect}{said}{held}  {tool.description.strip().partition(chr(10))[0]}"
+    words = tables.cut(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
+    return f"{tool.name}  {effect}{said}{held}  {words}"
 
 
 def _named(prompt: JsonObject) -> str:

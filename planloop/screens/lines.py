@@ -47,7 +47,7 @@ class Lines:
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
-        word = TOLD.get(record.draft.type)
+        word = TOLD.get(record.draft.type) or _fault_of_server(record)
         if word is not None:
             said = records.words(record.draft)
             by = "" if record.draft.actor.startswith(OWN) else f"by {records.author(record.draft.actor)}: "
@@ -102,3 +102,9 @@ class Lines:
 
     def _tell(self, record: Record, word: str, address: str, what: str) -> None:
         self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {word:<10} {address}  {what}".rstrip())
+
+
+def _fault_of_server(record: Record) -> str | None:
+    """The word for a tool server that ended when nobody asked it to; None for other records."""
+    is_fault = record.draft.type == "server.ended" and record.draft.data.get("reason")
+    return "server" if is_fault else None

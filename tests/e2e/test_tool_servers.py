@@ -1,0 +1,115 @@
+"""Tool servers of a plan as a person sees them: used by scripted agents, listed, explained, and never left behind."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import Json, JsonObject
+from tests.e2e.folder import Folder
+from tests.servers import EVERYTHING, FILES, GIT, TIME
+
+pytestmark = pytest.mark.slow
+
+TRICKY = [sys.executable, str(Path(__file__).parents[1] / "servers" / "tricky.py")]
+SERVERS: JsonObject = {
+    "files": {"command": [*FILES, "."], "effects": {"read_text_file": "read"}},
+    "git": {"command": [*GIT, "--repository", "."]},
+    "time": {"command": TIME},
+    "everything": {"command": EVERYTHING},
+}
+
+
+def write(folder: Folder, servers: JsonObject, tasks: JsonObject) -> None:
+    document: JsonObject = {"plan": "served", "mcp": servers, "tasks": tasks}
+    folder.write("served.plan.yaml", "".join(f"{name}: {json.dumps(value)}\n" for name, value in document.items()))
+
+
+def agent(tools: list[str], *steps: JsonObject, **more: Json) -> JsonObject:
+    return {"agent": {"tools": tools, "script": [*steps, {"done": "over"}], **more}}
+
+
+def call(tool: str, **arguments: Json) -> JsonObject:
+    return {"call": {tool: arguments}}
+
+
+def test_agents_use_four_servers_from_the_registries_and_nothing_is_left(folder: Folder) -> None:
+    note = call("files.write_file", path="note.txt", content="hello")
+    resource = call("resource", server="everything", uri="demo://resource/static/document/features.md")
+    tasks = {
+        "write": agent(["files"], note, call("files.read_text_file", path="note.txt"), {"expect": "hello"}),
+        "ask": agent(["time", "everything", "resource"], call("time.get_current_time", timezone="UTC"), resource,
+                     call("everything.get-sum", a=40, b=2), {"expect": {"contains": "42"}},
+                     prompt="mcp:everything/simple-prompt"),
+    }  # fmt: skip
+    write(folder, SERVERS, tasks)
+    done = folder.run("apply", "--yes", "served.plan.yaml")
+    assert done.code == 0, done.text
+    assert (folder.path / "note.txt").read_text() == "hello"
+    assert folder.processes() == []
+    states = {one["address"]: one["status"].get("state") for one in folder.json("get", "mcp")}
+    assert states == {"mcp/everything": "idle", "mcp/files": "idle", "mcp/git": "idle", "mcp/time": "idle"}
+    told = folder.run("describe", "mcp/files").out
+    assert "read_text_file  read (says: only reads)" in told and "server    secure-filesystem-server" in told
+    logs = folder.run("logs", "mcp/files").out
+    assert "server.ready" in logs and "Secure MCP Filesystem Server" in logs
+    assert "recent" not in folder.run("describe", "mcp/git").out, "nobody used it, so it was never started"
+
+
+def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(folder: Folder) -> None:
+    write(folder, {"none": {"command": ["npx", "-y", "nothing"]}}, {"a": agent(["none", "list"], call("list"))})
+    bare = str(folder.path / "bin")
+    Path(bare).mkdir()
+    for name in ("sh", "git"):
+        (Path(bare) / name).symlink_to(f"/usr/bin/{name}")
+    done = folder.run("apply", "--yes", "served.plan.yaml", path=bare)
+    assert done.code == 0, done.text
+    assert "mcp/none  failed: npx: there is no such program" in done.out
+    told = folder.run("describe", "mcp/none").out
+    assert "NoProgram" in told and "apt-get install nodejs npm" in told
+    assert "npx: there is no such program" in folder.run("get", "mcp").out
+    doctor = folder.run("doctor", path=bare).out
+    assert "only for mcp/none of served.plan.yaml" in doctor and "apt-get install nodejs npm" in doctor
+
+
+def test_no_server_outlives_an_owner_that_was_killed(folder: Folder) -> None:
+    """As NousResearch/hermes-agent#50169, openclaw/openclaw#69465 and openai/codex#18881 had it: 41 to 147 of them."""
+    stubborn = f"trap '' TERM HUP; {' '.join(TRICKY)}; sleep 1000"
+    servers = {
+        "tricky": {"command": TRICKY, "env": {"TRICKY_NOTES": str(folder.path / "notes")}, "effects": {"hang": "read"}},
+        "stubborn": {"command": ["sh", "-c", stubborn]},
+    }
+    tasks = {"a": agent(["tricky", "stubborn"], call("tricky.hang"))}
+    write(folder, servers, tasks)
+    with folder.killed("--yes", "served.plan.yaml"):
+        wait_for(lambda: (folder.path / "notes").exists() and "hang began" in (folder.path / "notes").read_text())
+        assert len(folder.processes()) >= 2
+    wait_for(lambda: folder.processes() == [])
+    with folder.started("--yes", "served.plan.yaml"):
+        wait_for(lambda: (folder.path / "notes").read_text().count("hang began") == 2)
+        assert folder.run("cancel", ".").code == 0
+
+
+def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) -> None:
+    write(
+        folder, {"t": {"command": TRICKY}}, {"a": agent(["t"], call("t.greet"), {"expect": {"contains": "hello 007"}})}
+    )
+    with folder.started("--yes", "served.plan.yaml") as owner:
+        wait_for(lambda: folder.run("get", "approvals", "-o", "name").out.startswith("approval/"))
+        (approval,) = folder.json("get", "approvals")
+        assert "What is your name?" in folder.run("describe", "task/a").text + folder.run("get", "agents").out
+        answered = folder.run("approve", approval["address"], "--answer", "name=007")
+        assert answered.code == 0, answered.text
+        assert owner.ended() == 0
+
+
+def wait_for(holds: Callable[[], bool], within_s: float = 15.0) -> None:
+    """Returns when another process has made it so."""
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
