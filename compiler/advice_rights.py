@@ -96,8 +96,8 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nagent: {run: ./work, tools: [write]}",
     ),
     "P0411": Advice(
-        "`fetch`, and the checks and tool servers that agents add, ask the network only with the right to it. A command "
-        "of the shell is not kept from it in this version.",
+        "`fetch`, and the checks and tool servers that agents add, ask the network only with the right to it. A "
+        "command of the shell is not kept from it in this version.",
         "Run the plan where there is no network, or deny the shell, if that matters.",
         "plan: demo\nrun: make\nrights: {network: none}",
         "plan: demo\nrun: make",

@@ -20,7 +20,7 @@ from schemas.frozen import frozen
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
-from schemas.tools import CORE_TOOLS
+from schemas.tools import CORE_TOOLS, WRITING_TOOLS
 
 _TOP: Final = "lib:top"
 _CHILD: Final = "lib:child"
@@ -126,7 +126,7 @@ class AgentMaking:
             rights = self.rights.with_line(rights, line, place)
         denials = [*self.rights.toolsets.denials(fields.get("deny", ()))]
         # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
-        denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in ("write", "edit"))
+        denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in WRITING_TOOLS)
         if denials:
             rights = replace(rights, deny=union(rights.deny, denials))
         spec = AgentSpec(

@@ -14,11 +14,9 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import Patterns
 from schemas.patterns import call_pattern
-from schemas.tools import TOOLS
+from schemas.tools import AGENT_TOOL, TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
-AGENT_TOOL: Final = "agent:"
-"""Before the name of an agent that is called like a tool."""
 _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
 
 

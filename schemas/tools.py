@@ -50,8 +50,14 @@ PLAN_TOOLS: Final = (
     ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
 
+AGENT_TOOL: Final = "agent:"
+"""Before the name of a declared agent that is called like a tool."""
+
 CORE_TOOLS: Final = ("plan_view", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
+
+WRITING_TOOLS: Final = ("write", "edit", "dump")
+"""Tools that write a file of the workspace."""
 
 ONLINE_TOOLS: Final = frozenset({"fetch"})
 """What these do goes out to the network, so they need the right to it."""

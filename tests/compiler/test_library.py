@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from compiler.shelves import FOLDERS
+from schemas.tools import CORE_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
 
 LIBRARY = Path(__file__).parents[2] / "plans" / "library"
@@ -57,9 +58,18 @@ def test_a_bundle_brings_its_agents_and_the_plan_may_redefine_them() -> None:
     assert "write" in graph_of(own).objects["agent/t"].spec["tools"]
 
 
+def _opened(name: str) -> set[str]:
+    return set(graph_of(f"agent: {{script: [{{done: ok}}], tools: ['{name}']}}").objects["agent/."].spec["tools"])
+
+
 def test_toolsets_grow_from_tiny_to_all() -> None:
-    found = [
-        set(graph_of(f"agent: {{script: [{{done: ok}}], tools: [{name}]}}").objects["agent/."].spec["tools"])
-        for name in ("base", "tiny", "code", "work", "all")
-    ]
-    assert all(smaller <= larger for smaller, larger in pairwise(found))
+    assert all(smaller <= larger for smaller, larger in pairwise(map(_opened, ("base", "tiny", "code", "work", "all"))))
+
+
+def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_has() -> None:
+    sets = {name: _opened(f"lib:{name}") for name in ("base", "tiny", "code", "work", "web")}
+    assert sets["base"] == set(CORE_TOOLS)
+    assert sets["base"] < sets["tiny"] < sets["code"] < sets["work"]
+    assert sets["work"] | sets["web"] == set(TOOLS)
+    changing = {"write", "edit", "shell", "task", "terminate", "plan_patch", "edit_plan", "dump", "restore"}
+    assert not changing & (sets["tiny"] | sets["web"])

@@ -13,6 +13,7 @@ from planloop.sources import FolderSources
 from schemas.agent import AgentSpec, agent_from_json
 from schemas.narrowing import Covers, covers_call, covers_model, meet
 from schemas.rights import Rights
+from schemas.tools import WRITING_TOOLS
 from tests.compiler.compiling import codes, compiled, graph_of, told
 from tests.compiler.lattice import COVERINGS, NESTED, allowed, is_within, lines, lists, nested, nested_rights, rights
 
@@ -173,7 +174,7 @@ def test_law_6_no_agent_writes_the_files_that_say_what_it_is_or_does(tmp_path: P
     result = compile_source(text, file="demo.yaml", sources=FolderSources(tmp_path))
     assert result.graph is not None, told(result.diagnostics)
     denied = {
-        name: {f"{tool}({file})" for tool in ("write", "edit") for file in files}
+        name: {f"{tool}({file})" for tool in WRITING_TOOLS for file in files}
         for name, files in {
             "t": ("shared.yaml", "proto.yaml", "words.md", "minds/a.py"),
             "t/u": ("shared.yaml", "proto.yaml", "words.md", "minds/a.py"),
