@@ -124,11 +124,11 @@ PLAN_TABLES: Final = (
             Field(
                 "unknown-price",
                 Scalar("word", ("refuse", "estimate", "allow")),
-                "What a bound on spending means for a model whose price nobody knows: its calls are refused, counted "
-                "at a high guess, or not counted.",
-                "refuse",
-                default="estimate",
-                read_in="schemas/model.py",
+                "What a bound on spending means for a model whose price nobody knows: it is not asked, its requests "
+                "are counted at the dearest price that is known, or not counted at all.",
+                "estimate",
+                default="refuse",
+                read_in="controllers/agent/pricing.py",
             ),
         ),
     ),

@@ -112,10 +112,9 @@ class ModelConfig:
 
 @frozen
 class ModelTable:
-    """The `models:` of a document, its rows by provider, model name or pattern, and the word on unknown prices."""
+    """The `models:` of a document: its rows by provider, model name or pattern."""
 
     rows: tuple[tuple[str, JsonObject], ...] = ()
-    unknown_price: str = "estimate"
 
     def config(self, real: str) -> ModelConfig:
         """What holds for the model `real`: field by field the most specific row that says something."""
@@ -153,8 +152,7 @@ class ModelTable:
 def model_table(document: Mapping[str, object]) -> ModelTable:
     """The table of a canonical document."""
     raw: JsonObject = dict(document)
-    limits = raw.get("limits", {})
-    return ModelTable(tuple(raw.get("models", {}).items()), limits.get("unknown-price", "estimate"))
+    return ModelTable(tuple(raw.get("models", {}).items()))
 
 
 def _usd(price: JsonObject, name: str) -> Decimal | None:
