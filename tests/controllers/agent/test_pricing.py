@@ -1,0 +1,85 @@
+"""From tokens to money: the worst case, the bill, and prices that nobody knows."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from controllers.agent import pricing
+from controllers.agent.models import prices
+from controllers.agent.models.port import NoModels, Price, Usage
+from controllers.agent.pricing import Unpriced
+from reconciler.storing.view import MemoryView
+from schemas import limits
+from schemas.budget import Cost
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+
+PRICE = Price(Decimal(2), Decimal(8), Decimal("0.5"))
+
+
+def test_the_worst_case_is_the_whole_prompt_uncached_and_the_longest_answer() -> None:
+    assert pricing.worst_of(PRICE, 10_000, 1_000) == Cost(tokens=11_000, usd=Decimal("0.028"), calls=1)
+    assert pricing.worst_of(None, 10_000, 1_000).usd is None
+
+
+def test_the_bill_is_the_providers_count_with_what_was_cached_cheaper() -> None:
+    usage = Usage(10_000, 100, tokens_cached=8_000)
+    assert pricing.cost_of(PRICE, usage) == Cost(tokens=10_100, usd=Decimal("0.0088"), calls=1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_bounded", "is_refused"),
+    [("refuse", True, True), ("refuse", False, False), ("allow", True, False), ("estimate", False, False)],
+)
+def test_an_unknown_price_is_refused_only_where_money_is_bounded_and_nobody_said_otherwise(
+    policy: str, is_bounded: bool, is_refused: bool
+) -> None:
+    found = pricing.price_of(NoModels(), "openai/new-one", policy, is_bounded=is_bounded)
+    assert found == (Unpriced("openai/new-one") if is_refused else None)
+
+
+def test_a_refusal_says_how_to_get_further() -> None:
+    assert Unpriced("x/y").unblocks == (
+        "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars a million tokens)",
+        "or: plan patch . limits.unknown-price=estimate (or allow)",
+    )
+
+
+def test_an_estimate_is_the_dearest_price_of_the_provider_and_of_all_where_it_has_none() -> None:
+    known = {name: row.price for name, row in prices.rows().items() if row.price is not None}
+    of_provider = [price for name, price in known.items() if name.startswith("openai/")]
+    found = pricing.price_of(NoModels(), "openai/new-one", "estimate", is_bounded=True)
+    assert isinstance(found, Price)
+    assert found.usd_in + found.usd_out == max(one.usd_in + one.usd_out for one in of_provider)
+    other = pricing.price_of(NoModels(), "nobody/new-one", "estimate", is_bounded=True)
+    assert isinstance(other, Price)
+    assert other.usd_in + other.usd_out == max(one.usd_in + one.usd_out for one in known.values())
+
+
+@pytest.mark.parametrize(("limits_", "policy"), [({}, "refuse"), ({"unknown-price": "allow"}, "allow")])
+def test_the_policy_is_the_plans(limits_: JsonObject, policy: str) -> None:
+    view = MemoryView([Resource("plan/p", Uid("u"), 1, {"limits": limits_}, {})])
+    assert pricing.policy_of(view, "plan/p") == policy
+    assert pricing.policy_of(view, "plan/none") == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("left", "output"),
+    [
+        ({}, 4_000),
+        ({"tokens": 12_000.0}, 2_000),
+        ({"usd": 0.028}, 1_000),
+        ({"tokens": 12_000.0, "usd": 0.028}, 1_000),
+        ({"tokens": 10_100.0}, limits.OUTPUT_TOKENS_MIN),
+    ],
+)
+def test_an_answer_is_cut_to_what_is_left(left: dict[str, float], output: int) -> None:
+    assert pricing.output_for(left, PRICE, 10_000, 4_000) == output
+
+
+def test_a_count_that_differs_too_much_from_ours_is_told() -> None:
+    assert not pricing.is_off(1_000, Usage(1_200, 1))
+    assert pricing.is_off(1_000, Usage(1_500, 1))
+    assert not pricing.is_off(1_000, Usage(9_000, 1, is_estimated=True))
