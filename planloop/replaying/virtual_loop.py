@@ -6,6 +6,7 @@ For replays: nothing there waits for the world, so the only thing that ever has 
 from __future__ import annotations
 
 import asyncio
+import math
 import selectors
 from collections.abc import Mapping
 from typing import Any, Final
@@ -35,7 +36,8 @@ class _LeapingSelector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = self._real.select(IDLE_S if timeout is None else 0)
         if not found and timeout is not None and timeout > 0:
-            self.now += timeout
+            # At least one step of the number itself: far from 0 a short wait would be rounded away, for ever.
+            self.now = max(self.now + timeout, math.nextafter(self.now, math.inf))
         return found
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:

@@ -1,0 +1,84 @@
+"""What records mean to somebody who talks with an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planloop.chatting.listening import Answered, Asks, Doing, Gone, Over, Resting, Spoke, events
+from planloop.chatting.room import chosen, name_of
+from planloop.exits import Exit, Halt
+from schemas.approval import ApprovalSpec
+from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
+from schemas.resource import Resource, Uid
+
+ME = "agent/writer"
+
+
+def _record(type_: str, subject: str, *changes: Change, **data: Any) -> Record:
+    return Record(1, 0.0, 1, Draft(type_, "controller:agent", subject, changes, data))
+
+
+def _heard(record: Record) -> list[object]:
+    return list(events(record, ME))
+
+
+def test_a_reply_is_told_by_what_it_says_and_does() -> None:
+    calls = [{"call": "call/1", "tool": "write", "arguments": {"path": "x"}}, {"tool": "done", "arguments": {}}]
+    found = _heard(_record("model.replied", ME, text=" I begin. ", calls=calls))
+    assert found == [Spoke(ME, "I begin."), Doing(ME, "write('x')")]
+    assert _heard(_record("model.replied", "agent/other", text="not mine", calls=calls)) == []
+    assert _heard(_record("model.replied", ME, text="final", calls=[])) == [], "it comes again as the answer"
+
+
+def test_an_answer_is_told_whoever_gives_it() -> None:
+    found = _heard(_record("turn.ended", ME, answered={"q1": "half"}, error=""))
+    assert found == [Answered("q1", ME, "half")]
+    found = _heard(_record("object.updated", ME, answered={"q1": "out of money"}, error="Parked"))
+    assert found == [Answered("q1", ME, "out of money", "Parked")]
+
+
+def test_resting_ending_and_going_are_told() -> None:
+    uid = Uid("u")
+    rests = SetStatus(ME, uid, {"state": "blocked", "why": "waits for a yes"})
+    assert _heard(_record("object.updated", ME, rests)) == [Resting(ME, "blocked", "waits for a yes")]
+    over = SetStatus("task/.", uid, {"state": "done"})
+    assert _heard(_record("task.changed", "task/.", over)) == [Over("done")]
+    assert _heard(_record("object.deleted", ME, Drop(ME, uid))) == [Gone(ME)]
+
+
+def test_what_only_a_person_can_answer_is_asked() -> None:
+    def asked(**what: Any) -> list[object]:
+        spec = ApprovalSpec("request", "agent:writer", "it is slow", {"kind": "model", "what": "big", **what})
+        return _heard(_record("call.settled", ME, Put("approval/5b1e", Uid("5b1e"), spec.to_json())))
+
+    assert asked(of="person") == [Asks("approval/5b1e", "agent:writer", "model: big: it is slow")]
+    assert asked(of="agent/.") == []
+
+
+def _agents(*paths: str) -> list[Resource]:
+    return [Resource(f"agent/{path}", Uid(path), 1, {}, {}) for path in paths]
+
+
+def test_the_agent_nearest_to_the_root_is_talked_with_unless_one_is_named() -> None:
+    assert chosen(_agents("a/b", ".", "a"), None) == "agent/."
+    assert chosen(_agents("a/b", "a/c/d"), None) == "agent/a/b"
+    assert chosen(_agents("a/b", "a"), "b") == "agent/a/b"
+    assert chosen(_agents("a/b", "b"), "agent/b") == "agent/b"
+    assert name_of("agent/.") == ""
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted", "cure", "exit_"),
+    [
+        ((), None, "give a task an agent", Exit.NOT_FOUND),
+        (("a", "b"), None, "plan chat a", Exit.USAGE),
+        (("writer",), "wirter", "writer", Exit.NOT_FOUND),
+        (("a/x", "b/x"), "x", "a/x, b/x", Exit.NOT_FOUND),
+    ],
+)
+def test_who_cannot_be_told_apart_is_named(paths: tuple[str, ...], wanted: str | None, cure: str, exit_: Exit) -> None:
+    with pytest.raises(Halt) as raised:
+        chosen(_agents(*paths), wanted)
+    assert (raised.value.exit, cure in raised.value.hint) == (exit_, True)

@@ -1,0 +1,44 @@
+"""Waiting on the virtual loop costs no time and keeps its order."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import pytest
+
+from planloop.replaying.virtual_loop import VirtualLoop
+
+
+def test_a_year_of_sleep_is_over_at_once_and_in_order() -> None:
+    async def play() -> list[str]:
+        seen: list[str] = []
+
+        async def sleeper(name: str, seconds: float) -> None:
+            await anyio.sleep(seconds)
+            seen.append(f"{name} at {anyio.current_time():.0f}")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(sleeper, "late", 31_536_000.0)
+            group.start_soon(sleeper, "early", 60.0)
+        return seen
+
+    begun = time.monotonic()
+    assert anyio.run(play, backend_options={"loop_factory": VirtualLoop}) == ["early at 60", "late at 31536000"]
+    assert time.monotonic() - begun < 5
+
+
+def test_a_timeout_comes_when_nothing_else_can() -> None:
+    async def play() -> None:
+        with anyio.fail_after(1_000):
+            await anyio.sleep_forever()
+
+    with pytest.raises(TimeoutError):
+        anyio.run(play, backend_options={"loop_factory": VirtualLoop})
+
+
+def test_a_thread_is_waited_for_in_real_time() -> None:
+    async def play() -> int:
+        return await anyio.to_thread.run_sync(lambda: 7)
+
+    assert anyio.run(play, backend_options={"loop_factory": VirtualLoop}) == 7
