@@ -35,8 +35,9 @@ class _LeapingSelector(selectors.BaseSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = self._real.select(IDLE_S if timeout is None else 0)
-        if not found and timeout is not None and timeout > 0:
-            # At least one step of the number itself: far from 0 a short wait would be rounded away, for ever.
+        if not found and timeout is not None:
+            # At least one step of the number itself, even for no wait at all: far from 0 the loop's own tolerance is
+            # rounded away, and a timer that is due to the last digit would never be found so.
             self.now = max(self.now + timeout, math.nextafter(self.now, math.inf))
         return found
 
