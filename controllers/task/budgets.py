@@ -142,6 +142,11 @@ def time_left_s(observed: Observed) -> float | None:
 
 def retries_left(observed: Observed) -> float | None:
     """The retries that budgets leave the task; None means that none bounds it."""
+    used = accounts_of(observed.me.status).get("retries")
+    stated = observed.me.spec["budget"].get("retries")
+    if used is not None and not used.is_open and stated is not None:
+        # What has failed and given its grant back is not tried again on a new one.
+        return float(max(ZERO, stated - used.spent))
     return _left(observed, "retries")
 
 

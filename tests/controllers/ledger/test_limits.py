@@ -187,6 +187,16 @@ def test_a_bound_at_the_top_counts_for_the_life_of_the_plan() -> None:
     assert bank.left("a", "tokens") == 6_000
 
 
+def test_a_task_that_failed_for_good_does_not_try_again_on_a_new_grant_of_retries() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(retries=5)), a=spec("x", budget=Budget(retries=1), retries=9))
+    for _ in range(2):
+        bank.now += 100
+        bank.settle()
+        bank.run("a", code=1)
+    bank.settle()
+    assert (bank.state("a"), bank.left(".", "retries")) == ("failed", 4)
+
+
 def test_a_task_that_moves_takes_its_grant_along() -> None:
     bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a", budget=Budget(tokens=4_000)))
     spent = bank.ask("a", Cost(tokens=1_000))
