@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from compiler.declared_at import Words
 from compiler.error_pages import page
 from compiler.formatting import to_yaml
 from compiler.graph import Graph
@@ -68,7 +69,9 @@ def provenance(graph: Graph, address: str, field: str) -> str | None:
     `address` may be the task's or the agent's; `field` is the document's name of the field.
     """
     path = address.partition("/")[2] if "/" in address else address
-    return graph.provenance.get(f"agent/{path}#{field}")
+    words = graph.provenance.get(f"agent/{path}#{field}")
+    place = words.at(field) if isinstance(words, Words) else ""
+    return f"{words} ({place})" if place else words
 
 
 def _of_table(table: FieldTable) -> str:

@@ -151,7 +151,7 @@ class Agents:
         functions += (
             step["with"] for mixin in found.mixins for step in mixin.get("steps", ()) if step["do"] == "python"
         )
-        yield from (function.rpartition(":")[0] for function in functions if function)
+        yield from (name.rpartition(":")[0] for name in functions if name and not name.startswith("lib:"))
 
     def _mix(self, merge: _Merge, item: Json, to: Pointer) -> None:
         pairs = item.items() if isinstance(item, dict) else [(item, {})]
@@ -243,11 +243,11 @@ class _Merge:
 
     def mix(self, declared: Declared, settings: JsonObject, prompt: str, to: Pointer) -> None:
         """Lays a mixin over what there is."""
-        self.take(declared.value, f"mixin {declared.words}", to)
+        self.take(declared.value, declared.words.after("mixin"), to)
         known = self._mixins.get(declared.name, {"name": declared.name, "settings": {}})
         merged = _merged("", declared.value.get("settings", {}), known["settings"])
         self._mixins[declared.name] = {"name": declared.name, "settings": _merged("", merged, settings)}
-        self._steps[declared.name] = MixinSteps(f"mixin {declared.words}", steps_of(declared.value), to)
+        self._steps[declared.name] = MixinSteps(declared.words.after("mixin"), steps_of(declared.value), to)
         if prompt:
             self._added[declared.name] = prompt
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from compiler.declared_at import Words
 from compiler.faults import Faults, Origins, Pointer, placed
 from compiler.graph import Sources
 from compiler.naming import leads_out
@@ -43,7 +44,7 @@ class Declared:
 
     name: str
     value: Json
-    words: str
+    words: Words
     pointer: Pointer | None = None
 
 
@@ -92,7 +93,7 @@ class Shelves:
             rows = self.own.setdefault(shelf, {})
             for name, value in document.get(shelf, {}).items():
                 pointer = None if at is None else (*at, shelf, name)
-                rows[name] = Declared(name, value, f"{words}{shelf}/{name}", pointer)
+                rows[name] = Declared(name, value, Words(f"{words}{shelf}/{name}"), pointer)
 
     def find(self, shelf: Shelf, reference: str, to: Pointer) -> Declared | None:
         """What `reference` names, or None with a fault at `to`."""
@@ -168,8 +169,10 @@ class Shelves:
         except (OSError, ValueError) as error:
             self._unreadable(shelf, reference, error, to)
             return None
-        value = content.decode(errors="replace").strip() if is_text else self._parse(content, path, _TABLES[shelf])
-        return None if value is None else Declared(name, value, reference)
+        if is_text:
+            return Declared(name, content.decode(errors="replace").strip(), Words(reference))
+        parsed = self._parse(content, path, _TABLES[shelf])
+        return None if parsed is None else Declared(name, parsed[0], Words.of_file(reference, path, parsed[1]))
 
     def _unreadable(self, shelf: str, reference: str, error: Exception, to: Pointer) -> None:
         if reference.startswith("lib:"):
@@ -181,12 +184,13 @@ class Shelves:
         hint = "paths are relative to the plan file; the library is `lib:name`"
         self.faults.add("P0214", f"`{reference}` cannot be read: {why.lower()}", hint, to=to)
 
-    def _parse(self, content: bytes, path: str, table: str) -> JsonObject | None:
+    def _parse(self, content: bytes, path: str, table: str) -> tuple[JsonObject, Origins] | None:
         tree = self.read_tree(content, path)
         self.diagnostics.extend(tree.diagnostics)
         if tree.value is None:
             return None
         work = Work(Faults(), {})
         document = normalise(tree.value, table, work)
-        self.diagnostics.extend(placed(work.faults.found, Origins(tree, work.moved)))
-        return document
+        origins = Origins(tree, work.moved)
+        self.diagnostics.extend(placed(work.faults.found, origins))
+        return document, origins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
 
@@ -14,6 +15,7 @@ Examples:
   plan explain task.budget.usd              one inside another
   plan explain P0203                        an error code
   plan explain --why task/frontend/goal     who set this value, when, and why
+  plan explain --why task/ui/agent.tools    which prototype or mixin it is from
 """
 
 
@@ -31,8 +33,7 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
 
     if why is not None:
         access = access_to(plan)
-        answer = access.get("why", at=pointer_of(why))
-        click.echo(explanations.why(answer))
+        click.echo(made_of(access, why) or explanations.why(access.get("why", at=pointer_of(why))))
         return
     if what is None:
         click.echo(explanations.index())
@@ -42,6 +43,34 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
         hint = explaining.suggestion(what) or "plan explain lists the fields"
         raise Halt(Exit.NOT_FOUND, f"there is no field or error code `{what}`", hint)
     click.echo(text.rstrip())
+
+
+def made_of(access: Access, text: str) -> str | None:
+    """Where an agent has a field from that its task does not write: a prototype, a mixin, or the agents above it.
+
+    None when `text` is not `task/a/b/agent.FIELD`, or the field is written in that place.
+    """
+    from compiler import check_document, explaining
+    from planloop.rendering import explanations
+    from planloop.sources import FolderSources
+    from schemas import pointer
+    from schemas.fields_all import fields_of
+
+    head, _, rest = text.removeprefix("/").rpartition("/")
+    name = rest.removeprefix("agent.")
+    if name == rest or name not in fields_of("agent"):
+        return None
+    document = access.object(f"plan/{access.place.name}").spec
+    if pointer.has(document, pointer.parse(pointer_of(text))):
+        return None
+    graph = check_document(document, sources=FolderSources(access.place.root)).graph
+    address = f"agent/{head.removeprefix('task').strip('/') or '.'}"
+    if graph is None or address not in graph.objects:
+        return None
+    field = fields_of("agent")[name]
+    source = explaining.provenance(graph, address, field.name)
+    values = {one: graph.objects[address].spec.get(one) for one in field.lowered}
+    return explanations.made(values, source)
 
 
 def pointer_of(text: str) -> str:

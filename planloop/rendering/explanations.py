@@ -32,6 +32,21 @@ def why(answer: JsonObject) -> str:
     return "\n".join(lines)
 
 
+def made(values: JsonObject, source: str | None) -> str:
+    """What an agent came to have, and the prototype, mixin or line it is from; None: nobody states it."""
+    lines = [_listed(value) for value in values.values() if value or len(values) == 1]
+    where = (
+        f"from {source}" if source else "stated nowhere on its own: from the agents above it, its tier, or by default"
+    )
+    return "\n".join([*lines, f"  {where}"])
+
+
+def _listed(value: Json) -> str:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return ", ".join(value) or "none"
+    return _shown(value)
+
+
 def _shown(value: Json) -> str:
     text = f'"{value}"' if isinstance(value, str) else printing.as_json(value)
     return text if len(text) <= 400 else text[:400] + " …"

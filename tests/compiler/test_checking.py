@@ -100,6 +100,14 @@ tasks: {t: {goal: g, agent: own}}
     assert provenance(graph, "agent/t", "sandbox") is None
 
 
+def test_what_came_from_the_library_is_told_with_its_line() -> None:
+    graph = graph_of("tasks: {t: {goal: g, agent: {extends: 'lib:micro', mixins: ['lib:denylist'], model: a/b}}}")
+    assert provenance(graph, "task/t", "tools") == "lib:micro (lib:prototypes/micro.yaml:3)"
+    assert provenance(graph, "task/t", "topology") == "lib:base (lib:prototypes/base.yaml:2)"
+    assert str(provenance(graph, "task/t", "deny")).startswith("mixin lib:denylist")
+    assert provenance(graph, "task/t", "model") == "agent of t"
+
+
 def test_settings_of_mixins_are_merged_defaults_first() -> None:
     text = """
 mixins: {m: {settings: {max: 1, pause: 2, deep: {a: 1, b: 2}}}}

@@ -80,3 +80,12 @@ def test_a_model_for_all_is_in_the_preview_and_agents_without_one_have_no_other(
     assert (said.code, "P0225" in said.err, "p.yaml:3:" in said.err) == (3, True, True)
     shown = folder.run("diff", "p.yaml", "--model", "z/z")
     assert (shown.code, shown.out.count("z/z"), shown.err) == (1, 2, "")
+
+
+def test_what_an_agent_has_from_elsewhere_is_explained_with_the_mixin_and_the_line(folder: Folder) -> None:
+    agent = "{extends: 'lib:child', mixins: ['lib:denylist'], script: [{done: ok}]}"
+    folder.write("p.yaml", f"plan: p\ntasks:\n  a: {{goal: x, agent: {agent}}}\n")
+    assert folder.run("apply", "p.yaml").code == 0
+    assert "from lib:child (lib:prototypes/child.yaml:4)" in folder.run("explain", "--why", "task/a/agent.wake").out
+    assert "from mixin lib:denylist" in folder.run("explain", "--why", "task/a/agent.deny").out
+    assert "set in rev" in folder.run("explain", "--why", "task/a/agent.script").out
