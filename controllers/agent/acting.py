@@ -20,6 +20,7 @@ from controllers.agent.minds.port import Reply
 from controllers.agent.observing import Observed, Specs, observe
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.tools.agents import AgentTools
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
@@ -42,7 +43,7 @@ class AgentReconciler:
 
     def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
         self._world = world
-        self._tools = ServedTools(tools, lambda: world.store.view)
+        self._tools = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
         self._specs = Specs()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache())

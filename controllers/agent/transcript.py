@@ -15,7 +15,7 @@ from schemas.encoding import Json, JsonObject, encode, encode_text
 from schemas.message import Message
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
-DOT: Final = "__"  # What stands for the dot of `server.tool` in the names that models may use.
+DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
 
 
 def key_of(turn: int) -> str:
@@ -31,7 +31,7 @@ def tokens_of(content: bytes | int) -> int:
 
 def wire_name(tool: str) -> str:
     """A tool's name as models may write it."""
-    return tool.replace(".", DOT)
+    return tool.replace(".", DOT).replace(":", DOT)
 
 
 def call_id(turn: int, index: int) -> str:

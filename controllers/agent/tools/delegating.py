@@ -79,13 +79,17 @@ def _copying(context: Context, sketch: Sketch) -> Sketch:
     return replace(sketch, node={**sketch.node, "goal": goal, "agent": {**known, **own}})
 
 
+def is_new(context: Context, name: str) -> bool:
+    """Whether the child was added in the turn that is open, so perhaps by this very call before a crash."""
+    present, turn = _child(context, name), context.seen.status.open
+    return present is not None and turn is not None and present.created_rev > turn.base_rev
+
+
 def is_added(context: Context, name: str) -> bool:
     """Whether this call added the child before a crash. Raises ToolFailed when somebody else has."""
-    present = _child(context, name)
-    if present is None:
+    if _child(context, name) is None:
         return False
-    turn = context.seen.status.open
-    if turn is None or present.created_rev <= turn.base_rev:
+    if not is_new(context, name):
         raise ToolFailed("Exists", f"there is a `{name}` already: change it with `edit_plan`, or take another id")
     return True
 

@@ -18,6 +18,7 @@ from controllers.agent.tools.threads import Talk, short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from controllers.agent.topology import NotReachable
 from schemas import limits
+from schemas.address import parse
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.record import Change
@@ -41,10 +42,15 @@ def discuss(
     those of your last discussion. A good first topic for new speakers is to introduce themselves.
     """
     spoken, heard = _participants(context, speakers, listeners)
+    return opened(context, prompt, spoken, heard)
+
+
+def opened(context: Context, prompt: str, spoken: tuple[str, ...], heard: tuple[str, ...]) -> Waiting:
+    """The call waits for a new thread, in which everybody has heard the prompt and the first speaker is asked."""
     spec = ThreadSpec("discuss", context.agent, prompt, spoken, heard, context.call.address)
-    address, opened = threads.opened(context, spec)
+    address, made = threads.opened(context, spec)
     talk = Talk(context, address, spec, ThreadStatus(asked_at=context.seen.now))
-    changes = (*opened, *threads.heard(talk, "prompt", prompt, but=(spoken[0],)), *threads.asking(talk, 0, prompt))
+    changes = (*made, *threads.heard(talk, "prompt", prompt, but=(spoken[0],)), *threads.asking(talk, 0, prompt))
     return _wait(talk, changes)
 
 
@@ -52,17 +58,22 @@ def _participants(
     context: Context, speakers: list[str] | None, listeners: list[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     kept = context.seen.status.interlocutors
-    if speakers is None and listeners is None:
-        spoken, heard = tuple(kept.get("speakers", ())), tuple(kept.get("listeners", ()))
-    else:
-        spoken = _named(context, speakers) if speakers is not None else tuple(kept.get("speakers", ()))
-        heard = _named(context, listeners or [])
+    spoken = _named(context, speakers) if speakers is not None else _still(context, kept.get("speakers", ()))
+    is_blank = speakers is None and listeners is None
+    heard = _still(context, kept.get("listeners", ())) if is_blank else _named(context, listeners or [])
     if not spoken:
         raise ToolFailed("NoSpeakers", "say who is to speak: you have talked to nobody yet")
     if len(spoken) > limits.SPEAKERS_MAX or len(heard) > limits.LISTENERS_MAX:
         words = f"at most {limits.SPEAKERS_MAX} turns to speak and {limits.LISTENERS_MAX} listeners"
         raise ToolFailed("TooMany", f"a discussion has {words}")
     return spoken, tuple(each for each in heard if each not in spoken)
+
+
+def _still(context: Context, known: Sequence[str]) -> tuple[str, ...]:
+    """Those of the last discussion that one may still talk to; who is gone is told of as such when it is asked."""
+    view, caller = context.world.store.view, context.seen.resource
+    is_open = [each for each in known if view.get(each) is None or topology.may_talk(view, caller, parse(each))]
+    return tuple(is_open)
 
 
 def _named(context: Context, names: Sequence[str]) -> tuple[str, ...]:

@@ -124,3 +124,75 @@ async def test_a_child_that_was_terminated_is_gone(tmp_path: Path) -> None:
         await here.until_state("task/.", "done", "failed")
         (result,) = await here.results("discuss")
         assert result["error"] in ("NoSuchAgent", "Gone", "NoAnswer"), result
+
+
+async def test_a_declared_agent_is_a_tool_and_every_call_asks_the_same_child(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agents:
+              reviewer:
+                script:
+                  - {when: {goal: first}, done: looks good}
+                  - {when: {message: second}, done: still good}
+            agent:
+              tools: ["agent:reviewer"]
+              script:
+                - call: {"agent:reviewer": {prompt: first}}
+                - expect: looks good
+                - call: {"agent:reviewer": {prompt: second}}
+                - expect: still good
+                - call: {"agent:reviewer": {}}
+                - expect: {error: BadArguments}
+                - call: {"agent:nobody": {prompt: x}}
+                - expect: {error: UnknownTool}
+                - done: x
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done", here.get("task/.").status
+        assert [each.address for each in here.store.view.list("task")] == ["task/.", "task/reviewer"]
+
+
+async def test_an_agent_that_is_no_tool_of_the_caller_is_denied(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agents: {reviewer: {script: [{done: x}]}}
+            agent:
+              tools: [read]
+              script: [{call: {"agent:reviewer": {prompt: x}}}, {expect: {error: Denied}}, {done: x}]
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+
+
+async def test_a_prompt_can_be_kept_in_the_plan_under_a_name(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              script:
+                - task: {id: a, prompt: x, instructions: be brief, store: brief, script: [{done: x}]}
+                - task: {id: b, prompt: x, instructions: brief, script: [{done: x}]}
+                - done: x
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert here.get("agent/a").spec["prompt"] == here.get("agent/b").spec["prompt"] == "be brief"
+        assert here.get("plan/arena").spec["prompts"] == {"brief": "be brief"}
+
+
+async def test_a_result_that_the_waiting_call_has_collected_wakes_nobody_again(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              script:
+                - task: {id: kid, prompt: x, script: [{done: four}]}
+                - {when: {message: bye}, done: x}
+        """)
+        await here.until_state("agent/.", "asleep")
+        await here.until(lambda: here.get("agent/.").status.get("turn") == 2)
+        await here.settled()
+        await here.tell("agent/.", "bye", "m")
+        await here.until_state("task/.", "done", "failed")
+        turns = [
+            draft.data for draft in await here.log() if draft.type == "turn.started" and draft.subject == "agent/."
+        ]
+        assert [turn["reasons"] for turn in turns] == [["start"], ["results"], ["message"]]
