@@ -19,7 +19,8 @@ RECORD_VERSION: Final = 1
 RECORD_TYPES: Final = frozenset(
     "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped plan.forked "
     "object.created object.updated object.deleted "
-    "agent.woken agent.slept agent.parked agent.ended turn.started model.requested model.replied turn.ended "
+    "agent.woken agent.slept agent.parked agent.ended "
+    "turn.started model.requested model.failed model.replied turn.ended "
     "call.proposed call.authorized call.started call.waiting call.progressed call.settled call.reconciled "
     "message.sent message.delivered message.read "
     "lock.requested lock.granted lock.renewed lock.released lock.fenced "
@@ -31,7 +32,10 @@ RECORD_TYPES: Final = frozenset(
 
 @frozen
 class Put:
-    """Creates the object, or replaces its spec and raises its generation. A new uid means a new object."""
+    """Creates the object, or replaces its spec and raises its generation. A new uid means a new object.
+
+    `status` is merged into that of the object, which is empty for a new one.
+    """
 
     address: str
     uid: Uid
@@ -39,6 +43,7 @@ class Put:
     refs: tuple[str, ...] = ()
     owner: str | None = None
     finalizers: tuple[str, ...] = ()
+    status: JsonObject = field(default_factory=dict)
 
 
 @frozen
@@ -89,6 +94,15 @@ class Move:
     to: str
 
 
+@frozen
+class Also:
+    """One more thing that a record says: several steps that were one append are told apart by readers."""
+
+    type: str
+    subject: str
+    data: JsonObject
+
+
 Change: TypeAlias = Put | PatchSpec | SetStatus | Mark | Drop | Move
 
 
@@ -97,7 +111,8 @@ class Draft:
     """A record before it has a revision: what a writer hands to the store.
 
     `actor` is who did it (`human:file`, `human:cli`, `agent:<path>`, `controller:<kind>`); `cause` the revision that
-    led to it; `subject` the address it is about; `blobs` the digests that `data` or `changes` refer to.
+    led to it; `subject` the address it is about; `blobs` the digests that `data` or `changes` refer to. `also` are
+    further steps that the same changes contain, in order; `entries` gives them all.
     """
 
     type: str
@@ -107,6 +122,12 @@ class Draft:
     data: JsonObject = field(default_factory=dict)
     blobs: tuple[str, ...] = ()
     cause: int | None = None
+    also: tuple[Also, ...] = ()
+
+    @property
+    def entries(self) -> tuple[Also, ...]:
+        """Everything that the record says, in order."""
+        return (Also(self.type, self.subject, self.data), *self.also)
 
 
 @frozen
@@ -201,12 +222,13 @@ def _with_status(old: Resource, status: JsonObject, rev: int) -> Resource:
 
 def _put(old: Resource | None, change: Put, rev: int) -> Resource:
     is_same = old is not None and old.uid == change.uid
+    status = old.status if old is not None and is_same else {}
     return Resource(
         address=change.address,
         uid=change.uid,
         generation=old.generation + 1 if old is not None and is_same else 1,
         spec=change.spec,
-        status=old.status if old is not None and is_same else {},
+        status=patching.merge(status, change.status) if change.status else status,
         refs=change.refs,
         owner=change.owner,
         finalizers=change.finalizers,
@@ -248,6 +270,8 @@ def _put_to_json(change: Put) -> JsonObject:
         out["owner"] = change.owner
     if change.finalizers:
         out["finalizers"] = list(change.finalizers)
+    if change.status:
+        out["with"] = change.status
     return out
 
 
@@ -263,6 +287,7 @@ def change_from_json(raw: JsonObject) -> Change:
             tuple(raw.get("refs", ())),
             raw.get("owner"),
             tuple(raw.get("finalizers", ())),
+            raw.get("with", {}),
         )
     if "patch" in raw:
         return PatchSpec(raw["patch"], tuple(patching.op_from_json(n, op) for n, op in enumerate(raw["ops"])))
@@ -294,6 +319,8 @@ def record_to_json(record: Record) -> JsonObject:
         out["cause"] = draft.cause
     if draft.blobs:
         out["blobs"] = list(draft.blobs)
+    if draft.also:
+        out["also"] = [{"type": one.type, "subject": one.subject, "data": one.data} for one in draft.also]
     return out
 
 
@@ -308,5 +335,6 @@ def record_from_json(raw: Mapping[str, object]) -> Record:
         data=body["data"],
         blobs=tuple(body.get("blobs", ())),
         cause=body.get("cause"),
+        also=tuple(Also(**one) for one in body.get("also", ())),
     )
     return Record(rev=body["rev"], at=body["at"], epoch=body["epoch"], draft=draft)

@@ -1,24 +1,42 @@
 """The agent controller: observes, decides, and does the one step, until there is nothing to do.
 
-Every step is one append made from one observation with nothing awaited between, so what was decided is what is
-written. Steps that only record are proposed and flushed together; what follows an intent waits for its flush.
+Steps that follow from one observation with nothing awaited between are one append (`ahead.py`), so what was decided is
+what is written; an effect waits until its intent is flushed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from controllers.agent import asking, calls, conditions, deciding, origins, prompting, ruling, running, transcript, turn
+from controllers.agent import (
+    asking,
+    attempts,
+    budget,
+    calls,
+    conditions,
+    deciding,
+    origins,
+    prompting,
+    ruling,
+    running,
+    transcript,
+    turn,
+    waiting,
+)
+from controllers.agent.ahead import Ahead
 from controllers.agent.approving import approve_patterns
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.behaviours.permits import Permits
 from controllers.agent.behaviours.thinking import Asking
-from controllers.agent.minds.port import Reply
+from controllers.agent.budget import Spent
 from controllers.agent.observing import Observed, Specs, observe
 from controllers.agent.ports import World
+from controllers.agent.pricing import Unpriced
+from controllers.agent.requesting import Desk, Request
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.agents import AgentTools
 from controllers.agent.tools.faults import ToolDenied
@@ -27,6 +45,7 @@ from controllers.agent.tools.served import ServedTools
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
+from reconciler.storing.store import View
 from schemas import limits
 from schemas.address import Address
 from schemas.agent import AgentState, Model
@@ -36,6 +55,8 @@ from schemas.record import Change, Draft
 from schemas.resource import Resource
 
 MIND: Final = "mind"
+NO_MODEL: Final = "NoModel"
+UNPRICED: Final = "UnknownPrice"
 
 
 class AgentReconciler:
@@ -46,7 +67,8 @@ class AgentReconciler:
         self._tools = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
         self._specs = Specs()
         self._permits = Permits(world.work)
-        self._bench = running.Bench(world, self.look, self._against, Cache())
+        self._bench = running.Bench(world, self.look, self._against, Cache(), self._settled)
+        self._desk = Desk(world, self._tools, self.look, self._go_on, world.ids.mint())
 
     @property
     def kind(self) -> str:
@@ -55,38 +77,70 @@ class AgentReconciler:
     async def reconcile(self, address: Address) -> Outcome:
         """Takes steps until the agent rests or waits for a job."""
         store = self._world.store
-        name = str(address)
         before = store.view.rev
         self._permits.sweep()
-        outcome: Outcome | None = None
-        for _ in range(limits.PASS_STEPS_MAX):
-            seen = self.look(name)
-            if seen is None:
-                break
-            outcome = await self._take(seen)
-            if outcome is not None:
-                break
+        outcome = await self._go_on(str(address), Ahead(store), "")
         if store.view.rev != before:
             await store.flush(store.view.rev)
-        return outcome or Done()
+        return outcome
+
+    def models_changed(self) -> None:
+        """Agents whose model could not be asked try again: the table of models is another one."""
+        self._desk = replace(self._desk, life=self._world.ids.mint())
+        for agent in self._world.store.view.list("agent"):
+            if NO_MODEL in agent.status.get("conditions", {}):
+                self._world.work.poke(agent.address)
 
     def look(self, address: str) -> Observed | None:
         """The agent as it stands now; None when it is gone."""
-        resource = self._world.store.view.get(address)
+        return self._see(address, self._world.store.view, "")
+
+    def _see(self, address: str, view: View, without: str) -> Observed | None:
+        """The same in a view of what will be, when the job of the key `without` has ended."""
+        resource = view.get(address)
         if resource is None:
             return None
-        return observe(resource, self._world.store.view, self._world.work, self._specs, self._world.clock.now())
+        seen = observe(resource, view, self._world.work, self._specs, self._world.clock.now())
+        return replace(seen, live=seen.live - {without}) if without in seen.live else seen
 
-    async def _take(self, seen: Observed) -> Outcome | None:
+    async def _go_on(self, address: str, ahead: Ahead, without: str) -> Outcome:
+        """Takes steps after those in `ahead` until the agent rests or waits for a job, in as few records as can be.
+
+        `without` is the key of the job that calls this as its last act, empty when none does.
+        """
+        for _ in range(limits.PASS_STEPS_MAX):
+            seen = self._see(address, ahead, without)
+            if seen is not None and not ahead.is_empty and _has_waiting(seen):
+                ahead.commit()  # What a waiting call looks at is what there is.
+                seen = self._see(address, ahead, without)
+            if seen is None:
+                break
+            outcome = await self._take(seen, ahead)
+            if outcome is not None:
+                ahead.commit()
+                return outcome
+        ahead.commit()
+        return Done()
+
+    async def _settled(self, seen: Observed, draft: Draft, key: str) -> None:
+        """The last act of a call's job: its result, and the steps that follow from it."""
+        ahead = Ahead(self._world.store)
+        ahead.add(seen.resource.address, draft)
+        await self._go_on(seen.resource.address, ahead, key)
+
+    async def _take(self, seen: Observed, ahead: Ahead) -> Outcome | None:
         """Does the one next step; None when there may be another."""
         step = deciding.decide(
             seen,
             lambda call: calls.is_parallel(call, seen.spec, self._tools),
             lambda call: self._resolved(seen, call),
+            self._desk.life,
         )
-        draft = self._turned(seen, step) or self._ruled(seen, step)
+        if isinstance(step, deciding.Start) and asking.is_instant(seen):
+            ahead.commit()  # Each turn of a script is a record of its own: people read them.
+        draft = self._turned(seen, step, ahead) or self._ruled(seen, step)
         if draft is not None:
-            self._propose(seen, draft)
+            ahead.add(seen.resource.address, draft)
             return None
         match step:
             case deciding.Cancel(keys=keys):
@@ -94,36 +148,36 @@ class AgentReconciler:
                     self._world.work.cancel(key)
                 return Done()
             case deciding.Release():
-                return self._release(seen)
+                return self._release(seen, ahead)
             case deciding.Ask():
-                return await self._ask(seen)
+                return await self._ask(seen, ahead)
             case deciding.Run(calls=startable):
-                return await self._run(seen, startable)
+                return await self._run(seen, startable, ahead)
             case deciding.Rest() as rest:
-                return self._rest(seen, rest)
+                return self._rest(seen, rest, ahead)
             case _:
                 raise AssertionError(f"no way to do {step}")
 
-    def _turned(self, seen: Observed, step: deciding.Step) -> Draft | None:
+    def _turned(self, seen: Observed, step: deciding.Step, ahead: Ahead) -> Draft | None:
         """The record of a step that begins or ends a turn; None for others."""
         match step:
             case deciding.Close(why=why):
-                return turn.closed(seen, why)
+                return turn.closed(seen, ahead, why)
             case deciding.Begin(incarnation=incarnation):
-                return turn.begun(seen, incarnation, origins.origin_of(seen, self._world.store.view, self._world.store.get_blob))
-            case deciding.Start(news=news):
-                return turn.started(seen, news, self._world.ids.mint(), self._world.store.view)
+                store = self._world.store
+                return turn.begun(seen, incarnation, origins.origin_of(seen, store.view, store.get_blob))
+            case deciding.Start(news=news, is_last=is_last):
+                return turn.started(seen, news, self._world.ids.mint(), ahead, is_last=is_last)
             case deciding.End():
-                return self._ended(seen)
+                return self._ended(seen, ahead)
             case _:
                 return None
 
-    def _ended(self, seen: Observed) -> Draft:
+    def _ended(self, seen: Observed, ahead: Ahead) -> Draft:
         if not isinstance(seen.spec.mind, Model):
-            return turn.ended(seen, self._world.store.view)
+            return turn.ended(seen, ahead)
         content = prompting.turn_blob(_opened(seen))
-        tokens = transcript.tokens_of(content)
-        return turn.ended(seen, self._world.store.view, self._world.store.put_blob(content), tokens)
+        return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content))
 
     def _ruled(self, seen: Observed, step: deciding.Step) -> Draft | None:
         """The record of a step that moves calls without running them; None for others."""
@@ -143,77 +197,72 @@ class AgentReconciler:
             case _:
                 return None
 
-    def _propose(self, seen: Observed, draft: Draft) -> int:
-        return self._world.store.propose(draft, {seen.resource.address: seen.resource.rev})
-
-    def _release(self, seen: Observed) -> Outcome:
+    def _release(self, seen: Observed, ahead: Ahead) -> Outcome:
         if "agent" in seen.resource.finalizers:
-            self._propose(seen, turn.released(seen))
+            ahead.add(seen.resource.address, turn.released(seen))
         return Done()
 
-    async def _ask(self, seen: Observed) -> Outcome | None:
+    async def _ask(self, seen: Observed, ahead: Ahead) -> Outcome | None:
         opened = _opened(seen)
+        address = seen.resource.address
         if asking.is_instant(seen) and not starting.needs_job(seen):
-            self._reply(seen, await asking.answered(self._asking(seen, opened.op)))
+            plain = partial(asking.ask, self._world, self._tools, None)
+            reply = await asking.answered(Asking(self._world, self.look, seen, opened.op, plain))
+            ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+            ahead.add(address, turn.replied(seen, reply, ids, self._tools))
             return None
         key = f"{MIND}:{seen.resource.uid}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
-            return self._rest(seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full)))
+            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full)), ahead)
+        if isinstance(seen.spec.mind, Model):
+            return self._ask_model(seen, key, ahead)
         # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
         stale = opened.op if opened.asked else None
         op = self._world.ids.mint() if stale else opened.op
-        self._propose(seen, turn.requested(seen, op))
-        name = seen.resource.address
-
-        async def job() -> None:
-            await self._ask_outside(name, op, stale)
-
-        self._start(seen, key, job, self._world.mind_pool)
+        ahead.add(address, turn.requested(seen, op))
+        ahead.commit()
+        self._start(seen, key, Request(self._desk, address, key, op, stale, None, seen.now), self._world.mind_pool)
         return Done()
 
-    async def _ask_outside(self, address: str, op: str, stale: str | None) -> None:
-        """The job of asking: stops what is left of an earlier request, asks, and appends the reply."""
-        await self._world.store.flush(self._world.store.view.rev)
-        seen = self.look(address)
-        is_taken_up = seen is not None and asking.outlives(seen) and _waits_for(seen, op)
-        if stale is not None and not is_taken_up:
-            await self._world.processes.stop(stale)
-            self._world.processes.forget([stale])
-            seen = self.look(address)
-        if seen is None or not _waits_for(seen, op):
-            return
-        asked = self._asking(seen, op, stale)
-        reply = await asking.answered(asked)
-        now = self.look(address)
-        if now is not None and _waits_for(now, asked.op):
-            rev = self._reply(now, reply)
-            await self._world.store.flush(rev)
-        self._world.processes.forget([asked.op])
-
-    def _asking(self, seen: Observed, op: str, stale: str | None = None) -> Asking:
-        return Asking(self._world, self.look, seen, op, partial(asking.ask, self._world, self._tools, stale))
-
-    def _reply(self, seen: Observed, reply: Reply) -> int:
-        ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
-        return self._propose(seen, turn.replied(seen, reply, ids, self._tools))
+    def _ask_model(self, seen: Observed, key: str, ahead: Ahead) -> Outcome | None:
+        opened, address = _opened(seen), seen.resource.address
+        ready = attempts.prepared(self._world, self._tools, seen, ahead)
+        if isinstance(ready, Unpriced):
+            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, ready.why, UNPRICED, ready.unblocks), ahead)
+        op = self._world.ids.mint() if opened.asked else opened.op
+        changes = attempts.reserved(seen, ahead, op, ready)
+        if isinstance(changes, Spent):
+            return self._rest(seen, deciding.parked(seen, tuple(changes.asked)), ahead, changes)
+        ahead.add(address, attempts.requested(seen, op, ready, changes))
+        ahead.commit()
+        pool = attempts.pool_of(seen, self._world.store.view, self._world.plan)
+        self._start(seen, key, Request(self._desk, address, key, op, None, ready, seen.now), pool)
+        return Done()
 
     def _start(self, seen: Observed, key: str, job: running.Job, pool: str) -> None:
         priority = 0 if seen.task_spec is None else seen.task_spec.priority
         self._world.work.start(key, seen.resource.address, job, pool=pool, priority=priority)
 
-    async def _run(self, seen: Observed, startable: tuple[Resource, ...]) -> Outcome | None:
+    async def _run(self, seen: Observed, startable: tuple[Resource, ...], ahead: Ahead) -> Outcome | None:
         """Settles instant tools in place; gives the others their intent in one append and a job each."""
         for call in startable:
             tool = self._tools.get(str(call.spec["tool"]))
+            if tool is not None and (why := calls.barred(call, tool, seen.spec)):
+                ahead.add(seen.resource.address, turn.settled(seen, turn.Outcome(call, calls.denied(why))))
+                return None
             if tool is None or starting.is_in_place(seen, call, tool):
-                await self._run_instantly(seen, call, tool)
+                ahead.commit()  # What a tool reads of others is what there is.
+                await self._run_instantly(seen, call, tool, ahead)
                 return None
         startable, full = starting.permitted(self._permits, seen, self._tools, startable)
         if full is not None and not startable:
-            return self._rest(seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full)))
-        fresh = [(call, self._world.ids.mint()) for call in startable if call.state == CallState.AUTHORIZED]
+            return self._rest(
+                seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full), is_wait=not seen.live), ahead
+            )
+        fresh = [(call, self._op_of(call)) for call in startable if call.state == CallState.AUTHORIZED]
         if fresh:
-            self._propose(seen, running.started(seen, fresh))
+            ahead.add(seen.resource.address, running.started(seen, fresh))
+        ahead.commit()
         is_fresh = {call.address for call, _ in fresh}
         for old in startable:
             made = self._world.store.view.get(old.address)
@@ -223,7 +272,13 @@ class AgentReconciler:
             self._start(seen, deciding.job_key(made.address), job, self._world.pool)
         return Done()
 
-    async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None) -> None:
+    def _op_of(self, call: Resource) -> str:
+        """The operation id of a start: the first is the call's own, any later one is new."""
+        if self._world.store.view.get(call.address) is None:
+            return str(call.spec["op"])
+        return self._world.ids.mint()
+
+    async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None, ahead: Ahead) -> None:
         context = self._context(seen, call)
         ending: Ending
         if tool is None:
@@ -232,7 +287,7 @@ class AgentReconciler:
             ending = context
         else:
             ending = starting.marked(seen, call, tool, await running.performed(tool, context))
-        self._propose(seen, running.draft_of(seen, call, ending))
+        ahead.add(seen.resource.address, running.draft_of(seen, call, ending))
 
     def _against(self, seen: Observed, call: Resource, arguments: JsonObject) -> CallResult | None:
         """What stands against `call` with `arguments` by the rights of this moment; None: nothing."""
@@ -262,11 +317,13 @@ class AgentReconciler:
             return running.denied(str(fault))
         return Context(self._world, seen, call, call_from_json(call.spec), space)
 
-    def _rest(self, seen: Observed, rest: deciding.Rest) -> Outcome:
+    def _rest(self, seen: Observed, rest: deciding.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""
         merge = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
         raw = seen.resource.status
-        if raw.get("state") != str(rest.state) or raw.get("why") != rest.why:
+        # Why it runs is in its open turn; said once more, it would be a record for every step.
+        is_said = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING
+        if not is_said and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
             merge |= {"state": str(rest.state), "why": rest.why}
         opened = seen.status.open
         if opened is not None and rest.is_wait and opened.waiting_since is None:
@@ -274,10 +331,10 @@ class AgentReconciler:
         if merge:
             changes: tuple[Change, ...] = (turn.change(seen, merge),)
             if rest.state is AgentState.PARKED and seen.status.state != AgentState.PARKED:
-                changes += turn.told_above(seen, self._world.store.view, "spent")
-            self._propose(
-                seen, Draft(_record_type(rest), turn.ACTOR, seen.resource.address, changes, {"why": rest.why})
-            )
+                changes += turn.told_above(seen, ahead, "spent")
+                changes += budget.waiting(ahead, seen.resource, lacking)
+            draft = Draft(_record_type(rest), turn.ACTOR, seen.resource.address, changes, {"why": rest.why})
+            ahead.add(seen.resource.address, draft)
         return Done() if rest.after_s is None else Again(rest.after_s)
 
 
@@ -286,9 +343,8 @@ def _opened(seen: Observed) -> OpenTurn:
     return seen.status.open
 
 
-def _waits_for(seen: Observed, op: str) -> bool:
-    opened = seen.status.open
-    return opened is not None and opened.op == op and not opened.is_replied and seen.is_wanted
+def _has_waiting(seen: Observed) -> bool:
+    return seen.status.open is not None and bool(waiting.of_turn(seen, seen.status.open.calls))
 
 
 def _record_type(rest: deciding.Rest) -> str:

@@ -13,14 +13,12 @@ from controllers.agent import calls, prompting
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
-from controllers.agent.minds.model import reply_of
 from controllers.agent.minds.outside import RULES as OUTSIDE_RULES
 from controllers.agent.minds.outside import Briefing, OutsideMind
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from controllers.agent.minds.python_function import python_mind
 from controllers.agent.minds.script import ScriptMind
-from controllers.agent.models.port import ModelFailed, ModelRequest, RequestKey
 from controllers.agent.observing import Observed, instructions
 from controllers.agent.ports import World
 from controllers.agent.status import PastCall
@@ -99,8 +97,6 @@ async def ask(world: World, tools: Tools, stale: str | None, seen: Observed, op:
 
     `stale` is the request of an owner that did not live to see its answer, None when there was none.
     """
-    if isinstance(seen.spec.mind, Model):
-        return await ask_model(world, tools, seen, seen.spec.mind)
     return await mind_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
 
 
@@ -110,25 +106,6 @@ async def answered(asking: Asking) -> Reply:
         return await asking.answer(for_turn(asking.seen.spec))
     except MindFailed as fault:
         return Reply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
-
-
-async def ask_model(world: World, tools: Tools, seen: Observed, mind: Model) -> Reply:
-    """What a language model answers to one attempt. Raises MindFailed."""
-    turn = seen.status.open
-    assert turn is not None, "a model is asked inside a turn"
-    request = ModelRequest(
-        RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, turn.turn, turn.asked),
-        mind.model,
-        prompting.messages_of(seen, world.store.get_blob),
-        prompting.tools_of(seen, tools),
-        mind.options,
-        world.models.output_max(mind.model),
-    )
-    try:
-        answer = await world.models.complete(request)
-    except ModelFailed as fault:
-        raise MindFailed(f"{fault.reason}: {fault}") from fault
-    return reply_of(answer, prompting.names_of(calls.granted(seen.spec, tools)))
 
 
 def _given_up(reason: str) -> ProposedCall:

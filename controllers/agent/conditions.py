@@ -18,6 +18,7 @@ BLOCKING: Final = (
     "InDoubt",
     "NoModel",
     "Paused",
+    "UnknownPrice",
 )
 """At most one of these is True: it says why the agent does not go on."""
 

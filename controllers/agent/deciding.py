@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from controllers.agent import answering, budget, waiting
+from controllers.agent import answering, attempts, budget, waiting
 from controllers.agent.observing import Observed, judges_doubt, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
-from schemas.agent import AgentState
+from schemas.agent import AgentState, Model
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
@@ -52,9 +52,10 @@ class Begin:
 
 @frozen
 class Start:
-    """A new turn, for these reasons, telling this news."""
+    """A new turn, for these reasons, telling this news. `is_last`: the budget is used up, and it is to hand over."""
 
     news: News
+    is_last: bool = False
 
 
 @frozen
@@ -154,19 +155,28 @@ def as_before(_: Resource) -> None:
     """No waiting call is over."""
 
 
-def decide(seen: Observed, is_parallel: IsParallel, resolved: Resolved = as_before) -> Step:
-    """The one next step of this agent."""
-    step = _step(seen, is_parallel, resolved)
+def decide(seen: Observed, is_parallel: IsParallel, resolved: Resolved = as_before, life: str = "") -> Step:
+    """The one next step of this agent. `life` names the owner that decides: its own failures only are believed."""
+    step = _step(seen, Surroundings(is_parallel, resolved, life))
     if isinstance(step, Rest):
         answer = answering.unable(seen, step.state, step.condition, step.why)
         return step if answer is None else Reply(answer)
     return step
 
 
-def _step(seen: Observed, is_parallel: IsParallel, resolved: Resolved) -> Step:
+@frozen
+class Surroundings:
+    """What a decision needs beside the agent."""
+
+    is_parallel: IsParallel
+    resolved: Resolved
+    life: str
+
+
+def _step(seen: Observed, around: Surroundings) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
-    if seen.is_over and (step := _answering(seen, is_parallel, resolved)) is not None:
+    if seen.is_over and (step := _answering(seen, around)) is not None:
         return step
     if seen.task is None or seen.go is None or seen.task_state in ENDED:
         return _without_go(seen)
@@ -175,7 +185,7 @@ def _step(seen: Observed, is_parallel: IsParallel, resolved: Resolved) -> Step:
     if seen.task_state == "paused":
         return _paused(seen)
     if seen.status.open is not None:
-        return _within(seen, seen.status.open, is_parallel, resolved)
+        return _within(seen, seen.status.open, around)
     return _between(seen)
 
 
@@ -198,11 +208,11 @@ def _without_go(seen: Observed) -> Step:
     return Rest(AgentState.IDLE, "its task has not started")
 
 
-def _answering(seen: Observed, is_parallel: IsParallel, resolved: Resolved) -> Step | None:
+def _answering(seen: Observed, around: Surroundings) -> Step | None:
     """The next step towards an answer of an agent whose task is over; None when it owes none."""
     status = seen.status
     if status.open is not None:
-        return _within(seen, status.open, is_parallel, resolved) if status.open.is_answer else None
+        return _within(seen, status.open, around) if status.open.is_answer else None
     if not answering.questions(seen) or seen.live or seen.calls:
         return None
     if len(answering.questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
@@ -217,12 +227,12 @@ def _paused(seen: Observed) -> Step:
     return Rest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
 
 
-def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel, resolved: Resolved) -> Step:
+def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
     """The next step of an open turn."""
     if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
         return stopping
     if not turn.is_replied:
-        return _running("it is thinking") if seen.live else Ask()
+        return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
     open_calls = [call for call in turn.calls if call.address not in turn.results]
     objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
@@ -232,7 +242,25 @@ def _within(seen: Observed, turn: OpenTurn, is_parallel: IsParallel, resolved: R
     ended = tuple(each for each in objects if _has_ended(seen, each))
     if ended:
         return Collect(ended)
-    return _resolving(objects, resolved) or _running_calls(seen, open_calls, objects, is_parallel)
+    return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
+
+
+def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
+    """The mind is asked, unless it failed and is not to be asked again yet."""
+    if turn.failure is None:
+        return Ask()
+    why = attempts.words_of(seen, turn.failure)
+    match attempts.cure_of(seen, turn.failure, life):
+        case "ask":
+            return Ask()
+        case "wait":
+            after_s = max(0.0, (turn.failure.retry_at or 0.0) - seen.now)
+            return Rest(AgentState.RUNNING, f"{why}; asked again soon", after_s=after_s, is_wait=True)
+        case "blocked":
+            if seen.unread:
+                return Interrupt()
+            ways = attempts.unblocks_of(seen, turn.failure)
+            return Rest(AgentState.BLOCKED, why, "NoModel", ways, is_wait=True)
 
 
 def _resolving(objects: list[Resource], resolved: Resolved) -> Step | None:
@@ -258,6 +286,8 @@ def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
     """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
     if seen.interrupts:
         return True
+    if not turn.is_replied and isinstance(seen.spec.mind, Model):
+        return is_redirected(seen)
     is_wait = not seen.live and bool(waiting.of_turn(seen, turn.calls))
     return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
 
@@ -350,15 +380,18 @@ def _between(seen: Observed) -> Step:
 
 def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
-    spent = budget.spent_out(seen.left)
-    if spent:
-        return Rest(
-            AgentState.PARKED,
-            f"its budget of {', '.join(_unit(unit) for unit in spent)} is used up",
-            "BudgetSpent",
-            (f"plan patch {seen.spec.task} budget.{_unit(spent[0])}=…",),
-        )
-    return _without_servers(seen) or Start(found)
+    can_think = isinstance(seen.spec.mind, Model)
+    standing = budget.standing(seen.task, seen.left, can_think=can_think, had_last=seen.status.had_last)
+    if standing == "spent":
+        return parked(seen, budget.spent_out(seen.left))
+    return _without_servers(seen) or Start(found, is_last=standing == "last")
+
+
+def parked(seen: Observed, spent: tuple[str, ...]) -> Rest:
+    """Until the budget of these units grows."""
+    words = ", ".join(_unit(unit) for unit in spent)
+    ways = (f"plan patch {seen.spec.task} budget.{_unit(spent[0])}=…",)
+    return Rest(AgentState.PARKED, f"its budget of {words} is used up", "BudgetSpent", ways)
 
 
 def _without_servers(seen: Observed) -> Rest | None:

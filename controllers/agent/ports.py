@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from controllers.agent.models.port import Models, NoModels
+from controllers.agent.streams import Streams
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
@@ -27,7 +28,7 @@ class Gate(Protocol):
 
     async def submit(self, patch: Patch) -> Verdict: ...
 
-    async def approve(self, address: str, by: Author, reason: str = "") -> Verdict:
+    async def approve(self, address: str, by: Author, reason: str = "", content: JsonObject | None = None) -> Verdict:
         """Says yes to what waits at `address`. Raises errors.Terminal when nothing does."""
         ...
 
@@ -114,4 +115,5 @@ class World:
     mind_pool: str = "minds"
     surrounding: Mapping[str, str] = field(default_factory=dict)
     models: Models = NoModels()
+    streams: Streams = field(default_factory=Streams)
     servers: Servers = NoServers()

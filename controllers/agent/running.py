@@ -27,7 +27,7 @@ from reconciler.effects.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.record import Draft, SetStatus
+from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
 CLEANUP_S = 10.0  # For writing down that a call was stopped.
@@ -39,12 +39,16 @@ Look = Callable[[str], Observed | None]
 
 @frozen
 class Bench:
-    """What all calls of one owner share. `rule` says what stands against a call with other arguments, None: nothing."""
+    """What all calls of one owner share. `rule` says what stands against a call with other arguments, None: nothing.
+
+    `settle` writes the record of a result, with the steps of its agent that follow, as the last act of the job named.
+    """
 
     world: World
     look: Look
     rule: Callable[[Observed, Resource, JsonObject], CallResult | None]
     cache: Cache
+    settle: Callable[[Observed, Draft, str], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -197,10 +201,10 @@ class CallRun:
             # Evidence that changes nothing, so it was computed from nothing.
             await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
-        draft = draft_of(seen, self.call, ending)
-        await store.append(draft, {seen.resource.address: seen.resource.rev})
+        await self.bench.settle(seen, draft_of(seen, self.call, ending), self.call.address)
         is_over = isinstance(ending, Settlement) and ending.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
+            await store.flush(store.view.rev)
             self.world.processes.forget([self.spec.op])
 
 
@@ -257,14 +261,18 @@ def denied(text: str) -> Settlement:
 
 def started(seen: Observed, calls: list[tuple[Resource, str]]) -> Draft:
     """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
-    changes = [
-        change
-        for call, op in calls
-        for change in journal.started(replace(call_from_json(call.spec), op=op), call.address.partition("/")[2])
-    ]
-    turn_state = turn.change(seen, {"state": "running", "why": None})
+    changes = [change for call, op in calls for change in _begun(call, op)]
+    opened = seen.status.open
+    waited = {} if opened is None else dict(waiting.waited(seen, opened))  # For a permit: that is over.
+    turn_state = turn.change(seen, {"state": "running", "why": None} | ({"open": waited} if waited else {}))
     data = {"calls": [call.address for call, _ in calls]}
     return Draft("call.started", turn.signed(seen), seen.resource.address, (turn_state, *changes), data)
+
+
+def _begun(call: Resource, op: str) -> tuple[Change, ...]:
+    if op == call.spec["op"]:
+        return (status(call, CallState.STARTED, result=None, why=None),)
+    return journal.started(replace(call_from_json(call.spec), op=op), call.address.partition("/")[2])
 
 
 def status(call: Resource, state: CallState, **more: str | None) -> SetStatus:

@@ -63,8 +63,8 @@ class OpenTurn:
 
     `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
     `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
-    of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`: the
-    budget is used up, and this turn is for handing over.
+    of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`:
+    the budget is used up, and this turn is for handing over.
     """
 
     turn: int
@@ -132,13 +132,19 @@ class Claim:
 
 @frozen
 class Used:
-    """What this agent itself has used over all its incarnations. `time_s` is active time."""
+    """What this agent itself has used over all its incarnations. `time_s` is active time, `usd` exact money as text.
+
+    Tokens and money are counted where a request is settled (`budget.py`), the rest where a turn ends.
+    """
 
     turns: int = 0
     calls: int = 0
     time_s: float = 0.0
+    tokens: int = 0
+    usd: str = "0"
 
     def to_json(self) -> JsonObject:
+        """What the end of a turn writes."""
         return {"turns": self.turns, "calls": self.calls, "time_s": round(self.time_s, 6)}
 
 

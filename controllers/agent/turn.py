@@ -56,8 +56,11 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     return Draft("agent.woken", ACTOR, seen.resource.address, (change(seen, merge), *copied), data, origin.blobs)
 
 
-def started(seen: Observed, news: News, op: str, view: View) -> Draft:
-    """A turn begins; the messages it contains leave the inbox in the same record."""
+def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = False) -> Draft:
+    """A turn begins; the messages it contains leave the inbox in the same record.
+
+    `is_last`: the budget is used up, and it is there to hand over.
+    """
     turn = seen.status.turn + 1
     merge: JsonObject = {
         "state": str(AgentState.RUNNING),
@@ -76,6 +79,10 @@ def started(seen: Observed, news: News, op: str, view: View) -> Draft:
             "messages": [message.to_json() for message in news.messages],
         },
     }
+    if is_last:
+        merge["had_last"] = merge["open"]["is_last"] = True
+    elif seen.status.had_last:
+        merge["had_last"] = None
     if owed := answering.owed(news.messages):
         merge["asked"] = owed
     if seen.is_over:
@@ -129,13 +136,21 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
-    data["calls"] = [{"call": call.address, "tool": call.tool, "arguments": call.arguments} for call in placed]
+    if reply.note:
+        data["note"] = reply.note
+    data["calls"] = [_told(call) for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data, blobs)
 
 
 def _has_delegated(seen: Observed) -> bool:
     return isinstance(seen.spec.mind, Model) and any(child.is_live for child in seen.children)
+
+
+def _told(call: TurnCall) -> JsonObject:
+    """A call as the record of the reply has it: all that is needed to make the same reply again."""
+    out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
+    return out | ({"key": call.key} if call.key else {}) | ({"implied": True} if call.is_implied else {})
 
 
 def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
@@ -262,9 +277,10 @@ def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:
     }
 
 
-def closed(seen: Observed, why: str) -> Draft:
-    """The open turn is called off; calls that are not settled go with it."""
-    drops = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
+def closed(seen: Observed, view: View, why: str) -> Draft:
+    """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it."""
+    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
+    drops += budget.release(view, seen.resource)
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
     data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}
     return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)

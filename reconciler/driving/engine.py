@@ -40,6 +40,8 @@ CONFLICT_BASE_S: Final = 0.001  # A lost race is read again at once; it backs of
 # which saves half the reconciles of short commands.
 STARTED_NEWS_S: Final = 0.05
 
+BEGINNINGS: Final = frozenset({"call.started", "model.requested"})
+
 STALLED: Final = "Stalled"
 RETRYING: Final = "Retrying"
 FIGHTING: Final = "Fighting"
@@ -116,14 +118,17 @@ class Engine:
 
     def _changed(self, record: Record, changed: Sequence[str]) -> None:
         is_controller = record.draft.actor.startswith("controller:")
-        news_s = STARTED_NEWS_S if record.draft.type == "call.started" else 0.0
+        last = record.draft.also[-1] if record.draft.also else record.draft
+        is_news = last.type not in BEGINNINGS
         view = self._store.view
         for address in self._watcher.concerned(view, changed):
             resource = view.get(address)
             if address == self._muted or not self._is_ours(address, resource):
                 continue
             delay_s = self._held_back(resource, address in changed) if resource and is_controller else 0.0
-            self._queue.add(address, after_s=max(delay_s, news_s))
+            # What else such a record says is for others.
+            is_heard = is_news or (bool(record.draft.also) and address not in (last.subject, record.draft.subject))
+            self._queue.add(address, after_s=delay_s if is_heard else max(delay_s, STARTED_NEWS_S))
 
     def _is_ours(self, address: str, resource: Resource | None) -> bool:
         """Whether reconciling would do anything: calls and approvals have no reconciler and only wake their owners."""

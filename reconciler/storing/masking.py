@@ -65,12 +65,13 @@ class Masks:
     def mask_draft(self, draft: Draft) -> Draft:
         """`draft` with its data and changes masked."""
         changes = tuple(self._mask_change(change) for change in draft.changes)
-        return replace(draft, changes=changes, data=self.mask_value(draft.data))
+        also = tuple(replace(one, data=self.mask_value(one.data)) for one in draft.also)
+        return replace(draft, changes=changes, data=self.mask_value(draft.data), also=also)
 
     def _mask_change(self, change: Change) -> Change:
         match change:
             case Put():
-                return replace(change, spec=self.mask_value(change.spec))
+                return replace(change, spec=self.mask_value(change.spec), status=self.mask_value(change.status))
             case SetStatus():
                 return replace(change, merge=self.mask_value(change.merge))
             case PatchSpec():

@@ -12,7 +12,7 @@ from typing import Final
 
 from controllers.agent import transcript
 from controllers.agent.minds.port import ProposedCall, Reply
-from controllers.agent.models.port import ModelCall, ModelReply
+from controllers.agent.models.port import ModelCall, ModelReply, Usage
 from schemas.encoding import JsonObject, decode_foreign
 
 CUT_OFF: Final = "length"
@@ -24,13 +24,13 @@ def reply_of(answer: ModelReply, names: Mapping[str, str]) -> Reply:
     is_cut = answer.finish == CUT_OFF
     proposed = tuple(_proposed(call, names, is_cut=is_cut) for call in answer.calls)
     if is_cut and not proposed:
-        return Reply(answer.text, then="again", usage=usage_of(answer), note=WAS_CUT)
-    return Reply(answer.text, proposed, then="final", usage=usage_of(answer), note=WAS_CUT if is_cut else "")
+        return Reply(answer.text, then="again", usage=usage_json(answer.usage), note=WAS_CUT)
+    note = WAS_CUT if is_cut else ""
+    return Reply(answer.text, proposed, then="final", usage=usage_json(answer.usage), note=note)
 
 
-def usage_of(answer: ModelReply) -> JsonObject:
-    """The tokens of a reply for the log, zeros left out, with what the provider itself said."""
-    used = answer.usage
+def usage_json(used: Usage) -> JsonObject:
+    """Tokens for the log, zeros left out, with what the provider itself said."""
     out: JsonObject = {"in": used.tokens_in, "out": used.tokens_out}
     if used.tokens_cached:
         out["cached"] = used.tokens_cached

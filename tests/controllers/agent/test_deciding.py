@@ -27,7 +27,7 @@ from controllers.agent.observing import Child, Observed, child_of
 from controllers.agent.running import is_current
 from controllers.agent.status import TurnCall
 from controllers.agent.telling import digest
-from schemas.agent import AgentSpec, AgentState, Model, Script
+from schemas.agent import AgentSpec, AgentState, Script
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid
 from schemas.rights import Rights
@@ -285,8 +285,3 @@ def test_a_removed_agent_lets_go_when_nothing_of_it_runs() -> None:
 def test_an_ended_task_ends_its_agent_and_keeps_its_inbox() -> None:
     rest = step(seen(WORKED, task={"state": "done", "go": 1}))
     assert isinstance(rest, Rest) and rest.state is AgentState.ENDED
-
-
-def test_a_model_blocks_in_this_version() -> None:
-    rest = step(seen(WORKED, spec=AgentSpec("task/.", Model("ollama/x"), Rights())))
-    assert isinstance(rest, Rest) and rest.condition == "NoModel"

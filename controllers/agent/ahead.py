@@ -1,0 +1,164 @@
+"""Several steps of one agent as one record: the view as it will be, gathered and then proposed in one append.
+
+Each step is decided on the state that the steps before it lead to, exactly as if each had been a record of its own; so
+one append is all of them or none, and between two appends nothing is lost that was there before. Nothing is awaited
+between the first step and the append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+
+from reconciler.storing.store import Store, View
+from schemas import record as records
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Put, Record, SetStatus
+from schemas.resource import Resource
+
+
+class _Overlay(MutableMapping[str, Resource]):
+    """What differs from a view, over that view. None stands for an object that is gone."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.made: dict[str, Resource | None] = {}
+
+    def get(self, address: str, default: object = None) -> Resource | None:  # type: ignore[override]
+        del default
+        return self.made[address] if address in self.made else self.view.get(address)
+
+    def __getitem__(self, address: str) -> Resource:
+        found = self.get(address)
+        if found is None:
+            raise KeyError(address)
+        return found
+
+    def __setitem__(self, address: str, resource: Resource) -> None:
+        self.made[address] = resource
+
+    def __delitem__(self, address: str) -> None:
+        self.made[address] = None
+
+    def __iter__(self) -> Iterator[str]:
+        return (address for address, each in self.made.items() if each is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Ahead:
+    """A `View` of what will be, and the steps that lead there. After `commit` it starts again from what is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._objects = _Overlay(store.view)
+        self._drafts: list[Draft] = []
+        self._expect: dict[str, int | None] = {}
+
+    @property
+    def rev(self) -> int:
+        return self._store.view.rev
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._drafts
+
+    def get(self, address: str) -> Resource | None:
+        return self._objects.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self._merged(self._store.view.list(kind), lambda each: each.kind == kind)
+
+    def owned_by(self, address: str) -> Sequence[Resource]:
+        return self._merged(self._store.view.owned_by(address), lambda each: each.owner == address)
+
+    def referrers(self, address: str) -> Iterable[str]:
+        return self._store.view.referrers(address)
+
+    def add(self, agent: str, draft: Draft) -> None:
+        """One more step of the agent at that address."""
+        if agent not in self._expect:
+            now = self._store.view.get(agent)
+            self._expect[agent] = None if now is None else now.rev
+        self._drafts.append(draft)
+        records.fold(self._objects, Record(self.rev, 0.0, 0, draft))
+
+    def commit(self) -> int:
+        """Proposes all steps as one record; returns the last revision. Raises what `Store.propose` does."""
+        drafts, self._drafts = self._drafts, []
+        expect, self._expect = self._expect, {}
+        self._objects.made.clear()
+        return self._store.propose(one_of(drafts), expect) if drafts else self.rev
+
+    def _merged(self, found: Sequence[Resource], belongs: object) -> Sequence[Resource]:
+        if not self._objects.made:
+            return found
+        assert callable(belongs)
+        by_address = {each.address: each for each in found}
+        for address, each in self._objects.made.items():
+            if each is not None and belongs(each):
+                by_address[address] = each
+            else:
+                by_address.pop(address, None)
+        return [by_address[address] for address in sorted(by_address)]
+
+
+def one_of(drafts: Sequence[Draft]) -> Draft:
+    """The record that is all of `drafts`, in order: their changes, and what each says."""
+    first = drafts[0]
+    if len(drafts) == 1:
+        return first
+    changes = squashed([change for draft in drafts for change in draft.changes])
+    also = tuple(one for draft in drafts for one in draft.entries)[1:]
+    blobs = tuple(dict.fromkeys(blob for draft in drafts for blob in draft.blobs))
+    return Draft(first.type, first.actor, first.subject, changes, first.data, blobs, first.cause, also)
+
+
+def squashed(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Fewer changes with the same fold: what is put, and what is merged, is said once for each object."""
+    out: list[Change | None] = []
+    last: dict[str, int] = {}
+    for change in changes:
+        at = last.get(change.address)
+        before = None if at is None else out[at]
+        both = None if before is None or at is None else _both(before, change)
+        if both is not None and at is not None:
+            out[at] = both
+        else:
+            last[change.address] = len(out)
+            out.append(change)
+    return tuple(change for change in out if change is not None)
+
+
+def _both(first: Change, second: Change) -> Change | None:
+    """One change in the place of two that follow each other at one address; None when there is no such."""
+    if first.uid != second.uid if isinstance(first, Put | SetStatus) and isinstance(second, Put | SetStatus) else True:
+        return None
+    match first, second:
+        case SetStatus(), SetStatus():
+            merge = composed(first.merge, second.merge)
+            return None if merge is None else SetStatus(first.address, first.uid, merge)
+        case Put(), SetStatus():
+            merge = composed(first.status, second.merge)
+            if merge is None:
+                return None
+            put = first
+            return Put(put.address, put.uid, put.spec, put.refs, put.owner, put.finalizers, merge)
+        case _:
+            return None
+
+
+def composed(first: JsonObject, second: JsonObject) -> JsonObject | None:
+    """The merge that does what `first` and then `second` do; None when no single merge does (RFC 7386)."""
+    out = dict(first)
+    for key, value in second.items():
+        if isinstance(value, dict) and key in out:
+            inner = out[key]
+            # After a null or a plain value a map would have to replace, and a merge of maps only ever adds.
+            both = composed(inner, value) if isinstance(inner, dict) else None
+            if both is None:
+                return None
+            out[key] = both
+        else:
+            out[key] = value
+    return out

@@ -1,0 +1,193 @@
+"""One request to a model: what it may cost, and the records of its beginning and of its failure.
+
+Each attempt is recorded, reserved and billed by itself. A failure that may pass is followed by a time at which the
+model is asked again, kept in the open turn: nobody waits for it in memory. One that only somebody else can mend blocks
+the agent until what it was asked with changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from controllers.agent import budget, pricing, prompting, transcript, turn, waiting
+from controllers.agent.calls import Tools
+from controllers.agent.minds.model import usage_json
+from controllers.agent.models.port import ModelFailed, ModelRequest, Price, RequestKey, Usage
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.status import Failure, OpenTurn, boxed
+from reconciler.storing.store import View
+from schemas import limits, patterns
+from schemas.agent import AgentState, Model
+from schemas.budget import Cost
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.model import model_name
+from schemas.record import Change, Draft
+
+Spent: TypeAlias = budget.Spent
+
+POOL: Final = "models"
+CURES: Final[Mapping[str, str]] = {
+    "NoKey": "state a key for its provider: models: {…: {key: env:NAME}}",
+    "Refused": "look at the key and at what it may use",
+    "Unreachable": "start the server, or correct its url",
+    "NotInstalled": "install what the provider needs, or name another",
+    "ContextTooLong": "name a model with a larger window",
+}
+
+
+@frozen
+class Prepared:
+    """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money."""
+
+    request: ModelRequest
+    tokens: int
+    price: Price | None
+    worst: Cost
+    is_last: bool
+
+
+def model_of(seen: Observed) -> Model:
+    """The mind of an agent that thinks with a model."""
+    assert isinstance(seen.spec.mind, Model), "only models are asked by request"
+    return seen.spec.mind
+
+
+def prepared(world: World, tools: Tools, seen: Observed, view: View) -> Prepared | pricing.Unpriced:
+    """The next request of the open turn, cut to what is left of the budget."""
+    mind, opened = model_of(seen), seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    policy = pricing.policy_of(view, world.plan)
+    price = pricing.price_of(world.models, mind.model, policy, is_bounded="usd" in seen.left)
+    if isinstance(price, pricing.Unpriced):
+        return price
+    messages = prompting.messages_of(seen, world.store.get_blob)
+    declared = b"" if opened.is_last else prompting.tools_of(seen, tools)
+    tokens = transcript.tokens_of(sum(map(len, messages)) + len(declared))
+    longest = world.models.output_max(mind.model)
+    output = longest if opened.is_last else pricing.output_for(seen.left, price, tokens, longest)
+    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    request = ModelRequest(key, mind.model, messages, declared, mind.options, output)
+    return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
+
+
+def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Change, ...] | Spent:
+    """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    books = budget.books_of(view, seen.resource)
+    if opened.asked:
+        books.release(seen.resource.uid, opened.op)
+    own = view.get(seen.spec.task)
+    last_of = own.uid if ready.is_last and own is not None else ""
+    lacking = books.reserve(seen.resource.uid, op, ready.worst, last_of=last_of)
+    return books.changes() if lacking is None else lacking
+
+
+def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, ...]) -> Draft:
+    """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    attempt = opened.asked + 1
+    merge: JsonObject = {"open": {"asked": attempt, "op": op}}
+    if opened.failure is not None:
+        merge["open"] |= {"failure": None, **waiting.waited(seen, opened)}
+        if opened.failure.retry_at is None:
+            merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
+    if seen.status.state != AgentState.RUNNING:
+        merge |= {"state": str(AgentState.RUNNING), "why": None}
+    data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
+    data |= {"prompt": ready.request.prompt_digest, "tokens": ready.tokens}
+    return Draft("model.requested", turn.ACTOR, seen.resource.address, (turn.change(seen, merge), *changes), data)
+
+
+def failed(seen: Observed, view: View, fault: ModelFailed, ready: Prepared, life: str) -> Draft:
+    """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
+    opened = seen.status.open
+    assert opened is not None, "an attempt belongs to a turn"
+    tries = 1 + opened.tries
+    wait_s = retry_after_s(fault, tries)
+    data: JsonObject = {"op": opened.op, "attempt": opened.asked, "reason": fault.reason, "message": str(fault)}
+    data |= {"is_transient": fault.is_transient}
+    if fault.retry_after_s is not None:
+        data["retry_after_s"] = fault.retry_after_s
+    if wait_s is not None:
+        data["wait_s"] = wait_s
+    failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
+    failure |= {"life": life, "basis": basis_of(seen)}
+    if wait_s is not None:
+        failure["retry_at"] = seen.now + wait_s
+    if fault.usage is not None:
+        data["usage"] = usage_json(fault.usage)
+    cost = pricing.cost_of(ready.price, fault.usage or Usage(0, 0))
+    changes = budget.settle(view, seen.resource, opened.op, cost)
+    merge: JsonObject = {"open": {"failure": boxed(failure), "tries": tries}}
+    return Draft("model.failed", turn.ACTOR, seen.resource.address, (turn.change(seen, merge), *changes), data)
+
+
+def retry_after_s(fault: ModelFailed, tries: int) -> float | None:
+    """Seconds until a model that failed `tries` times in a row is asked again; None: not before something changes."""
+    if not fault.is_transient or tries >= limits.MODEL_TRIES_MAX:
+        return None
+    if fault.reason == EMPTY:
+        return 0.0
+    back_off_s = min(limits.BACKOFF_CAP_S, limits.MODEL_BACKOFF_BASE_S * 2.0 ** min(tries - 1, 30))
+    return max(fault.retry_after_s or 0.0, back_off_s)
+
+
+EMPTY: Final = "Empty"
+
+
+def empty(usage: Usage, tries: int) -> ModelFailed:
+    """The failure that a reply of nothing at all is: what the model was told is told once more, then somebody looks."""
+    text = "it answered with neither text nor calls"
+    return ModelFailed(EMPTY, text, is_transient=tries < limits.EMPTY_REPLIES_MAX, usage=usage)
+
+
+Cure: TypeAlias = Literal["ask", "wait", "blocked"]
+
+
+def cure_of(seen: Observed, failure: Failure, life: str) -> Cure:
+    """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
+    if failure.retry_at is not None:
+        return "ask" if failure.retry_at <= seen.now else "wait"
+    return "ask" if (failure.life, failure.basis) != (life, basis_of(seen)) else "blocked"
+
+
+def basis_of(seen: Observed) -> str:
+    """What a failure depends on: another spec of the agent or of its task, pausing and going on too, is worth a try."""
+    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}"
+
+
+def words_of(seen: Observed, failure: Failure) -> str:
+    """Why the agent does not go on."""
+    return f"{model_of(seen).model} cannot be asked ({failure.reason}): {failure.message}"
+
+
+def unblocks_of(seen: Observed, failure: Failure) -> tuple[str, ...]:
+    """What makes it go on."""
+    cure = CURES.get(failure.reason)
+    again = (f"plan resume {seen.spec.task}", "name another model")
+    return (cure, *again) if cure else again
+
+
+def pool_of(seen: Observed, view: View, plan: str) -> str:
+    """The pool of the work plane that the agent's model is asked in."""
+    document = view.get(plan)
+    bounds = (document.spec.get("limits") or {}).get("models") if document is not None else None
+    if isinstance(bounds, dict):
+        name = model_name(model_of(seen).model).real
+        for pattern in bounds:
+            if patterns.any_name((str(pattern),), name):
+                return f"{POOL}:{pattern}"
+    return POOL
+
+
+def is_current(seen: Observed | None, op: str) -> bool:
+    """Whether the open turn still waits for the reply to the request `op`."""
+    opened: OpenTurn | None = None if seen is None else seen.status.open
+    if seen is None or opened is None or opened.op != op or opened.is_replied or opened.failure is not None:
+        return False
+    return seen.is_wanted

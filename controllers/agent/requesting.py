@@ -1,0 +1,170 @@
+"""The job of asking a mind outside this process: from a durable request to the record of what came of it.
+
+The agent is read again before anything is written: a reply that nobody waits for any more is kept as evidence, billed,
+and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from controllers.agent import asking, attempts, budget, calls, pricing, prompting, streams, transcript, turn
+from controllers.agent.ahead import Ahead
+from controllers.agent.attempts import Prepared
+from controllers.agent.behaviours.thinking import Asking
+from controllers.agent.calls import Tools
+from controllers.agent.minds.model import reply_of, usage_json
+from controllers.agent.minds.port import Reply
+from controllers.agent.models.port import ModelFailed, ModelReply, Usage
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from schemas.budget import Cost
+from schemas.record import Change, Draft
+
+CANCELLED = "Cancelled"
+QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record."""
+
+    world: World
+    tools: Tools
+    look: Callable[[str], Observed | None]
+    go_on: Callable[[str, Ahead, str], Awaitable[object]]
+    life: str
+
+
+@dataclass(slots=True)
+class Request:
+    """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for `asking.ask`."""
+
+    desk: Desk
+    address: str
+    key: str
+    op: str
+    stale: str | None
+    ready: Prepared | None
+    asked_at: float
+    used: list[Usage] = field(default_factory=list)
+    stream: streams.Stream | None = None
+
+    async def __call__(self) -> None:
+        world = self.desk.world
+        await world.store.flush(world.store.view.rev)
+        seen = await self._after_the_stale()
+        if seen is None or not attempts.is_current(seen, self.op):
+            return
+        began_at = world.clock.now()
+        asked = Asking(world, self.desk.look, seen, self.op, self._ask)
+        self.stream = world.streams.begin(self.address, began_at)
+        try:
+            reply = await asking.answered(asked)
+        except ModelFailed as fault:
+            await self._failed(fault)
+        except anyio.get_cancelled_exc_class():
+            self._called_off()
+            raise
+        else:
+            self.op = asked.op
+            await self._replied(reply, began_at - self.asked_at)
+            if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
+                world.processes.forget([asked.op])
+        finally:
+            world.streams.end(self.address)
+
+    async def _after_the_stale(self) -> Observed | None:
+        """The agent, when nothing is left of the request that an earlier owner made."""
+        world = self.desk.world
+        seen = self.desk.look(self.address)
+        if self.ready is not None or self.stale is None:
+            return seen
+        if seen is not None and asking.outlives(seen) and attempts.is_current(seen, self.op):
+            return seen
+        await world.processes.stop(self.stale)
+        world.processes.forget([self.stale])
+        return self.desk.look(self.address)
+
+    async def _ask(self, seen: Observed, op: str) -> Reply:
+        if self.ready is None:
+            return await asking.ask(self.desk.world, self.desk.tools, self.stale, seen, op)
+        opened = seen.status.open
+        assert opened is not None, "a model is asked inside a turn"
+        request = self.ready.request
+        if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
+            request = replace(request, key=replace(request.key, attempt=opened.asked))
+        answer = await self.desk.world.models.complete(request, self._heard)
+        self.used.append(answer.usage)
+        if not answer.text.strip() and not answer.calls:
+            self.used.pop()
+            raise attempts.empty(answer.usage, opened.tries + 1)
+        return reply_of(answer, names_of(seen, self.desk.tools, answer))
+
+    def _heard(self, text: str) -> None:
+        if self.stream is not None:
+            streams.heard(self.stream, text, self.desk.world.clock.now())
+
+    async def _replied(self, reply: Reply, queued_s: float) -> None:
+        world, ahead = self.desk.world, Ahead(self.desk.world.store)
+        seen = self.desk.look(self.address)
+        if seen is None:
+            return
+        if not attempts.is_current(seen, self.op):
+            self._late(seen, reply)
+            return
+        ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        draft = turn.replied(seen, reply, ids, self.desk.tools)
+        opened = seen.status.open
+        more = list(self._billed(seen, ahead))
+        if queued_s > QUEUED_S and opened is not None:
+            more.append(turn.change(seen, {"open": {"waited_s": opened.waited_s + queued_s}}))
+        ahead.add(self.address, replace(draft, changes=(*draft.changes, *more)))
+        await self.desk.go_on(self.address, ahead, self.key)
+        if self.ready is None:
+            await world.store.flush(world.store.view.rev)
+
+    async def _failed(self, fault: ModelFailed) -> None:
+        ahead = Ahead(self.desk.world.store)
+        seen = self.desk.look(self.address)
+        assert self.ready is not None, "only models fail like this"
+        if seen is None or not attempts.is_current(seen, self.op):
+            return
+        ahead.add(self.address, attempts.failed(seen, ahead, fault, self.ready, self.desk.life))
+        await self.desk.go_on(self.address, ahead, self.key)
+
+    def _called_off(self) -> None:
+        """The request was closed before it was answered: what it had cost by then is estimated."""
+        seen = self.desk.look(self.address)
+        if self.ready is None or seen is None or not attempts.is_current(seen, self.op):
+            return
+        said = 0 if self.stream is None else transcript.tokens_of(self.stream.chars)
+        self.used.append(Usage(self.ready.tokens, said, is_estimated=True))
+        ahead = Ahead(self.desk.world.store)
+        data = {"op": self.op, "reason": CANCELLED, "usage": usage_json(self.used[-1])}
+        draft = Draft("model.failed", turn.ACTOR, self.address, self._billed(seen, ahead), data)
+        ahead.add(self.address, draft)
+        ahead.commit()
+
+    def _late(self, seen: Observed, reply: Reply) -> None:
+        """Evidence: it changes nothing but what was used."""
+        ahead = Ahead(self.desk.world.store)
+        data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
+        ahead.add(self.address, Draft("model.replied", turn.ACTOR, self.address, self._billed(seen, ahead), data))
+        ahead.commit()
+
+    def _billed(self, seen: Observed, view: Ahead) -> tuple[Change, ...]:
+        if self.ready is None:
+            return ()
+        cost = Cost()
+        for used in self.used:
+            cost = cost + pricing.cost_of(self.ready.price, used)
+        return budget.settle(view, seen.resource, self.op, cost)
+
+
+def names_of(seen: Observed, tools: Tools, answer: ModelReply) -> dict[str, str]:
+    """The tools of the agent by their wire names; none when the reply calls none."""
+    return prompting.names_of(calls.granted(seen.spec, tools)) if answer.calls else {}
