@@ -24,7 +24,8 @@ _ON: Final = Field("on", Scalar("word", ("call", "turn"), settable=True), "Calls
 _MATCH: Final = Field(
     "match",
     Many(Scalar("pattern", settable=True)),
-    "The calls that it is for, as patterns such as `shell(git *)`; left out, all of them.",
+    "The calls that it is for, as patterns such as `shell(git *)`. Left out, all of them; a program then has no say in "
+    "`done`, `fail`, `send` and `request`.",
     ["fetch"],
 )
 _ON_FAULT: Final = Field(

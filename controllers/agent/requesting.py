@@ -16,6 +16,7 @@ from controllers.agent.ahead import Ahead
 from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
+from controllers.agent.minds import outside_output
 from controllers.agent.minds.model import reply_of, usage_json
 from controllers.agent.minds.port import Reply
 from controllers.agent.models.port import ModelFailed, ModelReply, Usage
@@ -119,7 +120,7 @@ class Request:
         ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
         draft = turn.replied(seen, reply, ids, self.desk.tools)
         opened = seen.status.open
-        more = list(self._billed(seen, ahead))
+        more = list(self._billed(seen, ahead, reply))
         if queued_s > QUEUED_S and opened is not None:
             more.append(turn.change(seen, {"open": {"waited_s": opened.waited_s + queued_s}}))
         ahead.add(self.address, replace(draft, changes=(*draft.changes, *more)))
@@ -153,12 +154,14 @@ class Request:
         """Evidence: it changes nothing but what was used."""
         ahead = Ahead(self.desk.world.store)
         data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
-        ahead.add(self.address, Draft("model.replied", turn.ACTOR, self.address, self._billed(seen, ahead), data))
+        billed = self._billed(seen, ahead, reply)
+        ahead.add(self.address, Draft("model.replied", turn.ACTOR, self.address, billed, data))
         ahead.commit()
 
-    def _billed(self, seen: Observed, view: Ahead) -> tuple[Change, ...]:
+    def _billed(self, seen: Observed, view: Ahead, reply: Reply | None = None) -> tuple[Change, ...]:
         if self.ready is None:
-            return ()
+            reported = None if reply is None else outside_output.cost_of(reply.usage)
+            return () if reported is None else budget.settle(view, seen.resource, self.op, reported)
         cost = Cost()
         for used in self.used:
             cost = cost + pricing.cost_of(self.ready.price, used)

@@ -48,7 +48,8 @@ class Attempts(Protocol):
 
 def steps_for(context: Context, tool: Tool) -> tuple[Step, ...]:
     """The steps that the call in `context` goes through."""
-    return for_call(context.seen.spec, tool.name, tool.subjects(context.spec.arguments))
+    subjects = tool.subjects(context.spec.arguments)
+    return for_call(context.seen.spec, tool.name, subjects, is_free=tool.is_free)
 
 
 async def performed(call: Attempts, steps: Sequence[Step]) -> Ending:

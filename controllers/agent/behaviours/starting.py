@@ -16,7 +16,7 @@ from schemas.resource import Resource
 
 def steps_of(seen: Observed, call: Resource, tool: Tool) -> tuple[Step, ...]:
     """The steps that a call object of the agent goes through."""
-    return for_call(seen.spec, tool.name, tool.subjects(call.spec["arguments"]))
+    return for_call(seen.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
 
 
 def is_in_place(seen: Observed, call: Resource, tool: Tool) -> bool:

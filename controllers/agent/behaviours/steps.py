@@ -46,11 +46,15 @@ def steps_of(spec: AgentSpec, on: On) -> tuple[Step, ...]:
     return tuple(_step(mixin, raw) for mixin in spec.mixins for raw in mixin.get("steps", ()) if raw["on"] == on)
 
 
-def for_call(spec: AgentSpec, tool: str, subjects: Sequence[str]) -> tuple[Step, ...]:
-    """The steps that a call of `tool` on `subjects` goes through."""
+def for_call(spec: AgentSpec, tool: str, subjects: Sequence[str], *, is_free: bool) -> tuple[Step, ...]:
+    """The steps that a call of `tool` on `subjects` goes through.
+
+    A program that does not name its calls has no say in free ones: an agent can always end, and always ask upward.
+    """
     if not spec.mixins:
         return ()
-    return tuple(step for step in steps_of(spec, "call") if _matches(step, tool, subjects))
+    found = (step for step in steps_of(spec, "call") if _matches(step, tool, subjects))
+    return tuple(step for step in found if not (is_free and step.is_program and step.match is None))
 
 
 def for_turn(spec: AgentSpec) -> tuple[Step, ...]:

@@ -7,10 +7,12 @@ the text parts of a `message.content`; what the agent's tools returned is not it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Final
 
 from schemas import pointer
 from schemas.agent import Outside
+from schemas.budget import Cost
 from schemas.encoding import Json, JsonObject, decode_foreign
 from schemas.frozen import frozen
 
@@ -142,3 +144,11 @@ def _cost(holder: JsonObject) -> JsonObject:
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def cost_of(usage: JsonObject) -> Cost | None:
+    """What a program says that it used; None when it says nothing. Money that it does not speak of is unknown."""
+    if not usage:
+        return None
+    usd = Decimal(usage["usd"]) if "usd" in usage else None
+    return Cost(tokens=int(usage.get("in", 0)) + int(usage.get("out", 0)), usd=usd)

@@ -185,3 +185,14 @@ async def test_law_5_what_outlives_its_owner_is_taken_up_and_not_run_twice(tmp_p
 def test_the_answer_is_found_in_the_usual_shapes(lines: list[str], answer: str | None) -> None:
     found = outside_output.read("\n".join(lines), Outside(("x",), output="json-lines"))
     assert found.answer == answer
+
+
+async def test_what_it_says_it_used_is_billed_and_its_budget_stops_it(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        more = "acceptance: [{require-file: never.txt}]\nbudget: {tokens: 400, usd: 5}"
+        await here.apply(plan("SAY x", "--print", "lines", shape="output: json-lines", more=more))
+        await here.until_state("agent/.", "parked")
+        ledger = here.get("task/.").status["ledger"]
+        assert len(prompts(tmp_path)) in (2, 3, 4)
+        assert float(ledger["tokens"]["spent"]) == 157 * len(prompts(tmp_path))
+        assert float(ledger["usd"]["spent"]) == 0.25 * len(prompts(tmp_path))
