@@ -43,9 +43,16 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nagent: {run: ./top, rights: {spawn: 2}}\ntasks:\n  a: {run: make a}\n  b: {run: make b}",
     ),
     "P0306": Advice(
-        "The budgets of the children add up to more than their parent has. Each is carved out of what the "
-        "parent has left.",
-        "Raise the parent's, or lower the children's.",
+        "A task is given more than the nearest task above it with a bound has in all. It could never start: budgets "
+        "are carved out of what is above them.",
+        "Raise the one above, or lower this one.",
+        "plan: demo\nbudget: {usd: 5}\ntasks:\n  a: {run: make a, budget: {usd: 6}}",
+        "plan: demo\nbudget: {usd: 6}\ntasks:\n  a: {run: make a, budget: {usd: 6}}",
+    ),
+    "P0307": Advice(
+        "The budgets of several tasks add up to more than there is above them. Each is granted when its task starts, "
+        "whole or not at all, so the last of them wait until others have ended and given back what they did not use.",
+        "Nothing, if they are meant to run one after another. Else raise the one above, or lower these.",
         "plan: demo\nbudget: {usd: 5}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "
         "budget: {usd: 3}}",
         "plan: demo\nbudget: {usd: 6}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "

@@ -1,4 +1,8 @@
-"""Budgets down the tree: each is carved out of what the parent has left; children together cannot exceed it."""
+"""Budgets down the tree, by the plan alone: each is carved out of what the parent has left when its task starts.
+
+One that is over the whole of what is above it can never be granted and is an error. Several that are over it together
+are granted one after another, as the rest of those that end comes back: a warning.
+"""
 
 from __future__ import annotations
 
@@ -39,21 +43,23 @@ def _budget(pairs: tuple[tuple[str, object], ...]) -> Budget:
 
 @dataclass(slots=True)
 class _Pool:
-    """What the task called `owner` still has to give of one unit."""
+    """What the task called `owner` has to give of one unit, and what of it no child was given yet."""
 
     owner: str
+    whole: Decimal
     left: Decimal
+    is_told: bool = False
 
 
 def check_budgets(document: JsonObject, faults: Faults) -> None:
-    """Tells where children are given more than is left of what the nearest task above them with a bound has."""
+    """Tells where children are given more than the nearest task above them with a bound has, alone or together."""
     _check_below(document, (), {}, faults)
 
 
 def _check_below(task: JsonObject, path: TaskPath, above: Mapping[str, _Pool], faults: Faults) -> None:
     own = task.get("budget", {})
     owner = "/".join(path) or "the plan"
-    pools = {**above, **{unit: _Pool(owner, Decimal(str(value))) for unit, value in own.items()}} if own else above
+    pools = {**above, **{unit: _pool(owner, value) for unit, value in own.items()}} if own else above
     for name, child in task.get("tasks", {}).items():
         for unit, value in child.get("budget", {}).items():
             if unit in pools:
@@ -62,15 +68,26 @@ def _check_below(task: JsonObject, path: TaskPath, above: Mapping[str, _Pool], f
         _check_below(child, (*path, name), pools, faults)
 
 
+def _pool(owner: str, value: object) -> _Pool:
+    amount = Decimal(str(value))
+    return _Pool(owner, amount, amount)
+
+
 def _draw(pool: _Pool, amount: Decimal, to: Pointer, faults: Faults) -> None:
-    if amount <= pool.left:
-        pool.left -= amount
-        return
     unit = to[-1]
-    summary = (
-        f"budget.{unit} {shown(unit, amount)} is over what {pool.owner} has left to give ({shown(unit, pool.left)})"
-    )
-    faults.add("P0306", summary, f"raise the budget of {pool.owner}, or lower this one", to=to)
+    if amount > pool.whole:
+        summary = (
+            f"budget.{unit} {shown(unit, amount)} is over what {pool.owner} has to give ({shown(unit, pool.whole)})"
+        )
+        faults.add("P0306", summary, f"raise the budget of {pool.owner}, or lower this one", to=to)
+        return
+    pool.left -= amount
+    if pool.left < 0 and not pool.is_told:
+        pool.is_told = True
+        together = shown(unit, pool.whole - pool.left)
+        summary = f"budgets of {together} are given out of what {pool.owner} has ({shown(unit, pool.whole)})"
+        hint = "the last of these tasks wait until others have ended and given back what they did not use"
+        faults.warn("P0307", summary, hint, to=to)
 
 
 def shown(unit: str, amount: Decimal) -> str:

@@ -66,7 +66,8 @@ RIGHTS_CODES: Final[dict[str, str]] = {
     "P0303": "rights wider than those above",
     "P0304": "a prototype that would be widened",
     "P0305": "more children than its rights allow",
-    "P0306": "a budget over what is left",
+    "P0306": "a budget over what there is",
+    "P0307": "budgets that are over it together",
 }
 
 NOT_RUN_CODES: Final[dict[str, str]] = {

@@ -209,3 +209,23 @@ async def test_an_agents_request_for_more_that_is_approved_sets_it_going_again(t
         (approval,) = here.store.view.list("approval")
         await here.gate.approve(approval.address, Author("human", "cli"))
         await here.until_state("task/child", "done")
+
+
+async def test_what_ended_children_did_not_use_can_be_given_to_the_next(tmp_path: Path) -> None:
+    # Their sum is over what it has, and that is no fault: three of the four have ended.
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              lead:
+                budget: {turns: 20}
+                agent: {tools: [task], script: [{when: {message: end}, done: x}]}
+        """)
+        await here.settled()
+        for number in range(4):
+            child: JsonObject = {"goal": "part", "agent": {"script": [{"done": "x"}]}, "budget": {"turns": 9}}
+            path = "/tasks/lead/tasks" if number == 0 else f"/tasks/lead/tasks/n{number}"
+            added = stated(path, {"n0": child} if number == 0 else child)
+            assert isinstance(await by_agent(here, "lead", added), Accepted), number
+            await here.until_state(f"task/lead/n{number}", "done")
+            await here.settled()
+        assert ledger(here, "task/lead", "turns")["left"] == 20 - ledger(here, "task/lead", "turns")["spent"]
