@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from compiler.checking import Tree, check_command, check_health, check_rights_line
@@ -15,23 +16,40 @@ from schemas.encoding import Json, JsonObject
 from schemas.fields_agent import STEP_VERBS
 from schemas.fields_all import TABLES
 
+_WHOM: Final = ("parent", "children", "siblings", "all", "*")
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
 
 
 def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     """Tells of whatever in the parts beside the tree contradicts itself."""
-    for name, agent in document.get("agents", {}).items():
-        check_agent(agent, ("agents", name), faults)
-    for path, task in tree:
-        agent = task.get("agent")
-        if isinstance(agent, dict):
-            check_agent(agent, (*pointer.of_task(path), "agent"), faults)
+    for agent, to in _agents(document, tree):
+        check_agent(agent, to, faults)
+        if "topology" in agent:
+            _check_topology(agent["topology"].get("talk-to", ()), (*to, "topology", "talk-to"), tree, faults)
     for name, hook in document.get("hooks", {}).items():
         _check_hook(hook, ("hooks", name), faults)
     for name, server in document.get("mcp", {}).items():
         _check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
     _check_containers(document.get("containers", {}), faults)
+
+
+def _agents(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:
+    """Every agent that is written out, with its place."""
+    for name, agent in document.get("agents", {}).items():
+        yield agent, ("agents", name)
+    for path, task in tree:
+        if isinstance(task.get("agent"), dict):
+            yield task["agent"], (*pointer.of_task(path), "agent")
+
+
+def _check_topology(names: list[str], to: Pointer, tree: Tree, faults: Faults) -> None:
+    """Warns of names that are no task yet: agents may add it, but a slip of the pen is likelier."""
+    paths = {"/".join(path) or "." for path, _ in tree}
+    for index, name in enumerate(names):
+        if name not in _WHOM and name.removeprefix("agent/").removeprefix("task/") not in paths:
+            hint = did_you_mean(name, [*_WHOM, *sorted(paths)])
+            faults.warn("P0204", f"there is no task `{name}` to talk to", hint, to=(*to, str(index)))
 
 
 def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:

@@ -137,8 +137,10 @@ def _glob(glob: str) -> re.Pattern[str]:
     for name in names_of(glob):
         if name == "**":
             runs.append([])
-        else:
+        elif name.strip("*"):
             runs[-1].append(_starred(name, any_one="[^/]").replace(r"\?", "[^/]"))
+        else:
+            runs[-1].append("[^/]+" if name else "")  # Some name, and not none: then the path has ended before.
     if len(runs) == 1:
         return re.compile("/".join(runs[0]))
     head, *floating, tail = runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas import patterns
@@ -39,6 +39,7 @@ GLOBS = st.sampled_from(["a", "b", "*", "a*", "*b", "**"])
 
 
 @given(st.lists(GLOBS, min_size=1, max_size=6), st.lists(NAMES, min_size=1, max_size=6))
+@example(["**", "a", "**", "*"], ["a"])
 def test_two_stars_are_any_number_of_folders(glob: list[str], names: list[str]) -> None:
     assert patterns.any_path(["/".join(glob)], "/".join(names)) is leads_to(glob, names)
 
