@@ -34,11 +34,13 @@ class Request:
     time_s: float
     takes_questions: bool = False
     has_begun: bool = False
+    is_late: bool = False
     question: JsonObject | None = None
     _given: JsonObject | None = None
     _outcome: Any = None
     _fault: ServerFailed | None = None
     _is_over: bool = False
+    _is_given_up: bool = False
     _taken: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _moved: anyio.Event = field(default_factory=anyio.Event)
@@ -58,6 +60,7 @@ class Request:
             with self._scope:
                 outcome = await attempt(self.work)
             if self._scope.cancelled_caught:
+                self.is_late = not self._is_given_up
                 self.fail(ServerFailed("TimedOut", f"it took longer than {self.time_s:g} s", has_begun=True))
             elif isinstance(outcome, Bug):
                 self.fail(explain(outcome.error))
@@ -82,7 +85,7 @@ class Request:
         try:
             await self._taken.wait()
         except anyio.get_cancelled_exc_class():
-            self._scope.cancel()
+            self.give_up()
             raise
         return self.has_begun
 
@@ -94,7 +97,7 @@ class Request:
         try:
             await self._moved.wait()
         except anyio.get_cancelled_exc_class():
-            self._scope.cancel()
+            self.give_up()
             with anyio.move_on_after(CANCEL_S, shield=True):
                 while self.has_begun and not self._is_over:
                     self._moved = anyio.Event()
@@ -128,6 +131,7 @@ class Request:
 
     def give_up(self) -> None:
         """Nobody waits for it any more."""
+        self._is_given_up = True
         self._scope.cancel()
 
     def _move(self) -> None:

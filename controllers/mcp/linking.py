@@ -21,6 +21,7 @@ from controllers.mcp.asking import Request
 from controllers.mcp.lifeline import Launch, launched
 from controllers.mcp.offering import Offer, offer
 from controllers.mcp.stdio import Streams, spoken
+from reconciler.driving.attempting import attempt
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
@@ -42,6 +43,7 @@ class Link:
     def __init__(self, heard: Callable[[bytes], None]) -> None:
         self.changed = anyio.Event()
         self.gone = anyio.Event()
+        self.is_hung = False
         self._heard = heard
         self._client: Client | None = None
         self._put, self._take = anyio.create_memory_object_stream[Request](limits.SERVER_QUEUE_MAX)
@@ -88,6 +90,16 @@ class Link:
             await request.perform(self.explained)
         finally:
             self._running.remove(request)
+        if request.is_late:
+            await self._probe()
+
+    async def _probe(self) -> None:
+        """A server that let a request time out is to show that it lives: one that hangs is of no more use."""
+        with anyio.move_on_after(limits.SERVER_PROBE_S):
+            await attempt(self.client.list_tools)
+            return
+        self.is_hung = True
+        self.gone.set()
 
     def submit(self, request: Request) -> None:
         """Puts `request` in the queue of the serving task. Raises ServerFailed."""

@@ -118,7 +118,8 @@ class ServerRun:
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
         said = self._grumbles.last()
-        self._say(ServerFailed("Disconnected", f"it ended{': ' if said else ''}{said}"))
+        ended = ServerFailed("Disconnected", f"it ended{': ' if said else ''}{said}")
+        self._say(ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else ended)
         scope.cancel()
 
     async def _until_late(self, scope: anyio.CancelScope) -> None:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.request_state import RequestStateSecurity
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ImageContent, InputRequiredResult
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ImageContent,
+    InputRequiredResult,
+    SamplingMessage,
+    TextContent,
+)
 
 # A key that outlives the process, so that a question can be answered after a restart.
 server = MCPServer("tricky", version="1.0", request_state_security=RequestStateSecurity(keys=["k" * 32]))
@@ -104,6 +114,22 @@ async def greet(ctx: Context[Any, Any]) -> str | InputRequiredResult:
     if answer.content["name"] == "again":
         return _question("And really?", "second")
     return f"hello {answer.content['name']}"
+
+
+@server.tool()
+async def think() -> str | InputRequiredResult:
+    """Wants to use a model of its caller."""
+    said = SamplingMessage(role="user", content=TextContent(type="text", text="hm"))
+    params = CreateMessageRequestParams(messages=[said], max_tokens=10)
+    return InputRequiredResult(input_requests={"model": CreateMessageRequest(params=params)}, request_state="x")
+
+
+@server.tool()
+async def block() -> str:
+    """Hangs the whole server, which then answers nobody."""
+    note("blocks")
+    time.sleep(1000)  # noqa: ASYNC251
+    return ""
 
 
 def _question(words: str, state: str) -> InputRequiredResult:

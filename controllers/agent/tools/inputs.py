@@ -10,12 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from controllers.agent import inbox, topology
+from controllers.agent.inbox import Refusal
 from controllers.agent.ports import World
+from controllers.agent.tools.talking import message_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting
+from schemas import address as addresses
 from schemas import limits
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.call import CallResult, CallState
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, decode
 from schemas.record import Change, Draft, Drop, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -69,9 +73,8 @@ def ending_of(context: Context, result: CallResult) -> Ending:
     """The end of the call, or its wait for an answer with the approval that stands for the question."""
     if result.state is not CallState.AWAITING_INPUT:
         return Settlement(result)
-    id_ = context.spec.op
-    address, uid = f"approval/{id_}", Uid(id_)
     tool, asked = context.spec.tool, dict(result.value)
+    address, uid = _name(context), Uid(context.spec.op)
     due_at = context.world.clock.now() + limits.INPUT_WAIT_S
     what: JsonObject = {"call": context.call.address, "tool": tool, "requests": asked["requests"]}
     spec = ApprovalSpec("input", str(context.author), f"`{tool}` asks: {result.text}", what)
@@ -79,6 +82,7 @@ def ending_of(context: Context, result: CallResult) -> Ending:
         *_dropped(context.world, context.call),
         Put(address, uid, spec.to_json(), owner=context.agent),
         SetStatus(address, uid, {"state": WAITING}),
+        *_told_above(context, address, result.text, asked["requests"]),
     )
     merge: JsonObject = {ASKED: [asked], ANSWER: None, "approval": address, "expires_at": due_at}
     ways = (f"plan approve {address}", f"plan reject {address}")
@@ -100,10 +104,47 @@ def resolve(context: Context) -> Ending | None:
     return Waiting(CallState.AUTHORIZED, drops, merge, why)
 
 
+def _name(context: Context) -> str:
+    """Named by the place of the call, for a name that a parent reads must be the same when all is replayed."""
+    path, spec = context.agent.partition("/")[2], context.spec
+    name = "root" if path == "." else path.replace("/", ".")
+    return f"approval/{name}.{spec.incarnation}.{spec.turn}.{spec.index}"
+
+
+def _told_above(context: Context, address: str, words: str, requests: JsonObject) -> tuple[Change, ...]:
+    """The parent may answer as well as a person; one whose inbox is full is not told."""
+    view = context.world.store.view
+    above = topology.nearest_above(view, addresses.parse(context.agent))
+    if above is None:
+        return ()
+    fields = {name: field for request in requests.values() for name, field in properties_of(request).items()}
+    body = {"question": words, "of": context.spec.tool, "fields": fields, "name": address}
+    delivered = inbox.delivery(view, message_of(context, above, body, "approval", 0))
+    return () if isinstance(delivered, Refusal) else tuple(delivered)
+
+
+def properties_of(request: JsonObject) -> JsonObject:
+    """The fields of a form by name; none for a question that is an address to go to."""
+    found: JsonObject = (request.get("schema") or {}).get("properties") or {}
+    return found
+
+
+def content_of(approval: Resource, answer: str) -> JsonObject | None:
+    """An answer in words as the content of the form: JSON, or the text of its only field. None: it is neither."""
+    names = [name for each in approval.spec["what"]["requests"].values() for name in properties_of(each)]
+    try:
+        given = decode(answer)
+    except ValueError:
+        given = None
+    if isinstance(given, dict):
+        return given
+    return {names[0]: answer} if len(names) == 1 else {} if not names else None
+
+
 def _content(answer: JsonObject, asked: JsonObject) -> JsonObject:
     """What the server is told. Where its form wants text, `zip=10115` on a command line was meant as text."""
     given = dict(answer.get("content") or {})
-    fields = [(request.get("schema") or {}).get("properties") or {} for request in asked["requests"].values()]
+    fields = [properties_of(request) for request in asked["requests"].values()]
     texts = {name for each in fields for name, field in each.items() if field.get("type") == "string"}
     return {
         name: str(value) if name in texts and isinstance(value, int | float) else value for name, value in given.items()

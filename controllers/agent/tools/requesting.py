@@ -13,6 +13,7 @@ from pydantic import Field
 
 from controllers.agent import answering, inbox, topology
 from controllers.agent.inbox import Refusal
+from controllers.agent.tools import inputs
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import settlement_of
 from controllers.agent.tools.talking import message_of
@@ -63,12 +64,14 @@ async def answer(
 ) -> Settlement:
     """Answers a request from below with yes or no, or a question you were asked, while your own work goes on.
 
+    What a tool server asks a child is answered with the text, or a JSON map where it asks for several things.
+
     A yes to a request for budget, tools or a model makes that change of the plan in your name, as far as you may grant
     it; if it is refused, the request waits on.
     """
     found = _approval(context, to)
     if found is not None:
-        return await _ruled(context, found, answer.strip().lower(), why)
+        return await _ruled(context, found, answer, why)
     asked = [each for each in context.seen.status.asked.values() if _is_from(context, each.sender, to)]
     if not asked:
         raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
@@ -80,10 +83,19 @@ async def answer(
 def _approval(context: Context, name: str) -> Resource | None:
     address = name if name.startswith("approval/") else f"approval/{name}"
     found = context.world.store.view.get(address)
-    return None if found is None or found.spec["kind"] != "request" else found
+    return None if found is None or found.spec["kind"] not in ("request", "input") else found
 
 
-async def _ruled(context: Context, approval: Resource, word: str, why: str) -> Settlement:
+async def _told(context: Context, approval: Resource, said: str) -> Settlement:
+    """Hands what was said on to a tool server that asked for it."""
+    content = inputs.content_of(approval, said)
+    if content is None:
+        raise ToolFailed("BadArguments", f"{approval.address} asks for several things: answer with a JSON map, or `no`")
+    await context.world.gate.approve(approval.address, context.author, content=content)
+    return Settlement(ok("answered"))
+
+
+async def _ruled(context: Context, approval: Resource, said: str, why: str) -> Settlement:
     owner = addresses.parse(str(approval.owner))
     if not owner.is_within(addresses.parse(context.agent)) or str(owner) == context.agent:
         raise ToolFailed("NotAllowed", f"{approval.address} was asked by {owner}, who is not below you")
@@ -93,12 +105,14 @@ async def _ruled(context: Context, approval: Resource, word: str, why: str) -> S
         raise ToolFailed("Answered", f"{approval.address} was {approval.state} by {approval.status.get('by')}")
     gate = context.world.gate
     try:
-        match word:
+        match said.strip().lower():
             case "yes" | "approved" | "true":
                 return settlement_of(await gate.approve(approval.address, context.author, why), "granted")
             case "no" | "rejected" | "false":
                 await gate.reject(approval.address, context.author, why)
                 return Settlement(ok("refused; it is told"))
+            case _ if approval.spec["kind"] == "input":
+                return await _told(context, approval, said)
             case _:
                 raise ToolFailed(
                     "BadArguments", f"{approval.address} is a request: answer `yes` or `no`, and say `why`"

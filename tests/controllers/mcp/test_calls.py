@@ -120,3 +120,26 @@ async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
         listed, read, refused = (await here.results("resource"))[:3]
         assert "tricky://motto" in listed["text"] and read["text"] == "all that can go wrong"
         assert refused["state"] == "Denied"
+
+
+async def test_a_server_that_wants_to_use_a_model_of_ours_is_refused(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": tricky()}, call("t.think"), BAD, call("t.echo", text="goes on"), DONE))
+        await here.until_state("task/.", "done", "failed")
+        refused = (await here.results("t.think"))[0]
+        assert refused["state"] == "Failed" and refused["text"]
+        assert await texts(here, "t.echo") == ["goes on"]
+
+
+async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        server = tricky(timeout=1, effects={"block": "read"})
+        go: JsonObject = {"when": {"message": "go"}, **call("t.echo", text="back")}
+        await here.apply(plan({"t": server}, call("t.block"), BAD, go, DONE))
+        await here.until(lambda: here.get("mcp/t").status.get("runs", {}).get("plan", {}).get("restarts") == 1)
+        await here.until_state("mcp/t", "ready")
+        await here.tell("agent/.", "go", "m")
+        await here.until_state("task/.", "done", "failed")
+        assert await texts(here, "t.echo") == ["back"]
+        ended = [draft.data["reason"] for draft in await here.log() if draft.type == "server.ended"]
+        assert ended[0] == "Hung"
