@@ -1,8 +1,9 @@
-"""docs/models.md says what is true: its fragments compile, its options exist, its providers and keys are the code's."""
+"""docs/agents.md and docs/models.md say what is true: fragments compile, options exist, providers are the code's."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -14,17 +15,20 @@ from controllers.agent.models.providers import PROVIDERS
 from planloop.cli.main import cli
 from planloop.sources import FolderSources
 
-PAGE = Path(__file__).parents[2] / "docs/models.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("agents.md", "models.md")
 HEAD = "plan: page\ngoal: try it\nagent: {model: ollama/qwen3:8b}\n"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"(?ms)^```{language}\n(.*?)^```\n", PAGE.read_text())
+    return [
+        one for page in PAGES for one in re.findall(rf"(?ms)^```{language}\n(.*?)^```\n", (DOCS / page).read_text())
+    ]
 
 
 def commands() -> list[list[str]]:
     lines = [line for block in blocks("console") for line in block.splitlines()]
-    return [line.split()[1:] for line in lines if line.startswith("plan ")]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("plan ")]
 
 
 @pytest.mark.parametrize("fragment", blocks("yaml"))
@@ -46,7 +50,7 @@ def test_a_command_of_the_page_has_these_options(words: list[str]) -> None:
 
 
 def test_the_page_names_every_known_provider_with_its_key() -> None:
-    text = PAGE.read_text()
+    text = (DOCS / "models.md").read_text()
 
     for name, provider in PROVIDERS.items():
         assert f"`{name}/" in text
