@@ -22,8 +22,10 @@ PURE = [
         "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
         "editing/selecting.py", "storing/masking.py", "storing/view.py",
     )),
-    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "lock", "plan", "task")),
-    *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "plan", "task")),
+    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
+    *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
+    *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
+    "controllers/agent/tools/subjects.py",
     *("controllers/agent/" + name for name in ("budget.py", "calls.py", "ruling.py", "telling.py", "turn.py")),
     *("controllers/task/" + name for name in (
         "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
