@@ -33,6 +33,18 @@ def of(records: list[dict[str, Any]], kind: str, subject: str = "") -> list[dict
     return [each for each in records if each["type"] == kind and subject in each["subject"]]
 
 
+def merges_of(records: list[dict[str, Any]], agent: str) -> list[tuple[int, dict[str, Any]]]:
+    """What became of the agent's status, with the revisions: several steps may be one record."""
+    changes = [(record["rev"], change) for record in records for change in record["changes"]]
+    return [(rev, change["merge"]) for rev, change in changes if change.get("status") == agent]
+
+
+def turns_of(records: list[dict[str, Any]], agent: str) -> list[tuple[int, list[str]]]:
+    """The revision in which each turn of the agent began, and why."""
+    opened = [(rev, merge.get("open") or {}) for rev, merge in merges_of(records, agent)]
+    return [(rev, turn["reasons"]) for rev, turn in opened if turn.get("reasons")]
+
+
 def test_agents_on_models_decompose_talk_sleep_and_mend_until_the_checks_hold(folder: Folder, plan: Path) -> None:
     with started(team.steps(), folder.path) as server:
         served(plan, server)
@@ -44,12 +56,13 @@ def test_agents_on_models_decompose_talk_sleep_and_mend_until_the_checks_hold(fo
     assert exit_code == 0, server.left
     assert_tiers(server.asked)
     records = folder.records()
-    assert of(records, "agent.slept", "agent/."), "it slept while its children worked"
-    woken = {reason for each in of(records, "turn.started", "agent/.") for reason in each["data"]["reasons"]}
+    states = [merge.get("state") for _, merge in merges_of(records, "agent/.")]
+    assert "asleep" in states[: states.index("ended")], "it slept while its children worked"
+    woken = {reason for _, reasons in turns_of(records, "agent/.") for reason in reasons}
     assert {"message", "child done"} <= woken
-    (mended,) = [each for each in of(records, "turn.started", "agent/frontend") if "verdict" in each["data"]["reasons"]]
+    (mended,) = [rev for rev, reasons in turns_of(records, "agent/frontend") if "verdict" in reasons]
     failed = [each for each in of(records, "check.ran", "task/frontend") if each["data"]["result"] == "fail"]
-    assert failed and failed[-1]["rev"] < mended["rev"], "the worker was told of the check that failed"
+    assert failed and failed[-1]["rev"] < mended, "the worker was told of the check that failed"
 
 
 def assert_tiers(asked: list[dict[str, Any]]) -> None:
