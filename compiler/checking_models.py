@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from compiler.checking import Tree
+from compiler.checking_parts import agents_of
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.suggesting import nearest
-from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.model import PROVIDERS, REFERENCES, model_name
 
 _SECRET: Final = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_SECRETS: Final = frozenset({"api_key", "key", "authorization", "extra_headers", "headers"})
 _CURE: Final = "plans are read by many: write `env:NAME` for a variable, or `file:path` for a file that has it"
 
 
@@ -28,6 +29,10 @@ def check_models(document: JsonObject, tree: Tree, faults: Faults) -> None:
     known = [*PROVIDERS, *(name.partition("/")[0] for name in table)]
     for text, to in _named(document, tree):
         _check_name(text, to, known, faults)
+    for agent, to in agents_of(document, tree):
+        for name in _SECRETS.intersection(agent.get("options", ())):
+            hint = "put it under `models:`, as `key: env:NAME`"
+            faults.add("P0226", "a key stands in the plan itself", hint, to=(*to, "options", name))
 
 
 def _check_row(row: JsonObject, to: Pointer, faults: Faults) -> None:
@@ -47,11 +52,8 @@ def _is_reference(text: str) -> bool:
 
 def _named(document: JsonObject, tree: Tree) -> Iterator[tuple[str, Pointer]]:
     """Every place where a model is named, but for lines of rights, which are patterns."""
-    for name, agent in document.get("agents", {}).items():
-        yield from _of_agent(agent, ("agents", name))
-    for path, task in tree:
-        if isinstance(task.get("agent"), dict):
-            yield from _of_agent(task["agent"], (*pointer.of_task(path), "agent"))
+    for agent, to in agents_of(document, tree):
+        yield from _of_agent(agent, to)
     for name, hook in document.get("hooks", {}).items():
         if isinstance(hook.get("agent"), dict):
             yield from _of_agent(hook["agent"], ("hooks", name, "agent"))

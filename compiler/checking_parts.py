@@ -22,7 +22,7 @@ _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
 
 def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     """Tells of whatever in the parts beside the tree contradicts itself."""
-    for agent, to in _agents(document, tree):
+    for agent, to in agents_of(document, tree):
         check_agent(agent, to, faults)
         if "topology" in agent:
             _check_topology(agent["topology"].get("talk-to", ()), (*to, "topology", "talk-to"), tree, faults)
@@ -34,7 +34,7 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     _check_containers(document.get("containers", {}), faults)
 
 
-def _agents(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:
+def agents_of(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:
     """Every agent that is written out, with its place."""
     for name, agent in document.get("agents", {}).items():
         yield agent, ("agents", name)

@@ -27,6 +27,13 @@ PROVIDERS: Final = tuple(
     "gemini vertex_ai bedrock azure cohere perplexity huggingface replicate sagemaker watsonx databricks".split()
 )
 """Names that are no slips of the pen. Others are passed to litellm as they stand."""
+SAMPLING: Final = frozenset(
+    (
+        "temperature top_p top_k min_p seed stop max_tokens max_completion_tokens presence_penalty frequency_penalty "
+        "repeat_penalty logit_bias reasoning reasoning_effort thinking verbosity response_format num_ctx"
+    ).split()
+)
+"""Options that change only how a model answers. Others may say where it is asked, or with whose key."""
 EVERY: Final = "*"
 """The row of the table that is for every model; `plan apply --model` writes its `as`."""
 

@@ -47,6 +47,9 @@ def server_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterato
     """A tool server that the patch would start or change."""
     if old is not None and old.spec == want.spec:
         return
+    for name, value in (want.spec.get("env") or {}).items():
+        if str(value).startswith(REFERENCE):
+            yield Fault("rights", f"{want.address} would be given `{value}` as `{name}`: that is for people to give")
     command = want.spec.get("command")
     if command:
         yield from _faults(want.address, (_line(command),), set(), rights)

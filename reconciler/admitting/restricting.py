@@ -21,7 +21,7 @@ from schemas import patching, patterns
 from schemas.address import Address
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
-from schemas.model import model_name
+from schemas.model import SAMPLING, model_name
 from schemas.narrowing import covers_model, is_covered
 from schemas.patch import Author, Fault
 from schemas.resource import Resource, Wanted
@@ -44,7 +44,7 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
         yield Fault("scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved")
         return
     rights = rights_from_json(own.spec["rights"])
-    powers = _Powers(rights, own.spec, _models(live))
+    powers = _Powers(rights, own.spec, _models(live, path))
     for address, want in wanted.items():
         old = live.get(address)
         kind, _, rest = address.partition("/")
@@ -74,16 +74,22 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
 
 @frozen
 class _Powers:
-    """What an author brings to its children: its rights, its own spec, and the models that agents have by now."""
+    """What an author brings to its children: its rights, its own spec, and the models in its line by now."""
 
     rights: Rights
     spec: JsonObject
     models: frozenset[str]
 
 
-def _models(live: Mapping[str, Resource]) -> frozenset[str]:
-    """Every model that some agent is stated to have: a person gave it, or somebody who could grant it."""
-    return frozenset(name for address, one in live.items() if address.startswith("agent/") for name in _named(one.spec))
+def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[str]:
+    """The models of the author, of the agents above it and of those below it: given by who could grant them."""
+    found: set[str] = set()
+    for address, one in live.items():
+        kind, _, rest = address.partition("/")
+        path = () if rest == "." else tuple(rest.split("/"))
+        if kind == "agent" and (path == author[: len(path)] or _is_below(path, author)):
+            found.update(_named(one.spec))
+    return frozenset(found)
 
 
 def _named(spec: JsonObject) -> Iterator[str]:
@@ -125,6 +131,10 @@ def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterat
         if name.url and (given is None or not is_covered(given, name.real, covers_model)):
             hint = f"a person can allow it: `rights: {{grant: {{models: ['{name.real}']}}}}`"
             yield Fault("rights", f"{want.address} would be asked at `{name.url}`, which you may not grant", (), hint)
+    mind, before = want.spec.get("mind") or {}, ({} if old is None else old.spec.get("mind")) or {}
+    for name, value in (mind.get("options") or {}).items() if mind.get("kind") == "model" else ():
+        if name not in SAMPLING and (before.get("options") or {}).get(name) != value:
+            yield Fault("rights", f"`{name}` among the options of {want.address} is for people to set")
     if old is None or old.spec.get("sandbox") != want.spec.get("sandbox"):
         yield from _sandbox_faults(want, powers.spec.get("sandbox"))
 

@@ -88,6 +88,11 @@ WAYS: dict[str, tuple[Op, str]] = {
     "bounds": (_at("limits", value={"parallel": 99}), "`limits` is for people"),
     "an opened server that runs a program": (_at("mcp", "evil", value={"command": ["evil"]}), "would run `evil`"),
     "an opened server in the network": (_at("mcp", "evil", value={"url": "http://evil"}), "may not use the network"),
+    "an opened server that is given a secret": (
+        _at("mcp", "new", value={"command": ["git", "log"], "env": {"A": "env:KEY"}}),
+        "would be given `env:KEY`",
+    ),
+    "another place by an option": (_child({"options": {"api_base": "http://evil"}}), "`api_base` among the options"),
     "an opened hook": (
         _at("hooks", value={"h": {"on": "before-call", "run": "git log"}}),
         "hook/h, which is for people",
