@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from compiler.declared_at import Words
 from compiler.faults import Faults, Pointer
 from compiler.normalising import Work, reader_of
 from compiler.scalars import NOTHING, setting_of
@@ -25,6 +26,12 @@ class MixinSteps:
     words: str
     points: Mapping[str, Sequence[JsonObject]]
     to: Pointer
+
+    @property
+    def source(self) -> str:
+        """Which mixin it is, and the line of its steps where it has a file of its own."""
+        place = self.words.at(next(iter(self.points), "")) if isinstance(self.words, Words) else ""
+        return f"{self.words} ({place})" if place else str(self.words)
 
     @property
     def settings(self) -> frozenset[str]:

@@ -268,11 +268,13 @@ class _Merge:
             if steps is None or not steps.points:
                 continue
             low = lowered(steps, mixin["settings"], self._faults)
-            self._mixins[name] = {**mixin, "from": steps.words, "steps": list(low.steps)}
+            self._mixins[name] = {**mixin, "from": steps.source, "steps": list(low.steps)}
             if low.deny:
                 self._toolsets.denials(low.deny, (*steps.to, "before"))
                 self._fields["deny"] = _merged("deny", self._fields.get("deny", []), list(low.deny))
-                self._provenance["deny"] = steps.words
+                self._provenance["deny"] = steps.source
+        if sources := [str(mixin["from"]) for mixin in self._mixins.values() if "from" in mixin]:
+            self._provenance["mixins"] = ", then ".join(sources)
 
     def done(self, name: str, at: Pointer) -> Resolved:
         self._lower()

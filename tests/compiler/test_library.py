@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler.explaining import provenance
 from compiler.shelves import FOLDERS
 from schemas.tools import CORE_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
@@ -73,3 +74,9 @@ def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_
     assert sets["work"] | sets["web"] == set(TOOLS)
     changing = {"write", "edit", "shell", "task", "terminate", "plan_patch", "edit_plan", "dump", "restore"}
     assert not changing & (sets["tiny"] | sets["web"])
+
+
+def test_the_order_of_mixins_and_where_each_is_from_is_told() -> None:
+    graph = graph_of("agent: {script: [{done: ok}], mixins: ['lib:trace', 'lib:retry']}")
+    source = provenance(graph, "agent/.", "mixins")
+    assert source == "mixin lib:trace (lib:mixins/trace.yaml:3), then mixin lib:retry (lib:mixins/retry.yaml:3)"

@@ -61,4 +61,4 @@ agent: {extends: "lib:child", mixins: ["lib:denylist"], tools: [shell], script: 
 """,
     )
     assert folder.run("apply", "demo.plan.yaml", "--yes").code == 0
-    assert "denylist" in folder.run("explain", "--why", "task/./agent.deny").text
+    assert "lib:mixins/denylist.yaml:3" in folder.run("explain", "--why", "task/./agent.deny").out
