@@ -1,4 +1,4 @@
-"""docs/agents.md and docs/models.md say what is true: fragments compile, options exist, providers are the code's."""
+"""docs/agents.md, docs/models.md and docs/tool-servers.md say what is true: fragments compile, options exist, providers are the code's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planloop.cli.main import cli
 from planloop.sources import FolderSources
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents.md", "models.md")
+PAGES = ("agents.md", "models.md", "tool-servers.md")
 HEAD = "plan: page\ngoal: try it\nagent: {model: ollama/qwen3:8b}\n"
 
 
