@@ -103,6 +103,8 @@ def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) 
         wait_for(lambda: folder.run("get", "approvals", "-o", "name").out.startswith("approval/"))
         (approval,) = folder.json("get", "approvals")
         assert "What is your name?" in folder.run("describe", "task/a").text + folder.run("get", "agents").out
+        told = folder.run("describe", approval["address"]).out
+        assert "field     name  string" in told and "--answer name=…" in told
         answered = folder.run("approve", approval["address"], "--answer", "name=007")
         assert answered.code == 0, answered.text
         assert owner.ended() == 0

@@ -1,4 +1,4 @@
-"""docs/agents.md, docs/models.md and docs/tool-servers.md say what is true: fragments compile, options exist, providers are the code's."""
+"""The pages on agents, models and tool servers are true: fragments compile, options exist, providers are the code's."""
 
 from __future__ import annotations
 
