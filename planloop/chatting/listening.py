@@ -120,6 +120,10 @@ def what_is_asked(spec: JsonObject) -> str:
             return call_words(what)
         case "patch":
             return "an edit of the plan"
+        case "input":
+            return f"a question of {what.get('tool', '')}"
+        case "tool":
+            return f"{what.get('tool', '')} in other words"
         case _:
             return f"{what.get('kind', 'a wish')}: {one_line(str(what.get('what', '')))}"
 

@@ -8,6 +8,7 @@ from planloop.chatting import listening
 from planloop.chatting.lines import Command
 from planloop.chatting.looking import field_path
 from planloop.chatting.room import Room
+from planloop.cli.approve import answer_of
 from planloop.exits import Exit, Halt
 from planloop.verdicts import refusal
 from schemas import pointer
@@ -43,7 +44,10 @@ def _value(text: str) -> Json:
 def approve(room: Room, command: Command) -> Iterator[str]:
     """Says yes."""
     address = _waiting(room, command.words[0] if command.words else None)
-    answer = room.access.post("approve", {"address": address, "reason": " ".join(command.words[1:])})
+    body: JsonObject = {"address": address, "reason": " ".join(command.words[1:])}
+    if room.access.object(address).spec["kind"] == "input":
+        body = {"address": address, "reason": "", "content": answer_of(tuple(command.words[1:]))}
+    answer = room.access.post("approve", body)
     if answer["verdict"] == "refused":
         raise refusal(answer)
     yield f"{address} approved"
