@@ -229,9 +229,16 @@ class AgentReconciler:
         ready = attempts.prepared(self._world, self._tools, seen, ahead)
         if isinstance(ready, Unpriced):
             return self._rest(seen, deciding.Rest(AgentState.BLOCKED, ready.why, UNPRICED, ready.unblocks), ahead)
+        if opened.asked and opened.op in self._desk.lost:
+            self._desk.lost.discard(opened.op)
+            ahead.add(address, attempts.failed(seen, ahead, attempts.LOST, ready, self._desk.life))
+            return None
         op = self._world.ids.mint() if opened.asked else opened.op
         changes = attempts.reserved(seen, ahead, op, ready)
         if isinstance(changes, Spent):
+            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=seen.status.had_last):
+                ahead.add(address, turn.made_last(seen))
+                return None
             return self._rest(seen, deciding.parked(seen, tuple(changes.asked)), ahead, changes)
         ahead.add(address, attempts.requested(seen, op, ready, changes))
         ahead.commit()

@@ -64,10 +64,12 @@ def prepared(world: World, tools: Tools, seen: Observed, view: View) -> Prepared
     if isinstance(price, pricing.Unpriced):
         return price
     messages = prompting.messages_of(seen, world.store.get_blob)
-    declared = b"" if opened.is_last else prompting.tools_of(seen, tools)
+    declared = prompting.tools_of(seen, tools)
     tokens = transcript.tokens_of(sum(map(len, messages)) + len(declared))
     longest = world.models.output_max(mind.model)
-    output = longest if opened.is_last else pricing.output_for(seen.left, price, tokens, longest)
+    output = pricing.output_for(seen.left, price, tokens, longest)
+    if opened.is_last:
+        output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(key, mind.model, messages, declared, mind.options, output)
     return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
@@ -138,6 +140,7 @@ def retry_after_s(fault: ModelFailed, tries: int) -> float | None:
 
 
 EMPTY: Final = "Empty"
+LOST: Final = ModelFailed("Lost", "what it answered could not be taken", is_transient=True)
 
 
 def empty(usage: Usage, tries: int) -> ModelFailed:

@@ -31,13 +31,17 @@ QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record."""
+    """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record.
+
+    `lost` are requests whose job ended by a fault of ours: they count as failures, else they would be made for ever.
+    """
 
     world: World
     tools: Tools
     look: Callable[[str], Observed | None]
     go_on: Callable[[str, Ahead, str], Awaitable[object]]
     life: str
+    lost: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -55,6 +59,16 @@ class Request:
     stream: streams.Stream | None = None
 
     async def __call__(self) -> None:
+        """The job."""
+        self.desk.lost.add(self.op)
+        try:
+            await self._perform()
+        except anyio.get_cancelled_exc_class():
+            self.desk.lost.discard(self.op)
+            raise
+        self.desk.lost.discard(self.op)
+
+    async def _perform(self) -> None:
         world = self.desk.world
         await world.store.flush(world.store.view.rev)
         seen = await self._after_the_stale()
