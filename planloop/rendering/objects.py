@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from planloop.rendering import amounts, servers, tables
+from planloop.rendering import amounts, tables
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -51,6 +51,8 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
         case "agent":
             head, row = ("agent", "state", "turn", "for", "what"), _agent_row
         case "mcp":
+            from planloop.rendering import servers
+
             head, row = ("server", "state", "tools", "for", "what"), servers.row
         case "call":
             head, row = ("call", "state", "for", "owner", "what"), _call_row
