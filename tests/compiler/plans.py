@@ -11,7 +11,8 @@ words = st.one_of(
     st.sampled_from(["no", "010", "12:30", "a: b", "# x", "- y", "it's", "{z}", '"q"', "x" * 90, "two\nlines", "é"]),
     st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=8),
 )
-commands = st.one_of(words, st.lists(words, min_size=1, max_size=3))
+commands = st.one_of(words.filter(str.strip), st.lists(words, min_size=1, max_size=3))
+models = st.sampled_from(["ollama/qwen3:8b", "qwen@http://localhost:1/v1", "record/tape@ollama/a", "replay/tape"])
 seconds = st.one_of(st.integers(0, 10**6), st.floats(0, 10**6, allow_nan=False).filter(lambda x: not x.is_integer()))
 money = st.decimals(0, 10**6, places=2).map(lambda amount: format(amount, "f"))
 budgets: st.SearchStrategy[Json] = st.fixed_dictionaries(
@@ -37,6 +38,21 @@ agents: st.SearchStrategy[Json] = st.one_of(
         optional={"prompt": words.filter(lambda text: ":" not in text), "tools": st.just(["read", "write"])},
     ),
     st.fixed_dictionaries({"run": commands}, optional={"wake": st.builds(lambda s: {"every": s}, seconds)}),
+    st.fixed_dictionaries(
+        {"model": models},
+        optional={
+            "compact": st.fixed_dictionaries({}, optional={"keep": st.integers(0, 10**6), "model": models}),
+            "tools": st.lists(st.sampled_from(["shell(git *)", "write(a/**)", "lib:code", "*"]), max_size=2),
+            "sandbox": st.fixed_dictionaries({}, optional={"memory": st.integers(0, 10**9)}),
+        },
+    ),
+    st.fixed_dictionaries(
+        {
+            "outside": st.fixed_dictionaries(
+                {"run": commands}, optional={"prompt": st.sampled_from(["stdin", "argument"]), "field": st.just("/a")}
+            )
+        }
+    ),
 )
 rights: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"spawn": st.just(50), "deny": st.just(["shell(rm *)"])}
