@@ -21,8 +21,10 @@ Map = dict[str, Any]
 
 def step(turn: Map) -> list[Map]:
     """One turn: search, then readers, then findings."""
-    query, memory = str(turn["goal"]), turn["memory"] or {}
-    options = turn["options"]
+    memory, options = turn["memory"] or {}, turn["options"]
+    query = str(turn["goal"])
+    if any(message.get("asks") for message in turn["messages"]) and memory.get("stage") == "done":
+        return [{"fail": "this search is over: start another one, `task` with `agent: {extends: lib:websearch}`"}]
     if memory.get("query") != query:
         return _search(query, options, memory, turn)
     match memory["stage"]:

@@ -7,7 +7,7 @@ may do is what any child of the caller with that agent may.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -22,6 +22,8 @@ from schemas import limits
 from schemas.call import EffectClass
 from schemas.encoding import JsonObject
 from schemas.tools import AGENT_TOOL
+
+LIBRARY: Final = "lib:"
 
 
 class AgentTools(Mapping[str, Tool]):
@@ -75,14 +77,33 @@ def _asking(agent: str) -> ToolFunction:
 async def ask(context: Context, agent: str, prompt: str) -> Ending:
     """Has the caller's child `agent` answer `prompt`; makes that child when it is not there yet."""
     view = context.world.store.view
-    path = (*context.task_path, agent)
+    name = _name_for(context, agent, prompt)
+    path = (*context.task_path, name)
     task = view.get(str(addresses.task(*path)))
-    if task is None or (delegating.is_new(context, agent) and task.spec["goal"] == prompt):
-        return await delegating.add(context, [sketched({"id": agent, "prompt": prompt, "agent": agent})])
+    if task is None or _is_this_very_call(context, name, prompt):
+        return await delegating.add(context, [sketched({"id": name, "prompt": prompt, "agent": agent})])
     child = view.get(str(addresses.agent(*path)))
     if child is None or child.spec["prototype"] != agent:
         raise ToolFailed("Exists", f"there is a task `{agent}` below you that is not done by the agent of that name")
     return discussing.opened(context, prompt, (child.address,), ())
+
+
+def _is_this_very_call(context: Context, name: str, prompt: str) -> bool:
+    task = context.world.store.view.get(str(addresses.task(*context.task_path, name)))
+    return task is not None and delegating.is_new(context, name) and task.spec["goal"] == prompt
+
+
+def _name_for(context: Context, agent: str, prompt: str) -> str:
+    """The child to ask: `agent`. Library code answers its goal and is over: each call of it is another child."""
+    view, name = context.world.store.view, agent
+    for number in range(2, limits.CHILDREN_MAX):
+        child = view.get(str(addresses.agent(*context.task_path, name)))
+        if child is None or not str(child.spec["mind"].get("target", "")).startswith(LIBRARY):
+            break
+        if _is_this_very_call(context, name, prompt):
+            break
+        name = f"{agent}-{number}"
+    return name
 
 
 def resolve(context: Context) -> Ending | None:

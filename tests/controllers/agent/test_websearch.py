@@ -154,6 +154,60 @@ def test_the_engines_address_keeps_what_it_has_and_asks_for_json() -> None:
 def test_another_goal_starts_another_search_and_lets_the_readers_go() -> None:
     memory = {"stage": "read", "query": "old", "round": 1, "readers": {"page-1-1": {}, "page-1-2": {}}}
     children = [{"task": "task/s/page-1-1", "is_removing": False}]
-    actions = websearch.step({"goal": "new", "memory": memory, "options": {}, "children": children, "results": []})
+    turn = {"goal": "new", "memory": memory, "options": {}, "children": children, "results": [], "messages": []}
+    actions = websearch.step(turn)
     assert actions[0] == {"call": {"terminate": {"name": "page-1-1"}}}
     assert actions[-1]["memory"] == {"stage": "search", "query": "new", "round": 2}
+
+
+async def test_it_is_called_like_a_tool(tmp_path: Path) -> None:
+    async with serving({"/search": engine("/a"), "/a": page("<p>It is 3 m")}) as pages:
+        call = {"name": "agent:websearch", "arguments": {"prompt": "how high is it"}}
+        steps = [
+            {"when": {"system": "find the height", "not": "3 m high"}, "reply": {"calls": [call]}},
+            {"when": {"system": "find the height", "any": "3 m high"}, "reply": {"text": "it is 3 m high"}},
+            *reads(pages.url("/a"), "3 m high"),
+        ]
+        async with arena(tmp_path, models=ScriptedModels(steps)) as here:
+            status = await outcome(
+                here,
+                f"""
+                rights: {{network: all, hosts: ["localhost:{pages.port}"]}}
+                goal: find the height
+                agents: {{websearch: {{extends: lib:websearch, options: {{url: "{pages.url("/search")}"}}}}}}
+                agent: {{model: big/one, tools: ["agent:websearch", fetch, task, terminate]}}
+                """,
+            )
+            assert status["state"] == "done", status
+            (result,) = await here.results("agent:websearch")
+            assert "untrusted" in result["text"] and pages.url("/a") in result["text"]
+
+
+async def test_called_again_it_is_another_search(tmp_path: Path) -> None:
+    served = {"/search": engine("/a"), "/a": page("<p>It is 3 m high and 2 m wide")}
+    async with serving(served) as pages:
+        first = {"name": "agent:websearch", "arguments": {"prompt": "how high is it"}}
+        second = {"name": "agent:websearch", "arguments": {"prompt": "how wide is it"}}
+        reader = {"name": "fetch", "arguments": {"url": pages.url("/a")}}
+        steps = [
+            {"when": {"system": "find the size", "not": "3 m high"}, "reply": {"calls": [first]}},
+            {"when": {"system": "find the size", "not": "2 m wide"}, "reply": {"calls": [second]}},
+            {"when": {"system": "find the size"}, "reply": {"text": "3 by 2"}},
+            {"when": {"system": "how high is it", "not": "from http"}, "reply": {"calls": [reader]}},
+            {"when": {"system": "how high is it"}, "reply": {"text": "3 m high"}},
+            {"when": {"system": "how wide is it", "not": "from http"}, "reply": {"calls": [reader]}},
+            {"when": {"system": "how wide is it"}, "reply": {"text": "2 m wide"}},
+        ]
+        async with arena(tmp_path, models=ScriptedModels(steps)) as here:
+            status = await outcome(
+                here,
+                f"""
+                rights: {{network: all, hosts: ["localhost:{pages.port}"]}}
+                goal: find the size
+                agents: {{websearch: {{extends: lib:websearch, options: {{url: "{pages.url("/search")}"}}}}}}
+                agent: {{model: big/one, tools: ["agent:websearch", fetch, task, terminate]}}
+                """,
+            )
+            assert status["state"] == "done", status
+            answers = [result["text"] for result in await here.results("agent:websearch")]
+            assert "3 m high" in answers[0] and "2 m wide" in answers[1]
