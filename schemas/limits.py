@@ -93,6 +93,7 @@ TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
 PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about five; then the queue gets its turn.
 IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
 CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
+BRIDGES_MAX: Final = 32  # Of one agent: every message across the tree looks through them.
 DUMP_BYTES_MAX: Final = 16 << 20  # Of an agent in a file: about four million tokens of transcript.
 EDGE_WINDOW_S: Final = 60.0  # In which what one agent sends another is counted.
 EDGE_MESSAGES_MAX: Final = 60  # From one agent to another in that time: more is a loop, not a conversation.
@@ -128,6 +129,8 @@ HANDOVER_SHARE: Final = Decimal("0.05")  # Of a bound that a thinking agent keep
 HANDOVER_SHARE_MAX: Final = Decimal("0.5")  # … and at most, so that a small budget is mostly for work.
 HANDOVER_FLOORS: Final = {"tokens": 4_000, "usd": "0.01", "time_s": 10.0, "calls": 1, "turns": 1}
 """At least so much is kept: a prompt of a few thousand tokens and a page of answer, one call, one turn."""
+HANDOVER_OUTPUT_TOKENS: Final = 2_000  # Of the last answer: two pages say what is done and what is left to do.
+HANDOVER_BYTES_MAX: Final = 12 << 10  # Of it, as the agent above is told it: the message has room for the rest.
 OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
 USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 

@@ -38,6 +38,7 @@ PLAN_TOOLS: Final = (
     ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
     ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT),
     ToolName("discuss", "asks agents in turn; each hears what the others answer", _IDEMPOTENT),
+    ToolName("bridge", "lets agents below write to each other, or ends that", _IDEMPOTENT),
     ToolName("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT),
     ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT),
     ToolName("terminate", "removes a child task", _IDEMPOTENT),

@@ -43,7 +43,9 @@ def may_talk(view: View, sender: Resource, receiver: Address) -> bool:
     """Whether the plan, or a bridge, lets `sender` write to `receiver`."""
     mine = addresses.parse(sender.address)
     allowed = tuple(str(name) for name in sender.spec["talk_to"])
-    if CHILDREN in allowed and receiver != mine and nearest_above(view, receiver) == str(mine):
+    if receiver == mine:
+        return False
+    if CHILDREN in allowed and nearest_above(view, receiver) == str(mine):
         return True
     return is_open(mine, receiver, allowed) or bridge_between(view, str(mine), str(receiver)) is not None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from controllers.agent.tools import (
+    bridging,
     delegating,
     discussing,
     fetching,
@@ -56,6 +57,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("edit_plan", planning.edit_plan),
         _tool("plan_patch", planning.plan_patch),
         _tool("terminate", planning.terminate),
+        _tool("bridge", bridging.bridge),
         _tool("dump", keeping.dump, subjects.path),
         _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
         _tool("request", requesting.request),

@@ -72,12 +72,25 @@ async def answer(
     found = _approval(context, to)
     if found is not None:
         return await _ruled(context, found, answer, why)
+    if _was_answered(context, to):
+        return Settlement(ok(f"{to} has its answer"))
     asked = [each for each in context.seen.status.asked.values() if _is_from(context, each.sender, to)]
     if not asked:
         raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
     text = "\n".join(part for part in (answer, why) if part)
     merge, changes = answering.given(context.seen, answering.of_claim("done", text), asked)
     return Settlement(ok("answered"), changes, merge)
+
+
+def _was_answered(context: Context, name: str) -> bool:
+    """Whether somebody below has made a request of this name, which is gone because its answer has been read.
+
+    So a call that is made again after a crash finds that it was made.
+    """
+    asker, _, number = name.removeprefix("approval/").rpartition(".")
+    found = context.world.store.view.get(f"agent/{asker.replace('.', '/')}")
+    is_below = found is not None and addresses.parse(found.address).is_within(addresses.parse(context.agent))
+    return is_below and found is not None and number.isdigit() and int(number) <= found.status.get("requests", 0)
 
 
 def _approval(context: Context, name: str) -> Resource | None:
