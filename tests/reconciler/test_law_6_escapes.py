@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from compiler import compile_source
+from planloop.sources import FolderSources
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
@@ -151,3 +153,31 @@ def test_law_6_a_model_that_a_person_gave_with_its_url_is_inherited_and_no_other
     assert plan.specs["agent/a/x"]["mind"]["stated"] == "m@http://here/v1"
     elsewhere = Op("add", (*own, "y"), {"goal": "part", "agent": {"model": "m@http://there/v1"}})
     assert "would be asked at `http://there/v1`" in plan.faults(Patch(A, (elsewhere,), plan.view.rev))[0]
+
+
+def test_law_6_children_have_the_hooks_and_the_denials_of_those_above_whatever_they_state() -> None:
+    # Seen elsewhere: what watched an agent did not watch its children.
+    hooks = {"guard": {"on": ["before-call"], "run": "./guard"}}
+    document = {**DOCUMENT, "hooks": hooks, "rights": {"deny": ["write(.git/**)"]}}
+    plan = Imagined(FOLDER, document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    bare = _child(
+        {"hooks": [], "deny": [], "mixins": []}, rights={"deny": []}, tasks={"deep": {"goal": "d", "cwd": "a"}}
+    )
+    assert plan.submit(Patch(A, (bare,), plan.view.rev))
+    for address in ("agent/a", "agent/a/new", "agent/a/new/deep"):
+        assert plan.specs[address]["hooks"] == ["hook/guard"]
+        assert {"write(.git/**)"} <= set(plan.specs[address]["rights"]["deny"])
+
+
+def test_law_6_one_map_under_two_names_is_two_maps() -> None:
+    # An alias in the file is no way to have one agent's edit reach another.
+    text = b"plan: p\ntasks:\n  a: &one {goal: g, agent: {script: []}}\n  b: *one\n"
+    made = compile_source(text, file="p.yaml", sources=FolderSources(FOLDER))
+    assert made.document is not None
+    plan = Imagined(FOLDER, made.document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), made.document),), 0))
+    child = Op("add", ("tasks", "a", "tasks"), {"x": {"goal": "part", "agent": {"script": []}}})
+    assert plan.submit(Patch(A, (child,), plan.view.rev))
+    assert "agent/a/x" in plan.specs
+    assert "agent/b/x" not in plan.specs
