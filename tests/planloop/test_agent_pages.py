@@ -16,7 +16,7 @@ from planloop.cli.main import cli
 from planloop.sources import FolderSources
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents.md", "models.md", "tool-servers.md")
+PAGES = ("agents.md", "mixins.md", "models.md", "tool-servers.md")
 HEAD = "plan: page\ngoal: try it\nagent: {model: ollama/qwen3:8b}\n"
 
 
