@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def space(folder: Path, root: str = "work", **rights: tuple[str, ...]) -> Workspace:
+def space(folder: Path, root: str = "work", **rights: Any) -> Workspace:
     return Workspace(folder, folder / root, plan_file=folder / "p.plan.yaml", **rights)
 
 
