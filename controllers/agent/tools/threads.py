@@ -113,7 +113,8 @@ def turned(talk: Talk, answer: Answer) -> tuple[Talk, SetStatus]:
 
 def closed(talk: Talk, spoke: Iterable[str]) -> tuple[Change, ...]:
     """The changes that end the thread: the object goes, and everybody who was in it keeps one state record of it."""
-    facts: JsonObject = {"key": talk.address, "thread": "closed", "spoke": list(dict.fromkeys(spoke))}
+    # No address: what a model reads has no ids. Of two discussions the newer record is kept, what was said in both.
+    facts: JsonObject = {"key": "discussion", "discussion": "over", "spoke": list(dict.fromkeys(spoke))}
     drop = Drop(talk.address, thread.uid_of(talk.address))
     return (drop, *heard(talk, "closed", facts, but=()))
 
