@@ -183,3 +183,9 @@ def test_law_6_no_agent_writes_the_files_that_say_what_it_is_or_does(tmp_path: P
     }
     specs = {name: agent_from_json(result.graph.objects[f"agent/{name}"].spec) for name in denied}
     assert {name: set(spec.rights.deny) for name, spec in specs.items()} == denied
+
+
+def test_the_example_on_the_page_about_rights_compiles() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rights.md").read_text()
+    example = page.partition("```yaml\n")[2].partition("```")[0]
+    assert codes(f"mcp: {{files: {{command: [server]}}}}\nrun: make\n{example}") == ["P0411"]
