@@ -211,7 +211,8 @@ class AgentReconciler:
             ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
             ahead.add(address, turn.replied(seen, reply, ids, self._tools))
             return None
-        key = f"{MIND}:{seen.resource.uid}"
+        # One key an asking: the next one may be started by the last act of the job before it.
+        key = f"{MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
             return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full)), ahead)
         if isinstance(seen.spec.mind, Model):
@@ -229,7 +230,7 @@ class AgentReconciler:
         ready = attempts.prepared(self._world, self._tools, seen, ahead)
         if isinstance(ready, Unpriced):
             return self._rest(seen, deciding.Rest(AgentState.BLOCKED, ready.why, UNPRICED, ready.unblocks), ahead)
-        if opened.asked and opened.op in self._desk.lost:
+        if opened.asked and opened.failure is None and opened.op in self._desk.lost:
             self._desk.lost.discard(opened.op)
             ahead.add(address, attempts.failed(seen, ahead, attempts.LOST, ready, self._desk.life))
             return None

@@ -94,6 +94,8 @@ def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, .
     assert opened is not None, "a model is asked inside a turn"
     attempt = opened.asked + 1
     merge: JsonObject = {"open": {"asked": attempt, "op": op}}
+    if seen.status.had_last and not ready.is_last:
+        merge["had_last"] = None  # There was enough left for a request again.
     if opened.failure is not None:
         merge["open"] |= {"failure": None, **waiting.waited(seen, opened)}
         if opened.failure.retry_at is None:

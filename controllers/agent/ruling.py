@@ -8,7 +8,9 @@ from controllers.agent import answering, calls, running, turn, waiting
 from controllers.agent.approving import asked_for_yes
 from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
-from controllers.agent.status import boxed
+from controllers.agent.status import OpenTurn, boxed
+from controllers.agent.telling import redirection
+from schemas.agent import Model
 from schemas.approval import APPROVED
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject
@@ -75,15 +77,7 @@ def interrupted(seen: Observed) -> Draft:
     opened = seen.status.open
     assert opened is not None, "a step in flight belongs to a turn"
     if not opened.is_replied:
-        read = [message.to_json() for message in seen.interrupts]
-        messages = [message.to_json() for message in opened.messages]
-        heard: JsonObject = {
-            "open": {"messages": [*messages, *read]},
-            "inbox": dict.fromkeys(message.id for message in seen.interrupts),
-            "asked": answering.owed(seen.interrupts),
-        }
-        data: JsonObject = {"read": [message.id for message in seen.interrupts]}
-        return Draft("message.read", turn.ACTOR, seen.resource.address, (turn.change(seen, heard),), data)
+        return _told_before_the_reply(seen, opened)
     made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
     what = "a message" if seen.interrupts else "news"
@@ -95,6 +89,28 @@ def interrupted(seen: Observed) -> Draft:
     merge: JsonObject = {"open": {"results": results, **waiting.waited(seen, opened)}}
     changes: tuple[Change, ...] = (turn.change(seen, merge), *drops)
     return Draft("call.settled", turn.ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()})
+
+
+def _told_before_the_reply(seen: Observed, opened: OpenTurn) -> Draft:
+    """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
+    if not isinstance(seen.spec.mind, Model):
+        read = seen.interrupts
+    elif opened.failure is not None:
+        read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
+    else:
+        read = tuple(message for message in seen.unread if message.delivery != "queue")
+    news, told = redirection(seen) if isinstance(seen.spec.mind, Model) else ((), {})
+    merge: JsonObject = {
+        "open": {"messages": [message.to_json() for message in (*opened.messages, *read, *news)]},
+        "inbox": dict.fromkeys(message.id for message in read),
+        "asked": answering.owed(read),
+    }
+    if told:
+        merge["told"] = told
+    if opened.failure is not None:
+        merge["open"] |= {"failure": None, "tries": 0, **waiting.waited(seen, opened)}
+    data: JsonObject = {"read": [message.id for message in read]}
+    return Draft("message.read", turn.ACTOR, seen.resource.address, (turn.change(seen, merge),), data)
 
 
 def collected(seen: Observed, call: Resource) -> Draft:

@@ -120,6 +120,13 @@ def is_redirected(seen: Observed) -> bool:
     return spec is not None and (digest(spec.goal), digest(spec.notes)) != (told.goal, told.notes)
 
 
+def redirection(seen: Observed) -> tuple[tuple[Message, ...], JsonObject]:
+    """What a mind that is being asked is told of an edit of its goal or notes, and the merge into `told` with it."""
+    found = _Gathering(seen, [], [], {})
+    _edits(found)
+    return tuple(found.messages), found.told
+
+
 def _edits(found: _Gathering) -> None:
     spec, told = found.seen.task_spec, found.seen.status.told
     if spec is None:

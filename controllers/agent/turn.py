@@ -14,9 +14,10 @@ from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
 from controllers.agent.origins import NO_ORIGIN, Origin
-from controllers.agent.status import Chunk, PastCall, TurnCall, boxed
+from controllers.agent.status import Chunk, OpenTurn, PastCall, TurnCall, boxed
 from controllers.agent.telling import News
 from reconciler.effects import journal
+from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState, Model, Script
@@ -81,8 +82,6 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
     }
     if is_last:
         merge["had_last"] = merge["open"]["is_last"] = True
-    elif seen.status.had_last:
-        merge["had_last"] = None
     if owed := answering.owed(news.messages):
         merge["asked"] = owed
     if seen.is_over:
@@ -112,21 +111,29 @@ def requested(seen: Observed, op: str) -> Draft:
     return Draft("model.requested", ACTOR, seen.resource.address, (change(seen, merge),), data)
 
 
+def made_last(seen: Observed) -> Draft:
+    """The open turn is to be the last one: there is not enough left for what it would have asked."""
+    merge: JsonObject = {"had_last": True, "open": {"is_last": True}}
+    return Draft("object.updated", ACTOR, seen.resource.address, (change(seen, merge),), {"last_turn": True})
+
+
 def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools) -> Draft:
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call."""
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
     is_answer = reply.then == "final" and not reply.calls
-    # Whoever has delegated and says so sleeps; any other final answer is a claim, which the checks decide.
-    then = "sleep" if is_answer and _has_delegated(seen) else reply.then
+    # Whoever has delegated and says so sleeps, and what is said in a last turn is for others; any other final answer is
+    # a claim, which the checks decide.
+    then = "sleep" if is_answer and (turn.is_last or _has_delegated(seen)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
     answer: JsonObject = {"text": reply.text, "then": then, "sleep_s": reply.sleep_s}
     answer["calls"] = [call.to_json() for call in placed]
-    if reply.note:
-        answer["note"] = reply.note
+    note = _noted(seen, reply, same)
+    if note:
+        answer["note"] = note
     merge: JsonObject = {
         "open": {"reply": boxed(answer)},
         "memory": boxed(reply.memory),
@@ -141,6 +148,14 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     data["calls"] = [_told(call) for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data, blobs)
+
+
+def _noted(seen: Observed, reply: Reply, same: tuple[str, int]) -> str:
+    """What a mind with a transcript is told of its own reply, after its results."""
+    if not (isinstance(seen.spec.mind, Model) and calls.is_stuck(same)):
+        return reply.note
+    stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
+    return f"{reply.note}\n{stuck}" if reply.note else stuck
 
 
 def _has_delegated(seen: Observed) -> bool:
@@ -235,7 +250,8 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
         "past": [call.to_json() for call in past],
         "used": total.to_json(),
         "ended_at": seen.now,
-        "again": is_again and not pause_s,
+        # After its last turn it is awake and parked: it goes on by itself when the budget grows.
+        "again": (is_again and not pause_s) or (turn.is_last and turn.claim is None),
         "idle_turns": idle_turns,
         "wake_at": None if sleep_s is None else seen.now + sleep_s,
     }
@@ -252,8 +268,18 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
+    if turn.is_last and turn.text:
+        spent += _handed_over(seen, view, turn)
     blobs = () if blob is None else (blob,)
     return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *answers, *spent), data, blobs)
+
+
+def _handed_over(seen: Observed, view: View, turn: OpenTurn) -> tuple[Change, ...]:
+    """What the agent says in its last turn reaches the one above, which may give it more, or somebody else the work."""
+    text = clamped(turn.text.encode(), limits.HANDOVER_BYTES_MAX)
+    facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
+    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{turn.turn}.handover"
+    return inbox.telling_above(view, seen.resource, facts, message_id, seen.now)
 
 
 def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
