@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,41 @@ async def test_what_may_have_happened_or_will_not_heal_is_not_made_again(
         await here.apply(plan("{ok: false}", call="shell: {command: x}"))
         await here.until_state("task/.", "done", "failed")
         assert len(flaky.began) == tries
+
+
+@pytest.mark.parametrize("how", ["interrupt", "removed"])
+async def test_law_4_a_pause_between_tries_ends_when_something_newer_comes(tmp_path: Path, how: str) -> None:
+    flaky = Flaky(failures=9)
+    text = plan("{ok: true}", settings="{backoff: 60s}")
+    async with arena(tmp_path, tools=tools_with(flaky)) as here:
+        await here.apply("tasks:\n  a:\n    goal: g\n" + textwrap.indent(text, "    "))
+        await here.until(lambda: any("retries" in call.status for call in here.store.view.list("call")))
+        if how == "interrupt":
+            await here.tell("agent/a", "stop", "m1", delivery="interrupt")
+            await here.until(lambda: not here.store.view.list("call"))
+            assert [result["state"] for result in await here.results("search")] == ["Cancelled"]
+        else:
+            await here.patch({"op": "remove", "path": "/tasks/a"})
+            await here.until(lambda: here.find("agent/a") is None)
+        assert len(flaky.began) == 1 and not here.work.live_count
+
+
+async def test_without_a_budget_for_retries_nothing_is_tried_again(tmp_path: Path) -> None:
+    flaky = Flaky(failures=9)
+    async with arena(tmp_path, tools=tools_with(flaky)) as here:
+        await here.apply(plan("{ok: false}", settings="{max: 5, backoff: 1ms}") + "budget: {retries: 2}\n")
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert len(flaky.began) == 3
+        assert float(here.get("task/.").status["ledger"]["retries"]["spent"]) == 2
+
+
+async def test_a_denial_that_comes_in_the_pause_holds_for_the_next_try(tmp_path: Path) -> None:
+    flaky = Flaky(failures=9)
+    async with arena(tmp_path, tools=tools_with(flaky)) as here:
+        await here.apply(plan("{ok: false}", settings="{backoff: 300ms}"))
+        await here.until(lambda: any("retries" in call.status for call in here.store.view.list("call")))
+        await here.patch({"op": "add", "path": "/agent/deny", "value": ["search"]})
+        await here.until_state("task/.", "done", "failed")
+        assert len(flaky.began) == 1
+        assert [result["state"] for result in await here.results("search")] == ["Denied"]
