@@ -9,6 +9,7 @@ from pathlib import Path
 
 import compiler
 from controllers.agent import AgentReconciler, World
+from controllers.agent.models.port import Models, NoModels
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
@@ -37,8 +38,8 @@ class Parts:
     ids: Ids
 
 
-def product(parts: Parts) -> Sequence[Reconciler]:
-    """Task, agent, lock and plan."""
+def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
+    """Task, agent, lock and plan. `models` None: agents that need one cannot ask it."""
     sources = FolderSources(parts.folder)
     name = parts.plan.partition("/")[2]
     world = World(
@@ -52,6 +53,7 @@ def product(parts: Parts) -> Sequence[Reconciler]:
         parts.folder,
         ENV,
         sys.executable,
+        models=models or NoModels(),
     )
     surroundings = Surroundings(name, parts.folder, ENV)
     return [
