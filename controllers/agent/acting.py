@@ -229,7 +229,7 @@ class AgentReconciler:
         opened, address = _opened(seen), seen.resource.address
         ready = attempts.prepared(self._world, self._tools, seen, ahead)
         if isinstance(ready, Unpriced):
-            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, ready.why, UNPRICED, ready.unblocks), ahead)
+            return self._rest(seen, unpriced(ready), ahead)
         if opened.asked and opened.failure is None and opened.op in self._desk.lost:
             self._desk.lost.discard(opened.op)
             ahead.add(address, attempts.failed(seen, ahead, attempts.LOST, ready, self._desk.life))
@@ -344,6 +344,13 @@ class AgentReconciler:
             draft = Draft(_record_type(rest), turn.ACTOR, seen.resource.address, changes, {"why": rest.why})
             ahead.add(seen.resource.address, draft)
         return Done() if rest.after_s is None else Again(rest.after_s)
+
+
+def unpriced(model: Unpriced) -> deciding.Rest:
+    """Until somebody states a price. The plan's tables wake no agent when they change, so it looks now and then."""
+    return deciding.Rest(
+        AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, after_s=limits.UNPRICED_LOOK_S, is_wait=True
+    )
 
 
 def _opened(seen: Observed) -> OpenTurn:

@@ -7,7 +7,7 @@ or released in the record that calls the request off or repeats it, so that no c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
@@ -28,6 +28,7 @@ __all__ = [
     "books_of",
     "is_low",
     "left_of",
+    "may_hand_over",
     "release",
     "reserve",
     "settle",
@@ -123,9 +124,13 @@ def standing(task: Resource | None, left: Mapping[str, float], *, can_think: boo
     """
     if not (spent := spent_out(left)):
         return "open"
+    return "last" if can_think and may_hand_over(task, spent, had_last=had_last) else "spent"
+
+
+def may_hand_over(task: Resource | None, units: Iterable[str], *, had_last: bool) -> bool:
+    """Whether the turn of a thinking agent of `task` may go on as its last one: of `units` too little is left."""
     ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
-    has_reserve = all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in spent)
-    return "last" if can_think and not had_last and has_reserve else "spent"
+    return not had_last and all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in units)
 
 
 def waiting(view: View, agent: Resource, lacking: Spent | None = None) -> tuple[Change, ...]:

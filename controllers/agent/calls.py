@@ -26,6 +26,9 @@ Tools = Mapping[str, Tool]
 
 _STRICTNESS: Final = tuple(EffectClass)
 STUCK: Final = "Stuck"
+ENDINGS: Final = ("done", "fail")
+"""What an agent may still call in its last turn."""
+
 MALFORMED: Final = "Malformed"
 
 
@@ -66,6 +69,8 @@ def rulings(seen: Observed, tools: Tools, approve: Sequence[str]) -> list[Ruling
             out.append(
                 _failed("DuplicateId", f"two calls of this reply have the id `{call.key}`; the first one counts")
             )
+        elif turn.is_last and call.tool not in ENDINGS:
+            out.append(_denied("this is your last turn: there are no tools in it but done and fail"))
         elif is_over:
             out.append(_denied("the budget of calls is used up"))
         else:

@@ -31,6 +31,12 @@ REASONS: Final[Mapping[str, str]] = {
 }
 """What a turn says that begins without a message."""
 
+LAST_TURN: Final = (
+    "Your budget is used up: this is your last turn until it grows, and you have no tools but those that end your "
+    "task. If the work is complete, say so with `done`. If not, hand over in one message: what is done, what is left "
+    "to do, and what whoever goes on has to know."
+)
+
 
 def messages_of(seen: Observed, blobs: Blobs) -> tuple[bytes, ...]:
     """All messages of the next request, one JSON object each."""
@@ -48,7 +54,8 @@ def messages_of(seen: Observed, blobs: Blobs) -> tuple[bytes, ...]:
 def news_messages(turn: OpenTurn) -> list[bytes]:
     """What the turn begins with; nothing when it only goes on with results."""
     text = transcript.news_text(turn.messages, turn.reasons, REASONS)
-    return [transcript.user(text)] if text else []
+    found = [transcript.user(text)] if text else []
+    return [*found, transcript.user(LAST_TURN)] if turn.is_last else found
 
 
 def outside_news(seen: Observed) -> str:
@@ -132,8 +139,13 @@ def _line(check: CheckSpec) -> str:
 
 
 def tools_of(seen: Observed, tools: Tools) -> bytes:
-    """The declarations of all tools that the agent may use, in a stable order, as a JSON array; empty for none."""
-    return _declared(tuple(tools[name] for name in calls.granted(seen.spec, tools)))
+    """The declarations of all tools that the agent may use, in a stable order, as a JSON array; empty for none.
+
+    In its last turn it has only those that say how it ends.
+    """
+    is_last = seen.status.open is not None and seen.status.open.is_last
+    names = calls.granted(seen.spec, tools)
+    return _declared(tuple(tools[name] for name in names if not is_last or name in calls.ENDINGS))
 
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)

@@ -1,0 +1,114 @@
+"""The end of a budget: one last turn without tools to hand over, then parked until it grows; unknown prices."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.agent.models.port import Price
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.ledger.balancing import check_balanced
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+PLAN = """
+budget: {tokens: 100000}
+agent: {script: [{when: {message: handover}, say: heard}, {when: {message: end}, done: x}]}
+tasks:
+  child:
+    goal: count the files
+    budget: {tokens: 20000}
+    agent: {model: test/m, tools: [list]}
+"""
+
+
+def step(reply: JsonObject, tokens: int, **when: Any) -> JsonObject:
+    out: JsonObject = {"reply": reply, "usage": {"in": tokens - 10, "out": 10}}
+    return out | ({"when": when} if when else {})
+
+
+def looks(tokens: int, **when: Any) -> JsonObject:
+    return step({"calls": [{"name": "list", "arguments": {"path": "."}}]}, tokens, **when)
+
+
+def ledger(here: Arena, task: str) -> JsonObject:
+    found: JsonObject = here.get(task).status["ledger"]["tokens"]
+    return found
+
+
+def watch(here: Arena) -> None:
+    here.store.on_change(lambda *_: check_balanced(here.store.view))
+
+
+async def test_at_the_end_of_its_budget_an_agent_hands_over_without_tools_and_is_parked(tmp_path: Path) -> None:
+    models = ScriptedModels(
+        [
+            step({"text": "three of nine are counted"}, 6_000, last="last turn"),
+            {**looks(6_000), "times": 2},
+            looks(1_500),
+            looks(1_000, tool="list"),
+            step({"text": "nine files"}, 900),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        watch(here)
+        await here.apply(PLAN)
+        await here.until_state("agent/child", "parked")
+        await here.settled()
+        told = [str(draft.changes) for draft in await here.log() if draft.type == "turn.ended"]
+        assert any("agent/.'" in changes and "three of nine" in changes for changes in told), "the agent above is told"
+        offered = [json.loads(request.tools) if request.tools else [] for request in models.asked]
+        names = [{each["function"]["name"] for each in tools} for tools in offered]
+        assert "list" in names[0]
+        assert names[-1] <= {"done", "fail"}
+        held = ledger(here, "task/child")
+        assert "reserved" not in held
+        assert held["spent"] <= 20_000
+        assert here.get("task/child").status["conditions"]["Ready"]["reason"] == "BudgetSpent"
+
+        await here.patch({"op": "replace", "path": "/tasks/child/budget/tokens", "value": 60_000})
+        await here.until_state("task/child", "done")
+        assert models.left == [] or len(models.left) <= 1
+        assert here.get("agent/child").status["used"]["tokens"] == ledger(here, "task/child")["spent"]
+
+
+async def test_a_last_turn_may_say_that_the_work_is_done(tmp_path: Path) -> None:
+    done = {"calls": [{"name": "done", "arguments": {"result": "nine"}}]}
+    models = ScriptedModels([step(done, 5_000, last="last turn"), {**looks(9_000), "times": 2}])
+    async with arena(tmp_path, models=models) as here:
+        watch(here)
+        await here.apply(PLAN)
+        await here.until_state("task/child", "done")
+        await here.settled()
+        assert ledger(here, "task/child")["closed"] is True
+        assert ledger(here, "task/.")["spent"] == ledger(here, "task/child")["spent"]
+
+
+async def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_bounded(tmp_path: Path) -> None:
+    models = ScriptedModels([step({"text": "nine"}, 500)], price=None)
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("budget: {usd: 5}\nagent: {model: test/m}\n")
+        await here.until_state("agent/.", "blocked")
+        assert models.asked == []
+        (told,) = here.get("agent/.").status["conditions"].values()
+        assert "nobody knows what test/m costs" in told["message"]
+        await here.patch({"op": "add", "path": "/limits", "value": {"unknown-price": "allow"}})
+        await here.until_state("task/.", "done")
+        assert here.get("task/.").status["ledger"]["usd"]["unknown"] == 1
+
+
+async def test_money_is_counted_by_the_providers_usage_and_prices(tmp_path: Path) -> None:
+    price = Price(usd_in=Decimal(2), usd_out=Decimal(10), usd_cached=Decimal(1))
+    models = ScriptedModels([step({"text": "nine"}, 1_010)], price=price)
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("budget: {usd: 5}\nagent: {model: test/m}\n")
+        await here.until_state("task/.", "done")
+        await here.settled()
+        assert here.get("task/.").status["ledger"]["usd"]["spent"] == "0.0021"
+        assert here.get("agent/.").status["used"]["usd"] == "0.0021"
