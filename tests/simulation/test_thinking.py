@@ -53,10 +53,15 @@ def played(*crashes: Crash, seed: int = 0, faults: tuple[int, ...] = (), edits: 
         return simulate(Path(folder), TEXT, seed=seed, crashes=crashes, edits=edits, build=build)
 
 
-def check(story: Story, why: str) -> None:
-    """The end is as it should be, each call has one result, each message was read once, nobody sleeps with a reason."""
+def check(story: Story, why: str, *, is_sure: bool = True) -> None:
+    """The end is as it should be, each call has one result, each message was read once.
+
+    Not `is_sure`: a command may be lost with the machine; its model is told so, and goes on without it.
+    """
     assert story.states("task") == dict.fromkeys(("task/.", "task/left", "task/right"), "done"), why
-    assert story.lines("effects") == ["left", "right", "top"], why
+    done = story.lines("effects")
+    assert len(done) == len(set(done)) and set(done) <= {"left", "right", "top"}, why
+    assert not is_sure or len(done) == 3, why
     said = [one for record in story.log for one in record.draft.entries]
     settled = Counter(one.subject for one in said if one.type == "call.settled" and "late" not in one.data)
     ruled = {
@@ -98,7 +103,7 @@ def test_law_5_a_crash_at_any_record_of_a_thinking_tree_changes_nothing_of_the_e
     for commit in range(1 + part, played().commits + 1, PARTS):
         crash = Crash(commit, point, loses_processes=how == "power cut")
         story = played(crash)
-        check(story, f"{crash}")
+        check(story, f"{crash}", is_sure=how == "killed")
 
 
 @pytest.mark.parametrize("seed", range(4))

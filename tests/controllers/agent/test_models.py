@@ -185,7 +185,7 @@ async def test_an_empty_reply_is_asked_again_once_with_the_same_news(tmp_path: P
         failed = [draft.data for draft in await here.log() if draft.type == "model.failed"]
     assert [each["reason"] for each in failed] == ["Empty"]
     assert models.asked[0].messages == models.asked[1].messages
-    assert models.asked[0].key.attempt, models.asked[1].key.attempt == (1, 2)
+    assert [request.key.attempt for request in models.asked] == [1, 2]
 
 
 async def test_after_two_empty_replies_somebody_is_asked_to_look_and_nothing_told_is_lost(tmp_path: Path) -> None:
