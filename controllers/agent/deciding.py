@@ -14,7 +14,7 @@ from controllers.agent.observing import Observed, judges_doubt, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
-from schemas.agent import AgentState, Model
+from schemas.agent import AgentState, Model, Outside
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
@@ -286,7 +286,7 @@ def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
     """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
     if seen.interrupts:
         return True
-    if not turn.is_replied and isinstance(seen.spec.mind, Model):
+    if not turn.is_replied and isinstance(seen.spec.mind, Model | Outside):
         return is_redirected(seen)
     is_wait = not seen.live and bool(waiting.of_turn(seen, turn.calls))
     return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))

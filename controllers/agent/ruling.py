@@ -10,7 +10,7 @@ from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
 from controllers.agent.telling import redirection
-from schemas.agent import Model
+from schemas.agent import Model, Outside
 from schemas.approval import APPROVED
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject
@@ -99,7 +99,7 @@ def _told_before_the_reply(seen: Observed, opened: OpenTurn) -> Draft:
         read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
     else:
         read = tuple(message for message in seen.unread if message.delivery != "queue")
-    news, told = redirection(seen) if isinstance(seen.spec.mind, Model) else ((), {})
+    news, told = redirection(seen) if isinstance(seen.spec.mind, Model | Outside) else ((), {})
     merge: JsonObject = {
         "open": {"messages": [message.to_json() for message in (*opened.messages, *read, *news)]},
         "inbox": dict.fromkeys(message.id for message in read),

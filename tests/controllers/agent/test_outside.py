@@ -196,3 +196,13 @@ async def test_what_it_says_it_used_is_billed_and_its_budget_stops_it(tmp_path: 
         assert len(prompts(tmp_path)) in (2, 3, 4)
         assert float(ledger["tokens"]["spent"]) == 157 * len(prompts(tmp_path))
         assert float(ledger["usd"]["spent"]) == 0.25 * len(prompts(tmp_path))
+
+
+async def test_an_edited_goal_stops_it_in_mid_turn_and_it_is_asked_again_with_the_new_one(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(plan("SLEEP 60"))
+        await here.until((tmp_path / "sleeping").exists)
+        await here.patch({"op": "replace", "path": "/goal", "value": "SAY another"})
+        await here.until_state("task/.", "done", "failed")
+        assert here.get("task/.").status["result"]["text"] == "another"
+        assert len(prompts(tmp_path)) == 2 and "SAY another" in prompts(tmp_path)[1]["prompt"]
