@@ -14,7 +14,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import Patterns
 from schemas.patterns import call_pattern
-from schemas.tools import AGENT_TOOL, TOOLS
+from schemas.tools import AGENT_TOOL, TOLD_APART, TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
 _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
@@ -96,11 +96,17 @@ class Toolsets:
         return tuple("*" if name in ALL else self._whole(name) for name in names)
 
     def _is_whole(self, name: str, to: Pointer) -> bool:
-        """Whether a pattern of calls is one; tells when it is not."""
-        if "(" in name and call_pattern(name) is None:
-            self.faults.add(
-                "P0223", f"`{name}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=to
-            )
+        """Whether a pattern of calls is one that can be told; says so when it is not."""
+        if "(" not in name:
+            return True
+        found = call_pattern(name)
+        if found is None:
+            hint = "as in `shell(git *)` or `write(src/**)`"
+            self.faults.add("P0223", f"`{name}` is no pattern of calls", hint, to=to)
+            return False
+        if found.subject is not None and found.tool in TOOLS and found.tool not in TOLD_APART:
+            summary = f"calls of `{found.tool}` are not told apart by what they are about"
+            self.faults.add("P0223", summary, f"name the tool alone: `{found.tool}`", to=to)
             return False
         return True
 

@@ -57,6 +57,11 @@ AGENT_TOOL: Final = "agent:"
 CORE_TOOLS: Final = ("plan_view", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
+TOLD_APART: Final = frozenset(
+    {"read", "list", "search", "write", "edit", "shell", "fetch", "resource", "dump", "restore"}
+)
+"""Tools whose calls have something that patterns such as `shell(git *)` can be about; so have those of servers."""
+
 WRITING_TOOLS: Final = ("write", "edit", "dump")
 """Tools that write a file of the workspace."""
 

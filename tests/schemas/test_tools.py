@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from controllers.agent.tools.registry import BUILT_IN
-from schemas.tools import CORE_TOOLS, TOOLS
+from schemas.patterns import PATH_TOOLS
+from schemas.shell_lines import UNDECIDED
+from schemas.tools import CORE_TOOLS, TOLD_APART, TOOLS
 
 
 def test_every_tool_that_a_plan_may_name_is_there_and_none_is_without_a_name() -> None:
@@ -12,3 +14,11 @@ def test_every_tool_that_a_plan_may_name_is_there_and_none_is_without_a_name() -
 
 def test_whatever_every_agent_has_is_a_tool() -> None:
     assert set(CORE_TOOLS) <= TOOLS.keys()
+
+
+def test_tools_whose_calls_patterns_tell_apart_say_what_a_call_is_about() -> None:
+    arguments = {"path": "a", "command": "b", "url": "http://c/d", "uri": "e", "server": "f"}
+    told = {name for name, tool in BUILT_IN.items() if UNDECIDED not in tool.subjects(arguments)}
+    exact = {name for name, tool in BUILT_IN.items() if tool.exact(arguments) is not None}
+    assert told == TOLD_APART
+    assert exact | PATH_TOOLS == TOLD_APART
