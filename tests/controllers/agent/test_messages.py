@@ -230,6 +230,6 @@ async def test_down_steers_and_up_waits_and_nobody_interrupts_upward(tmp_path: P
             for change in draft.changes
             if isinstance(change, SetStatus) and change.merge.get("inbox")
         ]
-        messages = [each for merge in sent for each in merge.values() if each is not None]
-        assert {each["body"]: each["delivery"] for each in messages} == {"down": "steer", "up": "queue"}
-        assert [each.get("trust") for each in messages] == [None, "untrusted"]
+        messages = {each["body"]: each for merge in sent for each in merge.values() if each is not None}
+        assert {body: each["delivery"] for body, each in messages.items()} == {"down": "steer", "up": "queue"}
+        assert (messages["down"].get("trust"), messages["up"].get("trust")) == (None, "untrusted")
