@@ -43,7 +43,7 @@ class Progress:
             return
         self._noted_at = now
         change = SetStatus(address, call.uid, {"progress": words})
-        draft = Draft("call.progressed", "controller:agent", address, (change,), {"progress": words})
+        draft = Draft("call.progressed", "controller:mcp", address, (change,), {"progress": words})
         world.store.propose(draft, {address: call.rev})
 
     def once(self) -> bool:
