@@ -125,7 +125,19 @@ def _settled(data: JsonObject) -> str:
     if not data.get("tool") or not isinstance(result, dict):
         return ""  # A task's command: its state says it.
     ended = "ok" if result.get("state") == "Succeeded" else str(result.get("state", "")).lower()
-    return f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
+    words = f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
+    trace = data.get("trace")
+    took = f", {amounts.duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
+    tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
+    return words + took + tries + (", from memory" if data.get("cached") else "")
+
+
+def _reconciled(data: JsonObject) -> str:
+    failed = data.get("failed")
+    if not isinstance(failed, dict):
+        return _data_words(data)
+    tried = int(data.get("retry", 1)) + 1
+    return f"{data.get('tool', '')} failed, {_spaced(failed.get('error', ''))}: try {tried} follows"
 
 
 def _checked(data: JsonObject) -> str:
@@ -170,6 +182,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "message.sent": _message,
     "message.delivered": _message,
     "model.replied": _replied,
+    "call.reconciled": _reconciled,
     "call.settled": _settled,
     "check.ran": _checked,
     "epoch.taken": _taken,
