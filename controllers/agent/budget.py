@@ -11,11 +11,9 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent.status import Used
-from controllers.ledger import Books, Spent, chain_of
+from controllers.ledger import Books, Spent, added_up, chain_of
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentSpec
 from schemas.budget import Budget, Cost
 from schemas.encoding import JsonObject
 from schemas.ledger import written
@@ -70,6 +68,14 @@ def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ..
     return (*books.changes(), *_counted(view, agent, cost))
 
 
+def left_behind(agent: Resource, task: Resource | None) -> tuple[Change, ...]:
+    """The changes that keep what an agent used that is about to go: its task's cost stays what it was."""
+    used = agent.status.get("used", {})
+    if task is None or not (used.get("tokens") or used.get("usd")):
+        return ()
+    return (SetStatus(task.address, task.uid, {"gone": added_up(task.status.get("gone", {}), used)}),)
+
+
 def _counted(view: View, agent: Resource, cost: Cost) -> tuple[Change, ...]:
     now = view.get(agent.address)
     if now is None or not (cost.tokens or cost.usd):
@@ -88,11 +94,10 @@ def release(view: View, agent: Resource, op: str | None = None) -> tuple[Change,
     return books.changes()
 
 
-def left_of(view: View, spec: AgentSpec, used: Used) -> dict[str, float]:
-    """What ordinary turns may still use of each bounded unit; never under zero, empty when nothing is bounded."""
-    del used
+def left_of(view: View, task_address: str) -> dict[str, float]:
+    """What ordinary turns for a task may still use of each bounded unit; never under zero, empty without a budget."""
     left: dict[str, Decimal] = {}
-    for task in chain_of(view, spec.task):
+    for task in chain_of(view, task_address):
         for unit, account in task.status["ledger"].items():
             rest = account["left"]
             if unit not in left:

@@ -201,7 +201,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         unanswerable=frozenset(each.address for each in owned if _is_unanswerable(view, each)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
-        left=budget.left_of(view, spec, status.used),
+        left=budget.left_of(view, spec.task),
         plan_rev=view.rev,
         servers=tuple(each for ref in resource.refs if ref.startswith("mcp/") and (each := view.get(ref)) is not None),
     )

@@ -23,6 +23,7 @@ from controllers.agent.models.port import ModelFailed, ModelReply, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from schemas.budget import Cost
+from schemas.encoding import JsonObject
 from schemas.record import Change, Draft
 
 CANCELLED = "Cancelled"
@@ -137,10 +138,16 @@ class Request:
         more = list(self._billed(seen, ahead, reply))
         if queued_s > QUEUED_S and opened is not None:
             more.append(turn.change(seen, {"open": {"waited_s": opened.waited_s + queued_s}}))
-        ahead.add(self.address, replace(draft, changes=(*draft.changes, *more)))
+        ahead.add(self.address, replace(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
         await self.desk.go_on(self.address, ahead, self.key)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)
+
+    def _doubts(self) -> JsonObject:
+        """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""
+        if self.ready is None or not self.used or not pricing.is_off(self.ready.tokens, self.used[-1]):
+            return {}
+        return {"tokens_counted": self.ready.tokens}
 
     async def _failed(self, fault: ModelFailed) -> None:
         ahead = Ahead(self.desk.world.store)

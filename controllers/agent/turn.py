@@ -319,6 +319,7 @@ def released(seen: Observed) -> Draft:
     owned = (*seen.approvals.values(), *seen.threads.values())
     drops = tuple(Drop(each.address, each.uid) for each in owned)
     _, told = answering.given(seen, Answer("it was removed", "Gone"), answering.questions(seen))
+    told = (*told, *budget.left_behind(seen.resource, seen.task))
     return Draft("object.updated", ACTOR, seen.resource.address, (*told, *drops, mark), {"released": "agent"})
 
 

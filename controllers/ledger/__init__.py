@@ -3,6 +3,6 @@
 Pure: an entry is computed from the tasks as they stand and comes out as changes for the record that makes it true.
 """
 
-from controllers.ledger.books import Books, Spent, chain_of
+from controllers.ledger.books import Books, Spent, added_up, chain_of
 
-__all__ = ["Books", "Spent", "chain_of"]
+__all__ = ["Books", "Spent", "added_up", "chain_of"]

@@ -15,7 +15,7 @@ from reconciler.storing.store import View
 from schemas.budget import Cost
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
-from schemas.ledger import ZERO, Account, Unit, account_to_json, accounts_of, amounts_of
+from schemas.ledger import ZERO, Account, Unit, account_to_json, accounts_of, amounts_of, written
 from schemas.record import SetStatus
 from schemas.resource import Resource
 
@@ -42,6 +42,12 @@ def chain_of(view: View, address: str | None) -> list[Resource]:
             found.append(task)
         address = task.spec["parent"]
     return found
+
+
+def added_up(one: JsonObject, other: JsonObject) -> JsonObject:
+    """The tokens and the money of two records of use together, as a status keeps them."""
+    money = Decimal(str(one.get("usd", 0))) + Decimal(str(other.get("usd", 0)))
+    return {"tokens": one.get("tokens", 0) + other.get("tokens", 0), "usd": written("usd", money)}
 
 
 class Books:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from controllers.ledger import Books
+from controllers.ledger import Books, added_up
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, after
@@ -20,7 +20,7 @@ from schemas.budget import Cost
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, named, shown
-from schemas.record import Change
+from schemas.record import Change, SetStatus
 from schemas.resource import Resource
 from schemas.task import ENDED, Run, TaskState
 
@@ -92,10 +92,14 @@ def refunded(observed: Observed) -> tuple[Change, ...]:
 
 
 def removed(observed: Observed) -> tuple[Change, ...]:
-    """The changes that give back the grants of this task, which is about to go."""
+    """The changes that give back the grants of this task, which is about to go, and keep what it cost at its parent."""
     books = _books(observed)
     books.refund(observed.me.uid)
-    return books.changes()
+    gone, parent = observed.me.status.get("gone"), observed.parent
+    if not gone or parent is None:
+        return books.changes()
+    kept = SetStatus(parent.address, parent.uid, {"gone": added_up(parent.status.get("gone", {}), gone)})
+    return (*books.changes(), kept)
 
 
 def lacking(observed: Observed) -> Says | None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controllers.agent.models.port import Price
+from planloop.rendering.budgets import Costs
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced
@@ -112,3 +113,28 @@ async def test_money_is_counted_by_the_providers_usage_and_prices(tmp_path: Path
         await here.settled()
         assert here.get("task/.").status["ledger"]["usd"]["spent"] == "0.0021"
         assert here.get("agent/.").status["used"]["usd"] == "0.0021"
+
+
+async def test_what_a_removed_agent_cost_stays_in_the_cost_of_its_parent(tmp_path: Path) -> None:
+    models = ScriptedModels([step({"text": "nine"}, 1_000)])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("""
+            agent: {script: [{when: {message: end}, done: x}]}
+            tasks:
+              child: {agent: {model: test/m}}
+        """)
+        await here.until_state("task/child", "done")
+        await here.patch({"op": "remove", "path": "/tasks/child"})
+        await here.until(lambda: here.find("task/child") is None)
+        everything = [*here.store.view.list("task"), *here.store.view.list("agent")]
+        assert Costs(everything).line(here.get("task/.")) == "1k tokens"
+
+
+async def test_a_provider_that_counts_quite_differently_is_told_of(tmp_path: Path) -> None:
+    models = ScriptedModels([step({"text": "nine"}, 50_000)])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("agent: {model: test/m}\n")
+        await here.until_state("task/.", "done")
+        (said,) = [entry.data for entry in await here.log() if entry.type == "model.replied"]
+        assert said["usage"]["in"] == 49_990
+        assert 0 < said["tokens_counted"] < 5_000

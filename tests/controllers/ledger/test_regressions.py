@@ -5,10 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from controllers.agent import budget
-from controllers.agent.status import Used
-from schemas.agent import AgentSpec, Script
 from schemas.budget import Budget, Cost
-from schemas.rights import Rights
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
 from tests.controllers.task.yard import spec
@@ -119,7 +116,7 @@ def test_every_unit_of_a_budget_is_enforced() -> None:
         request = bank.ask("a", Cost())
         assert request is not None
         bank.answer(request, Cost(**{unit: bound}))  # type: ignore[arg-type]
-        left = budget.left_of(bank.view, AgentSpec("task/a", Script(()), Rights()), Used())
+        left = budget.left_of(bank.view, "task/a")
         assert budget.spent_out(left) == (unit,)
 
 
