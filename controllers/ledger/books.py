@@ -57,8 +57,8 @@ class Books:
         tasks = tuple(chain)
         self._chain: list[str] = [task.uid for task in tasks]
         self._tasks: dict[str, Resource] = {task.uid: task for task in (*tasks, *others)}
-        self._before = {uid: accounts_of(task.status) for uid, task in self._tasks.items()}
-        self._after = {uid: dict(accounts) for uid, accounts in self._before.items()}
+        self._after = {uid: accounts_of(task.status) for uid, task in self._tasks.items()}
+        self._touched: dict[str, set[Unit]] = {uid: set() for uid in self._tasks}
         self._grown: set[str] = set()
 
     def account(self, uid: str, unit: Unit) -> Account | None:
@@ -197,9 +197,11 @@ class Books:
     def withdraw(self, child: str, unit: Unit) -> None:
         """Closes an account whose bound is no longer in the plan: its entries go to its giver."""
         account = self._after[child].pop(unit)
+        self._touched[child].add(unit)
         heirs = [uid for uid in account.granted if (own := self.account(uid, unit)) is not None and own.is_open]
         giver = self.account(account.giver, unit)
         for uid in heirs:
+            self._touched[uid].add(unit)
             self._after[uid][unit] = replace(self._after[uid][unit], giver=account.giver if giver is not None else "")
         if giver is not None:
             granted = {uid: amount for uid, amount in giver.granted.items() if uid != child}
@@ -238,13 +240,11 @@ class Books:
             wanted = max(amount, _LEAST.get(unit, Decimal(1)))
             self.put(at, unit, replace(account, wants={**account.wants, who: wanted}))
 
-    def put(self, uid: str, unit: Unit, account: Account | None) -> None:
+    def put(self, uid: str, unit: Unit, account: Account) -> None:
         """Makes `account` the present one; its giver is told at once when it holds more or less than before."""
         accounts = self._after[uid]
         old = accounts.get(unit)
-        if account is None:
-            accounts.pop(unit, None)
-            return
+        self._touched[uid].add(unit)
         account = account.filled()
         accounts[unit] = account
         if any((old is None or old.left < wanted) and wanted <= account.left for wanted in account.wants.values()):
@@ -263,8 +263,17 @@ class Books:
 
     def merge_of(self, uid: str) -> JsonObject:
         """The merge for the status of one task; empty when nothing differs."""
-        old = _printed(self._before[uid])
-        merge = _difference(old, _printed(self._after[uid]))
+        old: JsonObject = self._tasks[uid].status.get("ledger", {})
+        merge: JsonObject = {}
+        for unit in sorted(self._touched[uid]):
+            account = self._after[uid].get(unit)
+            new = None if account is None else account_to_json(unit, account)
+            before = old.get(unit)
+            if new is None or before is None:
+                if new is not before:
+                    merge[unit] = new
+            elif inner := _difference(before, new):
+                merge[unit] = inner
         out: JsonObject = {"ledger": merge} if merge else {}
         if uid in self._grown:
             signal = self._tasks[uid].status.get("signal") or {}
@@ -276,10 +285,6 @@ def _without_want(account: Account, who: str) -> Account:
     if who not in account.wants:
         return account
     return replace(account, wants={key: one for key, one in account.wants.items() if key != who})
-
-
-def _printed(accounts: Mapping[Unit, Account]) -> JsonObject:
-    return {unit: account_to_json(unit, account) for unit, account in accounts.items()}
 
 
 def _difference(old: JsonObject, new: JsonObject) -> JsonObject:
