@@ -13,6 +13,7 @@ from typing import Final
 
 from controllers.agent import budget
 from controllers.agent.observing import Observed
+from schemas.agent import Model
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, digest_of
@@ -21,6 +22,7 @@ from schemas.message import Message, MessageKind
 from schemas.resource import Resource
 
 SENDER: Final = "controller:agent"
+UNREAD: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
 DIGEST_CHARS: Final = 12
 
 
@@ -73,7 +75,7 @@ def news(seen: Observed) -> News:
     _children(found)
     _answers(found)
     _timers(found)
-    inbox = seen.unread
+    inbox = _heard(seen)
     if any(message.wakes for message in inbox):
         found.reasons.append("message")
     if seen.status.again:
@@ -88,11 +90,30 @@ def news(seen: Observed) -> News:
         tuple(dict.fromkeys(found.reasons)),
         (*inbox, *found.messages),
         found.told,
-        tuple(seen.status.inbox),  # All of it: what has expired goes unread.
+        tuple(dict.fromkeys((*(each.id for each in inbox), *_void(seen)))),
         found.reopens,
         found.withdraws,
         tuple(found.drops),
     )
+
+
+def _heard(seen: Observed) -> tuple[Message, ...]:
+    """The unread messages that the next turn has.
+
+    A model in the middle of a piece of work gets those that only queue when it would sleep or end; scripts and programs
+    say themselves when they look at a message.
+    """
+    is_at_rest = not seen.status.again or any(call.result.error == UNREAD for call in seen.status.past)
+    if is_at_rest or not isinstance(seen.spec.mind, Model):
+        return seen.unread
+    is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in seen.unread]
+    return tuple(each for each, urgent in zip(seen.unread, is_urgent, strict=True) if urgent)
+
+
+def _void(seen: Observed) -> tuple[str, ...]:
+    """Messages that have expired or were for an earlier run: they leave with the next turn, unread."""
+    live = {each.id for each in seen.unread}
+    return tuple(each for each in seen.status.inbox if each not in live)
 
 
 def rejected_verdict(seen: Observed) -> JsonObject | None:

@@ -11,13 +11,14 @@ from pydantic import Field
 from controllers.agent import inbox, topology
 from controllers.agent.inbox import Refusal
 from controllers.agent.status import boxed
+from controllers.agent.telling import UNREAD
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from controllers.agent.topology import NotReachable
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits
-from schemas.agent import AgentState
+from schemas.agent import AgentState, Model
 from schemas.encoding import Json, encode
 from schemas.message import Delivery, Message, MessageKind
 from schemas.record import Change
@@ -32,6 +33,8 @@ def done(
     if open_children:
         names = ", ".join(open_children[:5])
         return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
+    if isinstance(context.seen.spec.mind, Model) and any(each.wakes for each in context.seen.unread):
+        return Settlement(failure(UNREAD, "not finished: there are messages that you have not read; they follow"))
     return _claim("done", result)
 
 

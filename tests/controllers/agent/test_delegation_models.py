@@ -114,3 +114,26 @@ async def test_a_dump_has_the_transcript_and_the_restored_child_remembers_it(tmp
     assert models.left == []
     told = asked(models, "ann")[1]
     assert [each["content"] for each in told if each["role"] == "assistant"] == ["It is four."]
+
+
+async def test_what_queues_waits_until_the_work_in_hand_is_done_and_is_then_heard(tmp_path: Path) -> None:
+    plan = "goal: work\nagent: {model: test/top, tools: [shell]}\n"
+    models = ScriptedModels(
+        [
+            step("top", call("shell", command="while test ! -f go; do sleep 0.02; done")),
+            step("top", call("shell", command="echo two")),
+            step("top", text="done, I think"),
+            step("top", text="heard you"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan)
+        await here.until(lambda: len(here.store.view.list("call")) == 1)
+        await here.tell("agent/.", "by the way", "queued", "queue")
+        await here.tell("agent/.", "at once", "steering", "steer")
+        (tmp_path / "go").touch()
+        await here.until_state("task/.", "done", "failed")
+        assert here.get("task/.").status["result"]["text"] == "heard you"
+    texts = [json.dumps(messages) for messages in asked(models, "top")]
+    assert ["by the way" in text for text in texts] == [False, False, False, True]
+    assert ["at once" in text for text in texts] == [False, True, True, True]
