@@ -7,7 +7,8 @@ the record in the original writes it again. What does not come about is where th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,7 +19,7 @@ from planloop.replaying.story import Story
 from schemas.call import CallSpec
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.record import Draft, Record, change_from_json, change_to_json
+from schemas.record import Also, Draft, Record, change_from_json, change_to_json
 
 NOTES_MAX: Final = 200  # Differences that are kept; one that is systematic would fill memory.
 TELLING: Final = frozenset(
@@ -54,7 +55,9 @@ class Unplayable(Exception):
 class Director:
     """Where the replay is. `refused` are the writes that came too early since the last one that was taken.
 
-    `prompts` counts those that were compared, `parted_at` is where one was another; `made` has the replay's blobs.
+    `told` counts the steps of the record that comes next which came about already: steps that were one append then may
+    be several now, and the other way round. `prompts` counts those that were compared, `parted_at` is where one was
+    another; `made` has the replay's blobs.
     """
 
     story: Story
@@ -62,8 +65,8 @@ class Director:
     cursor: int = 0
     notes: list[Note] = field(default_factory=list)
     refused: dict[tuple[str, str], Draft] = field(default_factory=dict)
+    told: int = 0
     is_over: bool = False
-    is_next_time: bool = False
     parted_at: int | None = None
     prompts: int = 0
     fault: Diverged | Unplayable | None = None
@@ -81,15 +84,21 @@ class Director:
         found = self.made.get(name)
         return found if found is not None else self.story.blob(name)
 
-    def now(self) -> float:
-        """Seconds since 1970: when the last record was written, or the next, once somebody is about to write that."""
-        records = self.story.records
-        at = self.cursor if self.is_next_time else self.cursor - 1
-        return records[max(0, min(at, len(records) - 1))].at
+    @property
+    def last_at(self) -> float:
+        """When the record before the next was written, in seconds since 1970."""
+        return self.story.records[max(0, self.cursor - 1)].at
 
-    def pass_time(self) -> None:
-        """It is the time of the next record: nothing happened before."""
-        self.is_next_time = True
+    def now(self) -> float:
+        """Seconds since 1970: when the next record was written, by whoever read the clock for it.
+
+        A job that has just begun and waits for nothing yet has the time at which it was begun.
+        """
+        begun = _begun.get()
+        if begun is not None and begun.at is not None:
+            return begun.at
+        records = self.story.records
+        return records[min(self.cursor, len(records) - 1)].at
 
     def admits(self, draft: Draft) -> bool:
         """Whether `draft` is what comes next, as far as its head says."""
@@ -98,9 +107,7 @@ class Director:
             self.prompt_differs(self.parted_at, ())
         if wanted is None or self.is_over:
             return False
-        head = wanted.draft
-        is_next = (head.actor, _types(head)) == (draft.actor, _types(draft))
-        if is_next and self.likeness.may_be_same(head.subject, draft.subject) and self._is_same_thing(head, draft):
+        if self._end_of(draft) is not None:
             return True
         self.refused[(draft.type, draft.subject)] = draft
         return False
@@ -109,21 +116,37 @@ class Director:
         """`draft` as it is folded: with the times of the original. What else it says otherwise is noted."""
         wanted = self.expected
         assert wanted is not None, "admitted before"
+        if self.told or self._end_of(draft) != (self.cursor + 1, 0):
+            self._compare_steps(draft)
+            return draft
         found = self.likeness.compared(wanted.draft.subject, draft.subject)
         before, now = _said(wanted.draft), _said(draft)
         found += self.likeness.compared(before, now)
         if found and len(self.notes) < NOTES_MAX:
             self.notes.append(Note(wanted.rev, wanted.draft.type, wanted.draft.subject, tuple(found)))
-        self._compare_prompts(wanted.draft, draft)
+        for then, said in zip(wanted.draft.entries, draft.entries, strict=True):
+            self._compare_prompt(then, said)
         timed = self.likeness.timed(before, now)
         also = tuple(replace(one, data=said["data"]) for one, said in zip(draft.also, timed["also"], strict=True))
         changes = tuple(change_from_json(one) for one in timed["changes"])
         return replace(draft, changes=changes, data=timed["data"], also=also)
 
+    def taken(self, draft: Draft) -> None:
+        """`draft` was folded: what it tells of is behind."""
+        end = self._end_of(draft)
+        assert end is not None, "admitted before"
+        self.cursor, self.told = end[0] - 1, 0
+        if end[1]:
+            self.cursor, self.told = end
+            self.refused.clear()
+            self._move()
+        else:
+            self.advance()
+
     def advance(self) -> None:
         """The next record is waited for."""
         self.cursor += 1
-        self.is_next_time = False
+        self.told = 0
         self.refused.clear()
         self._move()
 
@@ -159,7 +182,7 @@ class Director:
         """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
         while not self.is_over and is_alive():
             if index is not None and self.cursor == index:
-                self.pass_time()
+                _arrive()
                 return True
             await self.moved()
         return False
@@ -169,25 +192,51 @@ class Director:
         while not self.is_over:
             wanted = self.expected
             if wanted is not None and fits(wanted.draft):
-                self.pass_time()
+                _arrive()
                 return True
             await self.moved()
         return False
 
-    def _compare_prompts(self, wanted: Draft, draft: Draft) -> None:
+    def _end_of(self, draft: Draft) -> tuple[int, int] | None:
+        """Where the story is after `draft`: at a record, so many steps into it; None when it is not what comes next."""
+        at, told = self.cursor, self.told
+        for index, step in enumerate(draft.entries):
+            record = self.story.records[at] if at < len(self.story.records) else None
+            if record is None or (index == 0 and told == 0 and record.draft.actor != draft.actor):
+                return None
+            then = record.draft.entries[told]
+            if then.type != step.type or not self.likeness.may_be_same(then.subject, step.subject):
+                return None
+            if index == 0 and not self._is_same_thing(then, step):
+                return None
+            at, told = (at + 1, 0) if told + 1 == len(record.draft.entries) else (at, told + 1)
+        return at, told
+
+    def _compare_steps(self, draft: Draft) -> None:
+        """What the steps say, where they were not one append then as they are now; learns the ids in them."""
+        at, told = self.cursor, self.told
+        for step in draft.entries:
+            record = self.story.records[at]
+            then = record.draft.entries[told]
+            found = self.likeness.compared([then.subject, then.data], [step.subject, step.data])
+            if found and len(self.notes) < NOTES_MAX:
+                self.notes.append(Note(record.rev, then.type, then.subject, tuple(found)))
+            self._compare_prompt(then, step)
+            at, told = (at + 1, 0) if told + 1 == len(record.draft.entries) else (at, told + 1)
+
+    def _compare_prompt(self, then: Also, now: Also) -> None:
         """Notes that a prompt is another; whoever asks the model with it next tells in what."""
-        for then, now in zip(wanted.entries, draft.entries, strict=True):
-            if then.type == "model.requested" and "prompt" in then.data:
-                self.prompts += 1
-                if then.data["prompt"] != now.data.get("prompt"):
-                    self.parted_at = self.cursor
+        if then.type == "model.requested" and "prompt" in then.data:
+            self.prompts += 1
+            if then.data["prompt"] != now.data.get("prompt"):
+                self.parted_at = self.cursor
 
     def _move(self) -> None:
         event, self._moved = self._moved, anyio.Event()
         event.set()
 
-    def _is_same_thing(self, wanted: Draft, draft: Draft) -> bool:
-        """Of two records with one head, whether they tell of the same operation or check."""
+    def _is_same_thing(self, wanted: Also, draft: Also) -> bool:
+        """Of two steps with one head, whether they tell of the same operation or check."""
         for key in ("op", "check", "call"):
             mine, other = wanted.data.get(key), draft.data.get(key)
             if isinstance(mine, str) and not self.likeness.may_be_same(mine, str(other)):
@@ -195,8 +244,30 @@ class Director:
         return True
 
 
-def _types(draft: Draft) -> list[str]:
-    return [one.type for one in draft.entries]
+@dataclass(slots=True)
+class _Begun:
+    """The time at which a job was begun; None once what it waited for has come."""
+
+    at: float | None
+
+
+_begun: Final[ContextVar[_Begun | None]] = ContextVar("begun", default=None)
+
+
+def _arrive() -> None:
+    begun = _begun.get()
+    if begun is not None:
+        begun.at = None
+
+
+def begun_at(at: float, job: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+    """`job` as one that was begun at that time, in seconds since 1970."""
+
+    async def run() -> None:
+        _begun.set(_Begun(at))
+        await job()
+
+    return run
 
 
 def _said(draft: Draft) -> JsonObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -17,7 +17,7 @@ from controllers.task.controller import TaskController
 from controllers.task.surroundings import Surroundings
 from planloop.places import Place
 from planloop.replaying import recorded
-from planloop.replaying.directing import Director
+from planloop.replaying.directing import Director, begun_at
 from planloop.replaying.stage import LifeOf
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
@@ -48,6 +48,20 @@ class StoryClock:
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
+
+
+class StoryPools(WorkPools):
+    """Pools with room for everybody, whose jobs know when they were begun."""
+
+    def __init__(self, queue: AddressQueue, director: Director) -> None:
+        super().__init__(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
+        self._director = director
+
+    def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
+        at = self._director.now()
+        super().start(
+            key, owner, begun_at(at, job), pool="free" if pool.startswith("models") else pool, priority=priority
+        )
 
 
 class CountedIds:
@@ -88,7 +102,7 @@ def cast(director: Director, store: LifeOf, stand: Stand, ids: Ids) -> Cast:
     place, language = stand.place, stand.language
     clock = StoryClock(director)
     queue = AddressQueue(backoff=Backoff(cap_s=LONGEST_RETRY_S))
-    work = WorkPools(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
+    work = StoryPools(queue, director)
     gate = Gate(store, place.name, ids=ids, clock=clock, language=language)
     plan = f"plan/{place.name}"
     engine = Engine(store, clock, queue, work, _reconcilers(director, store, stand, (gate, work, ids)), plan)

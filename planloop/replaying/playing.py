@@ -118,8 +118,12 @@ class _Performance:
                     await self._direct(cast)
                 except (Diverged, Unplayable) as error:
                     fault = error
-                self.stage.life += 1  # Dead: what its jobs still want to write as they go does not count.
-                self._director.stir()
+                except BaseException:
+                    self._director.finish()  # Nobody may go on waiting for a place that will not come.
+                    raise
+                finally:
+                    self.stage.life += 1  # Dead: what its jobs still want to write as they go does not count.
+                    self._director.stir()
                 if fault is not None or self._director.expected is None:
                     self._director.finish()
                 group.cancel_scope.cancel()
@@ -137,7 +141,6 @@ class _Performance:
                 return
             is_first = False
             if stories.is_outside(wanted.draft):
-                director.pass_time()
                 await outside.perform(director, self.stage, cast.gate, wanted)
             else:
                 await self._wait_for(wanted, cast)
@@ -151,7 +154,6 @@ class _Performance:
                     await director.moved()
             if director.expected is not wanted or director.is_over:
                 return
-            director.pass_time()
             for resource in self.stage.everything.everything():
                 cast.queue.add(resource.address)
         if wanted.draft.type in TELLING:

@@ -61,7 +61,7 @@ class Stage:
             if actual != expected:
                 raise Conflict(address, expected, actual)
         self._fold(self._director.compared(draft))
-        self._director.advance()
+        self._director.taken(draft)
         return self._view.rev
 
     def play(self, draft: Draft) -> None:
