@@ -79,12 +79,12 @@ ENDED = frozenset({"done", "failed", "cancelled"})
 
 def events(record: Record, agent: str) -> Iterator[Event]:
     """What `record` means to somebody who talks with `agent` (an address), in order."""
-    draft = record.draft
-    for question, text in (draft.data.get("answered") or {}).items():
-        yield Answered(question, draft.subject, str(text), str(draft.data.get("error") or ""))
-    if draft.type == "model.replied" and draft.subject == agent:
-        yield from _reply(agent, draft.data)
-    for change in draft.changes:
+    for said in record.draft.entries:
+        if said.type == "model.replied" and said.subject == agent:
+            yield from _reply(agent, said.data)
+        for question, text in (said.data.get("answered") or {}).items():
+            yield Answered(question, said.subject, str(text), str(said.data.get("error") or ""))
+    for change in record.draft.changes:
         match change:
             case Put(address=address, spec=spec) if address.startswith("approval/") and is_for_person(spec):
                 yield approval_event(address, spec)

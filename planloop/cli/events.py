@@ -62,9 +62,11 @@ def _watch(access: Access, following: Following, address: str | None, type_: str
 
 
 def _is_about(record: Record, address: str | None, type_: str) -> bool:
-    subject = record.draft.subject
-    return record.draft.type.startswith(type_) and (
-        address is None or subject == address or subject.startswith(f"{address}/")
+    """Whether any step that the record tells of is asked for."""
+    return any(
+        one.type.startswith(type_)
+        and (address is None or one.subject == address or one.subject.startswith(f"{address}/"))
+        for one in record.draft.entries
     )
 
 
@@ -72,5 +74,6 @@ def _print(record: Record, output: str | None) -> None:
     if output == "json":
         click.echo(encode(record_to_json(record)).decode())
         return
-    line, width = records.line(record), printing.width()
-    click.echo(line if width is None else tables.cut(line, width))
+    for step in records.parted(record):
+        line, width = records.line(step), printing.width()
+        click.echo(line if width is None else tables.cut(line, width))

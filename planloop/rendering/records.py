@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from planloop.rendering import amounts
@@ -33,6 +34,15 @@ def line(record: Record) -> str:
     draft = record.draft
     said = words(draft)
     return f"{clock_time(record.at)}  {record.rev:>5}  {draft.type:<16}  {draft.subject}  {said}".rstrip()
+
+
+def parted(record: Record) -> list[Record]:
+    """Each step that the record tells of as a record of its own: most are one, an agent's turn may be several."""
+    if not record.draft.also:
+        return [record]
+    draft = record.draft
+    steps = (replace(draft, type=one.type, subject=one.subject, data=one.data, also=()) for one in draft.entries)
+    return [replace(record, draft=step) for step in steps]
 
 
 def clock_time(at: float) -> str:

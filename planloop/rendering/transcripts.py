@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from planloop.rendering import amounts
 from planloop.rendering.objects import call_words, one_line
-from planloop.rendering.records import clock_time
+from planloop.rendering.records import clock_time, parted
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.record import Draft, Record, SetStatus
 
@@ -23,9 +23,17 @@ class Transcript:
 
     agent: str
     _tools: dict[str, str] = field(default_factory=dict)
+    _letters: dict[str, JsonObject] = field(default_factory=dict)  # Messages by id, until they are read.
 
     def take(self, record: Record) -> list[str]:
         """The lines that `record` adds."""
+        for change in record.draft.changes:
+            if isinstance(change, SetStatus) and change.address == self.agent:
+                letters = change.merge.get("inbox") or {}
+                self._letters |= {name: letter for name, letter in letters.items() if letter is not None}
+        return [line for step in parted(record) for line in self._step(step)]
+
+    def _step(self, record: Record) -> list[str]:
         draft = record.draft
         if draft.subject != self.agent and draft.subject not in self._tools:
             return []
@@ -44,8 +52,10 @@ class Transcript:
                 return []
 
     def _told(self, draft: Draft) -> Iterator[str]:
-        opened = _merged(draft, self.agent).get("open") or {}
-        for message in opened.get("messages") or ():
+        for name in draft.data.get("read") or ():
+            message = self._letters.pop(str(name), None)
+            if message is None:
+                continue
             body = message["body"]
             text = body if isinstance(body, str) else encode_text(body)
             yield from _marked("<", f"{message['sender']}: {text}")
@@ -70,10 +80,10 @@ def last_turns(records: Iterable[Record], agent: str, count: int) -> list[str]:
     """The lines of its last `count` turns."""
     transcript, turns = Transcript(agent), [list[str]()]
     for record in records:
-        found = transcript.take(record)
-        if record.draft.type == "turn.started" and found:
-            turns.append([])
-        turns[-1] += found
+        for line in transcript.take(record):
+            if "  turn " in line[:16]:
+                turns.append([])
+            turns[-1].append(line)
     return [line for turn in turns[-count:] for line in turn]
 
 
@@ -82,7 +92,7 @@ def _head(draft: Draft) -> str | None:
     match draft.type:
         case "turn.started":
             return f"turn {draft.data.get('turn')}: {_reasons(draft)}"
-        case "agent.slept" | "agent.parked":
+        case "agent.slept" | "agent.parked" | "agent.ended":
             return f"{draft.type.partition('.')[2]}: {draft.data.get('why', '')}"
         case "agent.woken":
             return f"run {draft.data.get('incarnation')} begins"
@@ -92,11 +102,6 @@ def _head(draft: Draft) -> str | None:
 
 def _reasons(draft: Draft) -> str:
     return ", ".join(str(reason) for reason in draft.data.get("reasons") or ()) or "again"
-
-
-def _merged(draft: Draft, address: str) -> JsonObject:
-    found = (one.merge for one in draft.changes if isinstance(one, SetStatus) and one.address == address)
-    return next(found, {})
 
 
 def _worded(call: JsonObject) -> JsonObject:

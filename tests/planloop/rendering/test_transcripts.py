@@ -1,0 +1,65 @@
+"""A transcript tells each turn of an agent: told, said, called, and what came of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planloop.rendering import transcripts
+from schemas.record import Also, Change, Draft, Record, SetStatus
+from schemas.resource import Uid
+
+ME = "agent/writer"
+LETTER = {"sender": "human:cli", "body": "use fewer words"}
+
+
+def _record(rev: int, type_: str, subject: str, *changes: Change, **data: Any) -> Record:
+    return Record(rev, 0.0, 1, Draft(type_, "controller:agent", subject, changes, data))
+
+
+def _turn() -> list[Record]:
+    calls = [{"call": "call/1", "tool": "shell", "arguments": {"command": "ls"}}]
+    lines = "\n".join(f"line {number}" for number in range(9))
+    return [
+        _record(1, "message.sent", ME, SetStatus(ME, Uid("u"), {"inbox": {"m1": LETTER}})),
+        _record(2, "turn.started", ME, turn=1, reasons=["message"], read=["m1"]),
+        _record(3, "model.replied", ME, text="I look.", calls=calls),
+        _record(4, "call.settled", "call/1", tool="shell", result={"state": "Succeeded", "text": lines}),
+        _record(5, "call.settled", "call/2", tool="other", result={"state": "Succeeded", "text": "of another agent"}),
+        _record(6, "turn.ended", ME, active_s=1.5),
+    ]
+
+
+def _words(records: list[Record]) -> list[str]:
+    return [
+        line.partition("  ")[2].strip() if line[0].isdigit() else line.strip()
+        for line in transcripts.lines(records, ME)
+    ]
+
+
+def test_a_turn_is_told_step_by_step_with_long_results_cut() -> None:
+    assert _words(_turn()) == [
+        "turn 1: message",
+        "< human:cli: use fewer words",
+        "I look.",
+        "→ shell('ls')",
+        "← shell ok: line 0",
+        *(f"line {number}" for number in range(1, 6)),
+        "… 3 more lines",
+        "ended after 1.5 s",
+    ]
+
+
+def test_steps_that_were_one_append_are_told_like_those_that_were_several() -> None:
+    apart = _turn()
+    first, *rest = [one for one in apart[1:] if one.draft.subject != "call/2"]
+    also = tuple(Also(one.draft.type, one.draft.subject, one.draft.data) for one in rest)
+    together = Record(2, 0.0, 1, Draft(first.draft.type, "controller:agent", ME, (), first.draft.data, also=also))
+    assert _words([apart[0], together]) == _words(apart)
+
+
+def test_only_the_last_turns_can_be_asked_for() -> None:
+    records = [_record(turn, "turn.started", ME, turn=turn, reasons=["again"]) for turn in range(1, 6)]
+    assert [line.partition("  ")[2] for line in transcripts.last_turns(records, ME, 2)] == [
+        "turn 4: again",
+        "turn 5: again",
+    ]
