@@ -58,7 +58,7 @@ class StoryPools(WorkPools):
         self._director = director
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
-        at = self._director.now()
+        at = self._director.last_at
         super().start(
             key, owner, begun_at(at, job), pool="free" if pool.startswith("models") else pool, priority=priority
         )
