@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,20 +79,41 @@ def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(fol
 
 def test_no_server_outlives_an_owner_that_was_killed(folder: Folder) -> None:
     """As NousResearch/hermes-agent#50169, openclaw/openclaw#69465 and openai/codex#18881 had it: 41 to 147 of them."""
+    notes = Notes(folder.path / "notes")
     stubborn = f"trap '' TERM HUP; {' '.join(TRICKY)}; sleep 1000"
     servers = {
-        "tricky": {"command": TRICKY, "env": {"TRICKY_NOTES": str(folder.path / "notes")}, "effects": {"hang": "read"}},
+        "tricky": {"command": TRICKY, "env": {"TRICKY_NOTES": str(notes.path)}, "effects": {"hang": "read"}},
         "stubborn": {"command": ["sh", "-c", stubborn]},
     }
-    tasks = {"a": agent(["tricky", "stubborn"], call("tricky.hang"))}
-    write(folder, servers, tasks)
+    write(folder, servers, {"a": agent(["tricky", "stubborn"], call("tricky.hang"))})
     with folder.killed("--yes", "served.plan.yaml"):
-        wait_for(lambda: (folder.path / "notes").exists() and "hang began" in (folder.path / "notes").read_text())
-        assert len(folder.processes()) >= 2
-    wait_for(lambda: folder.processes() == [])
+        notes.until("hang began")
+        watched = [os.pidfd_open(pid) for pid in folder.processes()]
+        assert len(watched) >= 4  # Two servers, each with its watcher.
+    for each in watched:
+        assert select.select([each], [], [], 10.0)[0], "it lives on"
+        os.close(each)
+    assert folder.processes() == []
     with folder.started("--yes", "served.plan.yaml"):
-        wait_for(lambda: (folder.path / "notes").read_text().count("hang began") == 2)
-        assert folder.run("cancel", ".").code == 0
+        notes.until("hang began")  # What only reads is called again by the next owner, of a new server.
+    notes.close()
+
+
+class Notes:
+    """What a tricky server writes down, read as it comes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._file = os.fdopen(os.open(path, os.O_RDWR), "r")  # Also for writing, so that it has no end.
+
+    def until(self, text: str) -> None:
+        """Returns when a line is `text`; the test's timeout is the bound."""
+        while self._file.readline().strip() != text:
+            pass
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) -> None:
@@ -100,7 +121,8 @@ def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) 
         folder, {"t": {"command": TRICKY}}, {"a": agent(["t"], call("t.greet"), {"expect": {"contains": "hello 007"}})}
     )
     with folder.started("--yes", "served.plan.yaml") as owner:
-        wait_for(lambda: folder.run("get", "approvals", "-o", "name").out.startswith("approval/"))
+        owner.until("running")
+        assert folder.run("wait", "--for", "condition=AwaitingInput", "agent/a", "--timeout", "15s").code == 0
         (approval,) = folder.json("get", "approvals")
         assert "What is your name?" in folder.run("describe", "task/a").text + folder.run("get", "agents").out
         told = folder.run("describe", approval["address"]).out
@@ -108,10 +130,3 @@ def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) 
         answered = folder.run("approve", approval["address"], "--answer", "name=007")
         assert answered.code == 0, answered.text
         assert owner.ended() == 0
-
-
-def wait_for(holds: Callable[[], bool], within_s: float = 15.0) -> None:
-    """Returns when another process has made it so."""
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
