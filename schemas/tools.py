@@ -44,6 +44,7 @@ PLAN_TOOLS: Final = (
     ToolName("terminate", "removes a child task", _IDEMPOTENT),
     ToolName("dump", "writes an agent below to a file: transcript, memory and what the plan says of it", _IDEMPOTENT),
     ToolName("restore", "makes a child that begins with what the agent in a file lived through", _IDEMPOTENT),
+    ToolName("recall", "reads back the agent's own earlier turns in full", _READ),
     ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
     ToolName("answer", "answers a request from below, or a question", _IDEMPOTENT),
     ToolName("send", "sends a message to another agent", _IDEMPOTENT),

@@ -16,6 +16,7 @@ from controllers.agent import (
     attempts,
     budget,
     calls,
+    compacting,
     conditions,
     deciding,
     origins,
@@ -28,11 +29,13 @@ from controllers.agent import (
 )
 from controllers.agent.ahead import Ahead
 from controllers.agent.approving import approve_patterns
+from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.behaviours.permits import Permits
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.budget import Spent
+from controllers.agent.compacting import ToSum
 from controllers.agent.observing import Observed, Specs, observe
 from controllers.agent.ports import World
 from controllers.agent.pricing import Unpriced
@@ -234,6 +237,34 @@ class AgentReconciler:
             self._desk.lost.discard(opened.op)
             ahead.add(address, attempts.failed(seen, ahead, attempts.LOST, ready, self._desk.life))
             return None
+        window = self._world.models.window(attempts.model_of(seen).model)
+        if compacting.is_due(seen, ready.tokens, ready.request.output_tokens_max or 0, window):
+            made = compacting.shorter_of(seen, self._load, ready.tokens, window)
+            if made.chunks:
+                chunks, data = compacting.settled(made, ready.tokens, self._world.store.put_blob)
+                ahead.add(address, attempts.compacted(seen, chunks, data))
+                return None
+            wanted = compacting.to_sum(seen, self._load, window)
+            if wanted is not None:
+                return self._sum(seen, key, wanted, ahead)
+            if (rest := deciding.too_long(seen)) is not None:
+                return self._rest(seen, rest, ahead)
+        return self._request(seen, key, ready, None, ahead)
+
+    def _load(self, blob: str) -> bytes:
+        content = self._world.store.get_blob(blob)
+        assert content is not None, "a blob that the log names is kept"
+        return content
+
+    def _sum(self, seen: Observed, key: str, wanted: ToSum, ahead: Ahead) -> Outcome | None:
+        ready = attempts.for_summary(self._world, seen, ahead, wanted)
+        if isinstance(ready, Unpriced):
+            return self._rest(seen, unpriced(ready), ahead)
+        return self._request(seen, key, ready, wanted, ahead)
+
+    def _request(self, seen: Observed, key: str, ready: Prepared, wanted: ToSum | None, ahead: Ahead) -> Outcome | None:
+        """Reserves and records a request to a model, and starts its job."""
+        opened, address = _opened(seen), seen.resource.address
         op = self._world.ids.mint() if opened.asked else opened.op
         changes = attempts.reserved(seen, ahead, op, ready)
         if isinstance(changes, Spent):
@@ -243,8 +274,8 @@ class AgentReconciler:
             return self._rest(seen, deciding.parked(seen, tuple(changes.asked)), ahead, changes)
         ahead.add(address, attempts.requested(seen, op, ready, changes))
         ahead.commit()
-        pool = attempts.pool_of(seen, self._world.store.view, self._world.plan)
-        self._start(seen, key, Request(self._desk, address, key, op, None, ready, seen.now), pool)
+        pool = attempts.pool_of(ready.request.model, self._world.store.view, self._world.plan)
+        self._start(seen, key, Request(self._desk, address, key, op, None, ready, seen.now, wanted), pool)
         return Done()
 
     def _start(self, seen: Observed, key: str, job: running.Job, pool: str) -> None:

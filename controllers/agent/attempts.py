@@ -8,15 +8,17 @@ the agent until what it was asked with changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent import budget, pricing, prompting, transcript, turn, waiting
+from controllers.agent import budget, compacting, pricing, prompting, transcript, turn, waiting
 from controllers.agent.calls import Tools
+from controllers.agent.compacting import ToSum
 from controllers.agent.minds.model import usage_json
 from controllers.agent.models.port import ModelFailed, ModelRequest, Price, RequestKey, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.status import Failure, OpenTurn, boxed
+from controllers.agent.status import Chunk, Failure, OpenTurn, boxed
 from reconciler.storing.store import View
 from schemas import limits, patterns
 from schemas.agent import AgentState, Model
@@ -75,6 +77,22 @@ def prepared(world: World, tools: Tools, seen: Observed, view: View) -> Prepared
     return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
 
 
+def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prepared | pricing.Unpriced:
+    """The request for a summary of old turns, of the model that the plan names for it or the agent's own."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    model = str(seen.spec.compact.get("model") or model_of(seen).model)
+    price = pricing.price_of(world.models, model, pricing.policy_of(view, world.plan), is_bounded="usd" in seen.left)
+    if isinstance(price, pricing.Unpriced):
+        return price
+    messages = compacting.summary_messages(wanted)
+    tokens = transcript.tokens_of(sum(map(len, messages)))
+    output = min(world.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
+    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
+    return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
+
+
 def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Change, ...] | Spent:
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
     opened = seen.status.open
@@ -104,6 +122,8 @@ def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, .
         merge |= {"state": str(AgentState.RUNNING), "why": None}
     data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
     data |= {"prompt": ready.request.prompt_digest, "tokens": ready.tokens}
+    if ready.request.key.purpose != "turn":
+        data["purpose"] = ready.request.key.purpose
     return Draft("model.requested", turn.ACTOR, seen.resource.address, (turn.change(seen, merge), *changes), data)
 
 
@@ -158,6 +178,8 @@ def cure_of(seen: Observed, failure: Failure, life: str) -> Cure:
     """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
     if failure.retry_at is not None:
         return "ask" if failure.retry_at <= seen.now else "wait"
+    if failure.reason == compacting.TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
+        return "ask" if compacting.may_be_shorter(seen) else "blocked"
     return "ask" if (failure.life, failure.basis) != (life, basis_of(seen)) else "blocked"
 
 
@@ -178,12 +200,25 @@ def unblocks_of(seen: Observed, failure: Failure) -> tuple[str, ...]:
     return (cure, *again) if cure else again
 
 
-def pool_of(seen: Observed, view: View, plan: str) -> str:
-    """The pool of the work plane that the agent's model is asked in."""
+def compacted(
+    seen: Observed, chunks: Mapping[str, Chunk | None], data: JsonObject, more: tuple[Change, ...] = ()
+) -> Draft:
+    """The record of a transcript made shorter: new chunks by key, None for a turn that a summary stands for."""
+    opened = seen.status.open
+    merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
+    if opened is not None and opened.failure is not None:
+        merge["open"] = {"failure": None, **waiting.waited(seen, opened)}
+    blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
+    changes = (turn.change(seen, merge), *more)
+    return Draft("context.compacted", turn.ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def pool_of(model: str, view: View, plan: str) -> str:
+    """The pool of the work plane that `model` is asked in: that of the first pattern of the limits it matches."""
     document = view.get(plan)
     bounds = (document.spec.get("limits") or {}).get("models") if document is not None else None
     if isinstance(bounds, dict):
-        name = model_name(model_of(seen).model).real
+        name = model_name(model).real
         for pattern in bounds:
             if patterns.any_name((str(pattern),), name):
                 return f"{POOL}:{pattern}"

@@ -282,6 +282,15 @@ def _running_calls(
     return _waiting(seen, objects)
 
 
+def too_long(seen: Observed) -> Rest | None:
+    """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
+    failure = None if seen.status.open is None else seen.status.open.failure
+    if failure is None:
+        return None
+    ways = attempts.unblocks_of(seen, failure)
+    return Rest(AgentState.BLOCKED, attempts.words_of(seen, failure), "NoModel", ways, is_wait=True)
+
+
 def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
     """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
     if seen.interrupts:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import asking, attempts, budget, calls, pricing, prompting, streams, transcript, turn
+from controllers.agent import asking, attempts, budget, calls, compacting, pricing, prompting, streams, transcript, turn
 from controllers.agent.ahead import Ahead
 from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
+from controllers.agent.compacting import ToSum
 from controllers.agent.minds import outside_output
 from controllers.agent.minds.model import reply_of, usage_json
 from controllers.agent.minds.port import Reply
@@ -47,7 +48,10 @@ class Desk:
 
 @dataclass(slots=True)
 class Request:
-    """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for `asking.ask`."""
+    """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for `asking.ask`.
+
+    `wanted` is what a summary is asked for, None when the model is asked for a reply.
+    """
 
     desk: Desk
     address: str
@@ -56,18 +60,22 @@ class Request:
     stale: str | None
     ready: Prepared | None
     asked_at: float
+    wanted: ToSum | None = None
     used: list[Usage] = field(default_factory=list)
     stream: streams.Stream | None = None
 
     async def __call__(self) -> None:
         """The job."""
-        self.desk.lost.add(self.op)
+        is_told = False
         try:
             await self._perform()
+            is_told = True
         except anyio.get_cancelled_exc_class():
-            self.desk.lost.discard(self.op)
+            is_told = True
             raise
-        self.desk.lost.discard(self.op)
+        finally:
+            if not is_told:
+                self.desk.lost.add(self.op)
 
     async def _perform(self) -> None:
         world = self.desk.world
@@ -79,6 +87,9 @@ class Request:
         asked = Asking(world, self.desk.look, seen, self.op, self._ask)
         self.stream = world.streams.begin(self.address, began_at)
         try:
+            if self.wanted is not None:
+                await self._sum(self.wanted)
+                return
             reply = await asking.answered(asked)
         except ModelFailed as fault:
             await self._failed(fault)
@@ -142,6 +153,23 @@ class Request:
         await self.desk.go_on(self.address, ahead, self.key)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)
+
+    async def _sum(self, wanted: ToSum) -> None:
+        """The summary takes the place of the turns that it stands for, and the agent goes on."""
+        assert self.ready is not None, "a model writes summaries"
+        answer = await self.desk.world.models.complete(self.ready.request, self._heard)
+        self.used.append(answer.usage)
+        if not answer.text.strip():
+            raise ModelFailed(attempts.EMPTY, "its summary is empty", is_transient=True, usage=self.used.pop())
+        world, ahead = self.desk.world, Ahead(self.desk.world.store)
+        seen = self.desk.look(self.address)
+        if seen is None or not attempts.is_current(seen, self.op):
+            return
+        chunks, data = compacting.summarised(seen, answer.text, wanted, world.store.put_blob)
+        data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
+        billed = (*self._billed(seen, ahead), turn.change(seen, {"open": {"tries": 0}}))
+        ahead.add(self.address, attempts.compacted(seen, chunks, data, billed))
+        await self.desk.go_on(self.address, ahead, self.key)
 
     def _doubts(self) -> JsonObject:
         """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""

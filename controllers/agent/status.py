@@ -92,18 +92,23 @@ class OpenTurn:
 
 @frozen
 class Chunk:
-    """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are."""
+    """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are.
+
+    `origin` is the digest of the turn as it was before it was made shorter; of a summary, of the index of its turns.
+    """
 
     blob: str
     tokens: int
+    origin: str = ""
 
     def to_json(self) -> JsonObject:
-        return {"blob": self.blob, "tokens": self.tokens}
+        out: JsonObject = {"blob": self.blob, "tokens": self.tokens}
+        return out | {"origin": self.origin} if self.origin else out
 
 
 def chunks_of(raw: JsonObject) -> dict[str, Chunk]:
     """`status.transcript`, oldest turn first."""
-    return {key: Chunk(raw[key]["blob"], raw[key]["tokens"]) for key in sorted(raw)}
+    return {key: Chunk(**raw[key]) for key in sorted(raw)}
 
 
 @frozen

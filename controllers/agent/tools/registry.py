@@ -13,6 +13,7 @@ from controllers.agent.tools import (
     files,
     keeping,
     planning,
+    recalling,
     requesting,
     resources,
     shell,
@@ -37,8 +38,8 @@ def _tool(
     return Tool(name, function, TOOLS[name].effect, wide, is_process, name in FREE, resolve, exact=exact)
 
 
-FREE: Final = frozenset({"done", "fail", "send", "request", "answer"})
-"""An agent can always end, always ask upward and always answer; topology and the gate bound the rest."""
+FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall"})
+"""An agent can always end, ask upward, answer and look at its own past; topology and the gate bound the rest."""
 
 BUILT_IN: Final[Mapping[str, Tool]] = {
     tool.name: tool
@@ -60,6 +61,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("bridge", bridging.bridge),
         _tool("dump", keeping.dump, subjects.path),
         _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
+        _tool("recall", recalling.recall),
         _tool("request", requesting.request),
         _tool("answer", requesting.answer),
         _tool("send", talking.send),
