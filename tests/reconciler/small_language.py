@@ -22,7 +22,7 @@ FIELDS: Final = frozenset(
     "plan goal notes tasks needs run agent acceptance rights budget protect pause cancel cwd open approve moved "
     "prompts priority".split()
 )
-NEVER_RUNS: Final = "P0405"
+NEVER_RUNS: Final = "P0407"
 CLASSES: Final = {"goal": "tail", "notes": "tail", "work": "restart", "cwd": "restart", "mind": "restart"}
 
 
