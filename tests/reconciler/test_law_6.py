@@ -42,7 +42,9 @@ PATHS = st.lists(TOKENS, max_size=5).map(tuple) | st.lists(TOKENS, max_size=4).m
 TASKS: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {"goal": st.just("n")},
     optional={
-        "agent": st.sampled_from([SCRIPT, {**SCRIPT, "tools": ["shell"]}]),
+        "agent": st.sampled_from(
+            [SCRIPT, {**SCRIPT, "tools": ["shell"]}, {**SCRIPT, "from": "x"}, {**SCRIPT, "from": "dump:0"}]
+        ),
         "rights": st.sampled_from([{}, {"tools": ["shell"]}, {"deny": []}]),
         "run": st.sampled_from(["true", "rm -rf /"]),
         "cwd": st.sampled_from(["a", "a/b", "b", "."]),

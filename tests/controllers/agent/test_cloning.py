@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import compiler
 from controllers.agent import dumping
 from controllers.agent.dumping import BadDump
-from schemas.encoding import decode, digest, encode
+from planloop.sources import FolderSources
+from schemas.encoding import Json, JsonObject, decode, digest, encode
 from tests.controllers.agent.arena import arena
 
 pytestmark = pytest.mark.anyio
 
+TOOLS = ("read", "write", "shell", "lib:code")
 SCRIPT = "script: [{done: one}, {when: {message: again}, done: two}, {when: {message: more}, done: three}]"
 
 
@@ -75,6 +80,23 @@ async def test_law_6_a_clone_has_the_rights_of_its_place_not_of_what_it_copies(t
         await here.until(lambda: here.find("agent/copy") is not None)
         assert "shell" not in here.get("agent/copy").spec["tools"]
         assert here.get("agent/copy").spec["rights"]["deny"] == ["shell"]
+
+
+@given(st.sampled_from(["ann", "ann/x", "../ann", "agent/ann", "dump:0"]), st.lists(st.sampled_from(TOOLS), max_size=3))
+def test_law_6_what_an_agent_is_a_copy_of_changes_nothing_but_what_it_remembers(source: str, tools: list[str]) -> None:
+    def specs(**agent: Json) -> list[JsonObject]:
+        node: JsonObject = {"goal": "g", "agent": {"script": [], "tools": tools, **agent}}
+        parent: JsonObject = {"goal": "p", "agent": {"script": []}, "rights": {"deny": ["shell(rm *)"]}}
+        below: JsonObject = {"ann": {"goal": "a", "agent": {"script": [], "tools": ["shell"]}}, "eve": node}
+        document: JsonObject = {"plan": "p", "goal": "g", "tasks": {"top": {**parent, "tasks": below}}}
+        made = compiler.check_document(document, sources=FolderSources(Path()))
+        assert made.graph is not None, made.diagnostics
+        return [want.spec for address, want in made.graph.objects.items() if address.startswith("agent/")]
+
+    for plain, copy in zip(specs(), specs(**{"from": source}), strict=True):
+        origin = copy.get("source", "")
+        assert {name: value for name, value in copy.items() if name != "source"} == plain
+        assert not origin or origin.startswith(("agent/top/", "dump:"))
 
 
 async def test_an_agent_in_a_file_is_restored_as_a_child_with_its_memory(tmp_path: Path) -> None:
