@@ -54,9 +54,12 @@ class Servers(Protocol):
         ...
 
     async def answer(
-        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """Goes on with a call that waits for input; `asked` is the `value` of that result. None declines."""
+        """Goes on with a call that waits for input; `asked` is the `value` of that result. None declines.
+
+        `op` is the operation under which it goes on.
+        """
         ...
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str: ...
@@ -74,9 +77,9 @@ class NoServers:
         raise _no_server(server)
 
     async def answer(
-        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        del content, on_progress
+        del content, op, on_progress
         raise _no_server(asked["call"]["server"])
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:

@@ -61,11 +61,11 @@ class LiveServers:
         return await self._round(call, {}, on_progress)
 
     async def answer(
-        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
         """See `Servers.answer`."""
-        call: JsonObject = asked["call"]
-        waiting = self._asked.pop(call["op"], None)
+        call: JsonObject = {**asked["call"], "op": op}
+        waiting = self._asked.pop(str(asked["call"]["op"]), None)
         if waiting is not None and not waiting.is_over:
             waiting.give(content)
             return await self._outcome(call, waiting)

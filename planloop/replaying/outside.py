@@ -55,8 +55,10 @@ async def _submit(director: Director, gate: Gate, draft: Draft) -> None:
     elif draft.type in ANSWERS:
         approval = director.likeness.ours(str(draft.data["approval"]))
         by = author_from_text(draft.actor)
-        answer = gate.approve if draft.type == "plan.approved" else gate.reject
-        await answer(approval, by, reason)
+        if draft.type == "plan.approved":
+            await gate.approve(approval, by, reason, draft.data.get("content"))
+        else:
+            await gate.reject(approval, by, reason)
     elif draft.actor == str(HUMAN_FILE) and _has_file(director, draft):
         await gate.submit_file(_save(director, draft, reason))
     else:

@@ -37,7 +37,7 @@ from schemas.encoding import JsonObject, encode_text
 from schemas.record import Also, Draft
 from schemas.task import CheckSpec
 
-OF_THE_WORLD: Final = frozenset("read list search write edit shell fetch".split())
+OF_THE_WORLD: Final = frozenset("read list search write edit shell fetch resource".split())
 """Tools that look at or change what is not in the log; the others act on the plan and are run again."""
 
 OF_TOOLS: Final = frozenset({"files"})
@@ -247,6 +247,10 @@ class RecordedChecks:
         return Finding(draft.data["result"], str(draft.data["message"]), output)
 
 
+def _said_of(draft: Draft, call: str) -> Also | None:
+    return entry(draft, "call.settled", call) or entry(draft, "call.waiting", call)
+
+
 class RecordedServers:
     """Tool servers that answer as they did: a `Servers`."""
 
@@ -257,19 +261,28 @@ class RecordedServers:
         self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
         del server, tool, arguments, by, on_progress
-        director = self._director
-        index = director.story.settled.get(director.likeness.theirs(op))
-        if not await director.due(index) or index is None:
-            await never()
-        end = _any_end(director.story.records[index].draft)
-        assert end is not None, "the record of its end"
-        return result_from_json(end.data["result"])
+        return await self._answer(op)
 
     async def answer(
-        self, asked: JsonObject, content: JsonObject | None, *, on_progress: Callable[[str], None]
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
         del asked, content, on_progress
-        return await self._unknown("an answer that a server asked for")
+        return await self._answer(op)
+
+    async def _answer(self, op: str) -> CallResult:
+        """What the server said under `op`: the end of the call, or what it asked first."""
+        director = self._director
+        began, address = director.story.started(director.likeness.theirs(op))
+        index = director.story.next(began + 1, lambda draft: _said_of(draft, address) is not None)
+        if not await director.due(index) or index is None:
+            await never()
+        draft = director.story.records[index].draft
+        end = entry(draft, "call.settled", address)
+        if end is not None:
+            return result_from_json(end.data["result"])
+        (asked,) = status_in(draft, address)["asked"]
+        words = " ".join(str(each["message"]) for each in asked["requests"].values())
+        return CallResult(CallState.AWAITING_INPUT, words, value=director.likeness.ours(asked))
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
         del arguments, by

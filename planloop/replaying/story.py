@@ -45,6 +45,14 @@ class Story:
         found = (index for index in range(after, len(self.records)) if fits(self.records[index].draft))
         return next(found, None)
 
+    def started(self, op: str) -> tuple[int, str]:
+        """Where the operation `op` was begun, and the call that it is of."""
+        for index, record in enumerate(self.records):
+            for change in record.draft.changes:
+                if isinstance(change, Put) and change.address.startswith("call/") and change.spec["op"] == op:
+                    return index, change.address
+        return len(self.records), ""
+
     def last(self, before: int, fits: Callable[[Draft], bool]) -> int | None:
         """The last place before `before` on whose record `fits`."""
         found = (index for index in range(before - 1, -1, -1) if fits(self.records[index].draft))

@@ -85,6 +85,8 @@ def settling(approval: Resource, answer: Answer) -> tuple[Change, ...]:
 
 def answered(approval: Resource, answer: Answer, plan: str) -> Draft:
     """The record of an answer that changes no document."""
-    data = {"approval": approval.address, "reason": answer.reason, "why": approval.spec.get("why", "")}
+    data: JsonObject = {"approval": approval.address, "reason": answer.reason, "why": approval.spec.get("why", "")}
+    if answer.content is not None:
+        data["content"] = answer.content
     changes = settling(approval, answer)
     return Draft(f"plan.{answer.state}", str(answer.by), plan, changes, data, cause=approval.created_rev)

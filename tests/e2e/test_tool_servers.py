@@ -51,6 +51,8 @@ def test_agents_use_four_servers_from_the_registries_and_nothing_is_left(folder:
     done = folder.run("apply", "--yes", "served.plan.yaml")
     assert done.code == 0, done.text
     assert (folder.path / "note.txt").read_text() == "hello"
+    replayed = folder.run("replay", "--tree")
+    assert replayed.code == 0, replayed.text
     assert folder.processes() == []
     states = {one["address"]: one["status"].get("state") for one in folder.json("get", "mcp")}
     assert states == {"mcp/everything": "idle", "mcp/files": "idle", "mcp/git": "idle", "mcp/time": "idle"}
@@ -130,3 +132,5 @@ def test_a_question_of_a_server_is_answered_on_the_command_line(folder: Folder) 
         answered = folder.run("approve", approval["address"], "--answer", "name=007")
         assert answered.code == 0, answered.text
         assert owner.ended() == 0
+    replayed = folder.run("replay", "--tree")
+    assert replayed.code == 0, replayed.text

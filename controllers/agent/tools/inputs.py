@@ -57,10 +57,9 @@ async def asked_or_called(
 ) -> CallResult:
     """The server's word on the call: begun anew, or with the answer that it waits for. Raises ServerFailed."""
     asked, answer = context.call.status.get(ASKED), context.call.status.get(ANSWER)
-    servers = context.world.servers
+    servers, op = context.world.servers, context.spec.op
     if asked and answer:
-        return await servers.answer(asked[0], answer[0], on_progress=progress)
-    op = context.spec.op
+        return await servers.answer(asked[0], answer[0], op=op, on_progress=progress)
     return await servers.call(server, tool, arguments, by=context.agent, op=op, on_progress=progress)
 
 
