@@ -55,7 +55,7 @@ PLAN_TOOLS: Final = (
 AGENT_TOOL: Final = "agent:"
 """Before the name of a declared agent that is called like a tool."""
 
-CORE_TOOLS: Final = ("plan_view", "send", "request", "answer", "done", "fail")
+CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
 TOLD_APART: Final = frozenset(
