@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from controllers.agent import transcript
 from schemas import limits
 from schemas.agent import DUMP
 from schemas.encoding import Json, JsonObject, decode_foreign, digest, encode
@@ -122,8 +123,15 @@ def _line(line: bytes) -> JsonObject:
 
 
 def kept(dump: Dump, put_blob: Callable[[bytes], str]) -> str:
-    """Stores what a restored agent begins with; returns what its `from` is to say."""
-    chunks = {key: {**chunk, "blob": put_blob(dump.blobs[str(chunk["blob"])])} for key, chunk in _chunks(dump.carried)}
+    """Stores what a restored agent begins with; returns what its `from` is to say.
+
+    Of a turn only its messages are taken: whatever else a file says of it (sizes, what it was before it was made
+    shorter) would be believed of blobs that are not in the file.
+    """
+    chunks: JsonObject = {}
+    for key, chunk in _chunks(dump.carried):
+        content = dump.blobs[str(chunk["blob"])]
+        chunks[key] = {"blob": put_blob(content), "tokens": transcript.tokens_of(content)}
     carried = {**dump.carried, "transcript": chunks} if chunks else dump.carried
     return DUMP + put_blob(encode({"format": FORMAT, "carried": carried}))
 

@@ -25,14 +25,14 @@ Tokens = tuple[str, ...]
 def plan_view(
     context: Context, path: Annotated[str, Field(description="A task below your own, as in `ui/tests`.")] = ""
 ) -> Settlement:
-    """Shows the plan from your task (or one below it) down: states, goals, results, and the revision."""
+    """Shows the plan from your task (or one below it) down: states, goals, results."""
     view = context.world.store.view
     address = "task/" + "/".join((*context.task_path, *(part for part in path.split("/") if part not in ("", "."))))
     address = "task/." if address == "task/" else address
     if view.get(address) is None:
         raise ToolFailed("NotFound", f"there is no {address}")
-    text = f"revision {view.rev}\n{outline(view, address)}"
-    return Settlement(ok(clamped(text.encode(), limits.FILE_SHOWN_BYTES)))
+    # The revision is not in the text: a model that is replayed must read the same again.
+    return Settlement(ok(clamped(outline(view, address).encode(), limits.FILE_SHOWN_BYTES), {"rev": view.rev}))
 
 
 async def edit_plan(

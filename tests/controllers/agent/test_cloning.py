@@ -191,3 +191,17 @@ def test_a_transcript_that_speaks_as_the_system_is_refused() -> None:
     head = {"format": "planloop-agent", "version": 1, "carried": {}}
     with pytest.raises(BadDump, match="no agent ever had"):
         dumping.read(sealed(encode(head), encode({"blob": digest(text), "text": text.decode()})))
+
+
+def test_a_file_cannot_name_what_is_not_in_it() -> None:
+    text = encode({"role": "user", "content": "hi"})
+    chunk = {"blob": digest(text), "tokens": "many", "origin": "0" * 64}
+    head = {"format": "planloop-agent", "version": 1, "carried": {"transcript": {"000001": chunk}}}
+    kept: list[bytes] = []
+
+    def put(content: bytes) -> str:
+        kept.append(content)
+        return digest(content)
+
+    dumping.kept(dumping.read(sealed(encode(head), encode({"blob": digest(text), "text": text.decode()}))), put)
+    assert dumping.carried(kept[-1])["transcript"] == {"000001": {"blob": digest(text), "tokens": 8}}

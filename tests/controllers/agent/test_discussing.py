@@ -145,14 +145,6 @@ async def test_a_speaker_that_cannot_go_on_is_told_of_as_such(tmp_path: Path, se
         assert f"[ann] ({error})" in result["text"]
 
 
-async def test_a_thread_survives_the_end_of_the_owner_at_any_record(tmp_path: Path) -> None:
-    async with arena(tmp_path, is_inline=True) as here:
-        await here.apply(THREE)
-        await here.until_state("task/.", "done")
-        whole = len(await here.log())
-    assert whole > 20
-
-
 async def test_more_speakers_than_the_bound_are_refused(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         names = ", ".join(["ann"] * 33)
