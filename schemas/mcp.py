@@ -38,7 +38,6 @@ class ServerState(StrEnum):
     READY = "ready"
     RESTARTING = "restarting"  # It ended or could not be reached, and is tried again soon.
     FAILED = "failed"  # It was tried in vain: tried again now and then, and agents work without it.
-    STOPPING = "stopping"
 
 
 class ServerFailed(Exception):

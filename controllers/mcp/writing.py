@@ -108,7 +108,7 @@ def lingering(server: Resource, names: tuple[str, ...], since: float | None) -> 
 
 def _summed_up(server: Resource, runs: Mapping[str, Run], now: float) -> JsonObject:
     """State, reason and conditions of a server from those of its runs: as good as the best of them."""
-    order = (ServerState.READY, ServerState.STARTING, ServerState.RESTARTING, ServerState.STOPPING, ServerState.FAILED)
+    order = (ServerState.READY, ServerState.STARTING, ServerState.RESTARTING, ServerState.FAILED)
     best = next((run for state in order for run in runs.values() if run.state is state), Run())
     worst = max((run.failures for run in runs.values()), default=0)
     is_ready = best.state is ServerState.READY
