@@ -84,10 +84,21 @@ class Director:
         found = self.made.get(name)
         return found if found is not None else self.story.blob(name)
 
-    @property
-    def last_at(self) -> float:
-        """When the record before the next was written, in seconds since 1970."""
-        return self.story.records[max(0, self.cursor - 1)].at
+    def arrive(self) -> None:
+        """Whoever runs here acts at the time of the record that comes next, and so does what they begin."""
+        _begun.set(None)
+        _acting.set(self.now())
+
+    def begun_at(self, job: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """`job` as one that begins when whoever begins it acts, and has that time until something comes for it."""
+        acting = _acting.get()
+        at = self.now() if acting is None else acting
+
+        async def run() -> None:
+            _begun.set(at)
+            await job()
+
+        return run
 
     def now(self) -> float:
         """Seconds since 1970: when the next record was written, by whoever read the clock for it.
@@ -95,8 +106,8 @@ class Director:
         A job that has just begun and waits for nothing yet has the time at which it was begun.
         """
         begun = _begun.get()
-        if begun is not None and begun.at is not None:
-            return begun.at
+        if begun is not None:
+            return begun
         records = self.story.records
         return records[min(self.cursor, len(records) - 1)].at
 
@@ -182,7 +193,7 @@ class Director:
         """Waits until the record at `index` comes next (None: it never does). False when the replay is over."""
         while not self.is_over and is_alive():
             if index is not None and self.cursor == index:
-                _arrive()
+                self.arrive()
                 return True
             await self.moved()
         return False
@@ -192,7 +203,7 @@ class Director:
         while not self.is_over:
             wanted = self.expected
             if wanted is not None and fits(wanted.draft):
-                _arrive()
+                self.arrive()
                 return True
             await self.moved()
         return False
@@ -211,6 +222,22 @@ class Director:
                 return None
             at, told = (at + 1, 0) if told + 1 == len(record.draft.entries) else (at, told + 1)
         return at, told
+
+    def is_cut_short(self, wanted: Draft) -> bool:
+        """Whether somebody would do all that `wanted` tells of and more in one append, where an owner died in between.
+
+        What one append holds depends on who looked when; that the rest was not done is the crash's doing.
+        """
+        rest = wanted.entries[self.told :]
+        after = self.story.next(self.cursor + 1, lambda draft: draft.type == "epoch.taken")
+        if after is None:
+            return False
+        for draft in self.refused.values():
+            both = zip(rest, draft.entries, strict=False)
+            is_longer = len(draft.entries) > len(rest)
+            if is_longer and all(a.type == b.type and self.likeness.may_be_same(a.subject, b.subject) for a, b in both):
+                return True
+        return False
 
     def _compare_steps(self, draft: Draft) -> None:
         """What the steps say, where they were not one append then as they are now; learns the ids in them."""
@@ -244,30 +271,9 @@ class Director:
         return True
 
 
-@dataclass(slots=True)
-class _Begun:
-    """The time at which a job was begun; None once what it waited for has come."""
-
-    at: float | None
-
-
-_begun: Final[ContextVar[_Begun | None]] = ContextVar("begun", default=None)
-
-
-def _arrive() -> None:
-    begun = _begun.get()
-    if begun is not None:
-        begun.at = None
-
-
-def begun_at(at: float, job: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-    """`job` as one that was begun at that time, in seconds since 1970."""
-
-    async def run() -> None:
-        _begun.set(_Begun(at))
-        await job()
-
-    return run
+_begun: Final[ContextVar[float | None]] = ContextVar("begun", default=None)
+_acting: Final[ContextVar[float | None]] = ContextVar("acting", default=None)
+"""Of the task that runs: when it was begun, while it waits for nothing yet; and when it acts, for what it begins."""
 
 
 def _said(draft: Draft) -> JsonObject:

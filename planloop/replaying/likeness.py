@@ -1,7 +1,8 @@
 """Whether two values say the same but for what differs between any two runs: minted ids, times, revisions.
 
 Ids are learned: where an id not seen before stands in one, whatever stands there in the other is taken for the same
-thing, once and for all. Whole numbers and words must be equal; fractions are durations or times and are not compared.
+thing, once and for all. Whole numbers and words must be equal; fractions are durations or times and are not compared,
+nor is whether a wait was long enough to be told.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class Likeness:
         for key, value in original.items():
             other = self._key(key, left)
             if other is None:
-                yield _difference(f"{path}/{key}", value, None)
+                if not isinstance(value, float):
+                    yield _difference(f"{path}/{key}", value, None)
                 continue
             found = left.pop(other)
             if key in REVISIONS or key in REVISIONS_ALSO:
@@ -127,7 +129,8 @@ class Likeness:
             skipped = 1 if key == STAMP else None
             yield from self._walk(f"{path}/{key}", _from(value, skipped), _from(found, skipped))
         for key, value in left.items():
-            yield _difference(f"{path}/{key}", None, value)
+            if not isinstance(value, float):
+                yield _difference(f"{path}/{key}", None, value)
 
     def _key(self, key: str, among: Mapping[str, Json]) -> str | None:
         known = ID.sub(lambda found: self._ours.get(found[0], found[0]), key)

@@ -17,15 +17,16 @@ from controllers.task.controller import TaskController
 from controllers.task.surroundings import Surroundings
 from planloop.places import Place
 from planloop.replaying import recorded
-from planloop.replaying.directing import Director, begun_at
+from planloop.replaying.directing import Director
 from planloop.replaying.stage import LifeOf
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
 from reconciler.clock import Ids
-from reconciler.contract import Reconciler
+from reconciler.contract import Outcome, Reconciler
 from reconciler.driving.engine import Engine
 from reconciler.driving.queueing import AddressQueue, Backoff
 from reconciler.driving.working_pools import WorkPools
+from schemas.address import Address
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
@@ -58,10 +59,24 @@ class StoryPools(WorkPools):
         self._director = director
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
-        at = self._director.last_at
-        super().start(
-            key, owner, begun_at(at, job), pool="free" if pool.startswith("models") else pool, priority=priority
-        )
+        bounded = "free" if pool.startswith("models") else pool
+        super().start(key, owner, self._director.begun_at(job), pool=bounded, priority=priority)
+
+
+class Timely:
+    """A reconciler whose steps, and the jobs that they begin, are of the time at which it was asked."""
+
+    def __init__(self, director: Director, reconciler: Reconciler) -> None:
+        self._director = director
+        self._reconciler = reconciler
+
+    @property
+    def kind(self) -> str:
+        return self._reconciler.kind
+
+    async def reconcile(self, address: Address) -> Outcome:
+        self._director.arrive()
+        return await self._reconciler.reconcile(address)
 
 
 class CountedIds:
@@ -136,9 +151,10 @@ def _reconcilers(
         servers=recorded.RecordedServers(director),
     )
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
-    return [
+    made: list[Reconciler] = [
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
         LockReconciler(store, clock),
         PlanReconciler(store, language.check, clock=clock, ids=ids),
     ]
+    return [Timely(director, one) for one in made]

@@ -21,8 +21,11 @@ from schemas.record import Record
 
 Verdict: TypeAlias = Literal["same", "diverged", "inconclusive"]
 
-PATIENCE_S: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
-"""Virtual seconds until everybody is asked again whether they have something to write; then it is not coming."""
+PATIENCE_S: Final = (0.01, 0.1, 1.0, 10.0, 60.0)
+"""Virtual seconds until everybody is asked again whether they have something to write; then it is not coming.
+
+Few, because the story's clock stands meanwhile: whoever wants to look again in a moment does so for all of them.
+"""
 
 DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
 
@@ -156,7 +159,7 @@ class _Performance:
                 return
             for resource in self.stage.everything.everything():
                 cast.queue.add(resource.address)
-        if wanted.draft.type in TELLING:
+        if wanted.draft.type in TELLING and not director.is_cut_short(wanted.draft):
             raise Diverged(wanted, "it did not come about", tuple(_instead(director)))
         outside.play(director, self.stage, wanted)
 
