@@ -39,6 +39,7 @@ from controllers.agent.compacting import ToSum
 from controllers.agent.observing import Observed, Specs, observe
 from controllers.agent.ports import World
 from controllers.agent.pricing import Unpriced
+from controllers.agent.prompting import Prompts
 from controllers.agent.requesting import Desk, Request
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.agents import AgentTools
@@ -69,6 +70,7 @@ class AgentReconciler:
         self._world = world
         self._tools = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
         self._specs = Specs()
+        self._prompts = Prompts()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache(), self._settled)
         self._desk = Desk(world, self._tools, self.look, self._go_on, world.ids.mint())
@@ -230,14 +232,16 @@ class AgentReconciler:
 
     def _ask_model(self, seen: Observed, key: str, ahead: Ahead) -> Outcome | None:
         opened, address = _opened(seen), seen.resource.address
-        ready = attempts.prepared(self._world, self._tools, seen, ahead)
+        model = attempts.model_of(seen).model
+        prompt = self._prompts.of(seen, model, self._tools, self._world.store.get_blob)
+        ready = attempts.prepared(self._world, prompt, seen, ahead)
         if isinstance(ready, Unpriced):
             return self._rest(seen, unpriced(ready), ahead)
         if opened.asked and opened.failure is None and opened.op in self._desk.lost:
             self._desk.lost.discard(opened.op)
             ahead.add(address, attempts.failed(seen, ahead, attempts.LOST, ready, self._desk.life))
             return None
-        window = self._world.models.window(attempts.model_of(seen).model)
+        window = self._world.models.window(model)
         if compacting.is_due(seen, ready.tokens, ready.request.output_tokens_max or 0, window):
             made = compacting.shorter_of(seen, self._load, ready.tokens, window)
             if made.chunks:

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent import budget, compacting, pricing, prompting, transcript, turn, waiting
-from controllers.agent.calls import Tools
+from controllers.agent import budget, compacting, pricing, transcript, turn, waiting
 from controllers.agent.compacting import ToSum
 from controllers.agent.minds.model import usage_json
 from controllers.agent.models.port import ModelFailed, ModelRequest, Price, RequestKey, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
+from controllers.agent.prompting import Prompt
 from controllers.agent.status import Chunk, Failure, OpenTurn, boxed
 from reconciler.storing.store import View
 from schemas import limits, patterns
@@ -49,6 +49,7 @@ class Prepared:
     price: Price | None
     worst: Cost
     is_last: bool
+    digest: str
 
 
 def model_of(seen: Observed) -> Model:
@@ -57,7 +58,7 @@ def model_of(seen: Observed) -> Model:
     return seen.spec.mind
 
 
-def prepared(world: World, tools: Tools, seen: Observed, view: View) -> Prepared | pricing.Unpriced:
+def prepared(world: World, prompt: Prompt, seen: Observed, view: View) -> Prepared | pricing.Unpriced:
     """The next request of the open turn, cut to what is left of the budget."""
     mind, opened = model_of(seen), seen.status.open
     assert opened is not None, "a model is asked inside a turn"
@@ -65,16 +66,15 @@ def prepared(world: World, tools: Tools, seen: Observed, view: View) -> Prepared
     price = pricing.price_of(world.models, mind.model, policy, is_bounded="usd" in seen.left)
     if isinstance(price, pricing.Unpriced):
         return price
-    messages = prompting.messages_of(seen, world.store.get_blob)
-    declared = prompting.tools_of(seen, tools)
-    tokens = transcript.tokens_of(sum(map(len, messages)) + len(declared))
+    tokens = transcript.tokens_of(prompt.size_bytes)
     longest = world.models.output_max(mind.model)
     output = pricing.output_for(seen.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
-    request = ModelRequest(key, mind.model, messages, declared, mind.options, output)
-    return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
+    request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
+    worst = pricing.worst_of(price, tokens, output)
+    return Prepared(request, tokens, price, worst, opened.is_last, prompt.digest)
 
 
 def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prepared | pricing.Unpriced:
@@ -90,7 +90,8 @@ def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prep
     output = min(world.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
-    return Prepared(request, tokens, price, pricing.worst_of(price, tokens, output), opened.is_last)
+    worst = pricing.worst_of(price, tokens, output)
+    return Prepared(request, tokens, price, worst, opened.is_last, request.prompt_digest)
 
 
 def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Change, ...] | Spent:
@@ -121,7 +122,7 @@ def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, .
     if seen.status.state != AgentState.RUNNING:
         merge |= {"state": str(AgentState.RUNNING), "why": None}
     data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
-    data |= {"prompt": ready.request.prompt_digest, "tokens": ready.tokens}
+    data |= {"prompt": ready.digest, "tokens": ready.tokens}
     if ready.request.key.purpose != "turn":
         data["purpose"] = ready.request.key.purpose
     return Draft("model.requested", turn.ACTOR, seen.resource.address, (turn.change(seen, merge), *changes), data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 from controllers.agent.observing import Observed
@@ -147,9 +148,18 @@ def _examples(name: str, spec: AgentSpec) -> list[str]:
 
 def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     """The names of the tools that the agent may use, in a stable order."""
-    own, served = sorted(name for name in tools if "." not in name), [name for name in tools if "." in name]
+    ordered, allowed = _ordered(tuple(tools), spec.tools, spec.rights.tools)
+    return tuple(name for name in ordered if name in allowed or tools[name].is_free)
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
+def _ordered(
+    names: tuple[str, ...], own: tuple[str, ...], rights: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The names in the order in which a model is told of them, and those that the patterns allow."""
     # Those of servers stand as they came: a prompt begins with them, and sorting late ones in would change all of it.
-    return tuple(name for name in (*own, *served) if tools[name].is_free or is_granted(name, spec))
+    ordered = (*sorted(name for name in names if "." not in name), *(name for name in names if "." in name))
+    return ordered, frozenset(name for name in names if _is_named(own, name) and _is_named(rights, name))
 
 
 def is_granted(name: str, spec: AgentSpec) -> bool:

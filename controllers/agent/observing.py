@@ -89,13 +89,35 @@ class Children:
         return child
 
 
+class Statuses:
+    """Statuses of agents, parsed as far as they changed since the last look: the fold keeps what it leaves alone."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[JsonObject, AgentStatus]] = {}
+
+    def of(self, resource: Resource) -> AgentStatus:
+        kept = self._kept.get(resource.uid)
+        if kept is not None and kept[0] is resource.status:
+            return kept[1]
+        if len(self._kept) >= limits.STATUSES_KEPT_MAX:
+            self._kept.clear()
+        status = statuses.read(resource.status, kept)
+        self._kept[resource.uid] = (resource.status, status)
+        return status
+
+    def forget(self, uid: str) -> None:
+        """The agent rests: what is asleep is rows in the store."""
+        self._kept.pop(uid, None)
+
+
 @frozen
 class Specs:
-    """The parsed specs of agents and tasks, and the children of tasks."""
+    """The parsed specs of agents and tasks, the statuses of agents, and the children of tasks."""
 
     agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
     tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
     children: Children = field(default_factory=Children)
+    statuses: Statuses = field(default_factory=Statuses)
 
 
 @frozen
@@ -186,8 +208,12 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
     spec = specs.agents.of(resource)
     task = view.get(spec.task)
     task_spec = specs.tasks.of(task) if task is not None else None
-    status = statuses.read(resource.status)
+    status = specs.statuses.of(resource)
     owned = view.owned_by(resource.address)
+    kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}}
+    for each in owned:
+        if each.kind in kinds:
+            kinds[each.kind][each.address] = each
     return Observed(
         resource=resource,
         spec=spec,
@@ -195,15 +221,15 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         task=task,
         task_spec=task_spec,
         children=() if task_spec is None else specs.children.of(view, task_spec.children),
-        calls={each.address: each for each in owned if each.kind == "call"},
-        approvals={each.address: each for each in owned if each.kind == "approval"},
-        threads={each.address: each for each in owned if each.kind == "thread"},
-        unanswerable=frozenset(each.address for each in owned if _is_unanswerable(view, each)),
+        calls=kinds["call"],
+        approvals=kinds["approval"],
+        threads=kinds["thread"],
+        unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
         left=budget.left_of(view, spec.task),
         plan_rev=view.rev,
-        servers=tuple(each for ref in resource.refs if ref.startswith("mcp/") and (each := view.get(ref)) is not None),
+        servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
     )
 
 

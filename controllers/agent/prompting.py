@@ -7,9 +7,10 @@ is in it: no ids that were minted, no revisions, no clock. Equal histories give 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from controllers.agent import calls, transcript
 from controllers.agent.calls import Tools
@@ -19,6 +20,7 @@ from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.tool import Tool
 from schemas import limits
 from schemas.encoding import JsonObject, encode
+from schemas.frozen import frozen
 from schemas.task import CheckSpec
 
 Blobs = Callable[[str], bytes | None]
@@ -38,17 +40,83 @@ LAST_TURN: Final = (
 )
 
 
-def messages_of(seen: Observed, blobs: Blobs) -> tuple[bytes, ...]:
-    """All messages of the next request, one JSON object each."""
-    turn = seen.status.open
-    assert turn is not None, "a model is asked inside a turn"
-    found = [system_message(seen)]
-    for chunk in seen.status.transcript.values():
-        content = blobs(chunk.blob)
+@frozen
+class Prompt:
+    """`messages` are one JSON object each, `tools` a JSON array, empty for none.
+
+    `digest` is that of the request with them (`ModelRequest.prompt_digest`), `size_bytes` their size.
+    """
+
+    messages: tuple[bytes, ...]
+    tools: bytes
+    digest: str
+    size_bytes: int
+
+
+@frozen
+class _Prefix:
+    """What a prompt begins with: `blobs` are the turns in it, `hashed` the digest's state after `messages`."""
+
+    head: tuple[str, bytes, bytes]
+    blobs: tuple[str, ...]
+    messages: tuple[bytes, ...]
+    size_bytes: int
+    hashed: Any
+
+
+class Prompts:
+    """Prompts of agents that take turn after turn: each adds to the one before and is neither read nor encoded again.
+
+    What is kept can be made anew from the log at any time.
+    """
+
+    def __init__(self) -> None:
+        self._prefixes: dict[str, _Prefix] = {}
+        self._declarations = _Declarations()
+
+    def of(self, seen: Observed, model: str, tools: Tools, blobs: Blobs) -> Prompt:
+        """The prompt of the next request of the open turn."""
+        turn = seen.status.open
+        assert turn is not None, "a model is asked inside a turn"
+        names = calls.granted(seen.spec, tools)
+        # In its last turn it has only those that say how it ends.
+        granted = tuple(tools[name] for name in names if not turn.is_last or name in calls.ENDINGS)
+        declared_ = self._declarations.of(granted)
+        prefix = self._prefix(seen, (model, declared_, system_message(seen)), blobs)
+        news, hashed = news_messages(turn), prefix.hashed.copy()
+        for message in news:
+            hashed.update(b"\n" + message)
+        size_bytes = prefix.size_bytes + sum(map(len, news))
+        return Prompt((*prefix.messages, *news), declared_, hashed.hexdigest(), size_bytes)
+
+    def forget(self, uid: str) -> None:
+        """The agent rests: what is asleep is rows in the store."""
+        self._prefixes.pop(uid, None)
+
+    def _prefix(self, seen: Observed, head: tuple[str, bytes, bytes], blobs: Blobs) -> _Prefix:
+        wanted = tuple(chunk.blob for chunk in seen.status.transcript.values())
+        kept = self._prefixes.get(seen.resource.uid)
+        if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
+            model, declared_, system = head
+            hashed = hashlib.sha256(b"\n".join((model.encode(), declared_, system)))
+            kept = _Prefix(head, (), (system,), len(declared_) + len(system), hashed)
+        made = _longer(kept, wanted, blobs) if len(kept.blobs) < len(wanted) else kept
+        if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
+            self._prefixes.clear()
+        self._prefixes[seen.resource.uid] = made
+        return made
+
+
+def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: Blobs) -> _Prefix:
+    """The prefix with the turns that it lacks."""
+    messages, size_bytes, hashed = list(prefix.messages), prefix.size_bytes, prefix.hashed.copy()
+    for blob in wanted[len(prefix.blobs) :]:
+        content = blobs(blob)
         assert content is not None, "a blob that the log names is kept"
-        found += content.split(b"\n")
-    found += news_messages(turn)
-    return tuple(found)
+        messages += content.split(b"\n")
+        size_bytes += len(content)
+        hashed.update(b"\n" + content)
+    return _Prefix(prefix.head, wanted, tuple(messages), size_bytes, hashed)
 
 
 def news_messages(turn: OpenTurn) -> list[bytes]:
@@ -138,19 +206,22 @@ def _line(check: CheckSpec) -> str:
     return f"- {check.kind}: {encode(check.arguments).decode()}"
 
 
-def tools_of(seen: Observed, tools: Tools) -> bytes:
-    """The declarations of all tools that the agent may use, in a stable order, as a JSON array; empty for none.
+class _Declarations:
+    """Encoded lists of tools, kept by the very tools in them: comparing what they consist of would take longer."""
 
-    In its last turn it has only those that say how it ends.
-    """
-    is_last = seen.status.open is not None and seen.status.open.is_last
-    names = calls.granted(seen.spec, tools)
-    return _declared(tuple(tools[name] for name in names if not is_last or name in calls.ENDINGS))
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, ...], tuple[tuple[Tool, ...], bytes]] = {}
 
-
-@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
-def _declared(granted: tuple[Tool, ...]) -> bytes:
-    return encode([declared(tool) for tool in granted]) if granted else b""
+    def of(self, granted: tuple[Tool, ...]) -> bytes:
+        key = tuple(map(id, granted))
+        kept = self._kept.get(key)
+        if kept is not None:
+            return kept[1]
+        if len(self._kept) >= limits.TOOLSETS_KEPT_MAX:
+            self._kept.clear()
+        content = encode([declared(tool) for tool in granted]) if granted else b""
+        self._kept[key] = (granted, content)
+        return content
 
 
 def declared(tool: Tool) -> JsonObject:
@@ -160,6 +231,7 @@ def declared(tool: Tool) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def names_of(tools: Sequence[str]) -> dict[str, str]:
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
+def names_of(tools: tuple[str, ...]) -> Mapping[str, str]:
     """Tools by the names that models write."""
     return {transcript.wire_name(name): name for name in tools}

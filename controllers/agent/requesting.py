@@ -6,7 +6,7 @@ and changes nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import anyio
@@ -217,6 +217,6 @@ class Request:
         return budget.settle(view, seen.resource, self.op, cost)
 
 
-def names_of(seen: Observed, tools: Tools, answer: ModelReply) -> dict[str, str]:
+def names_of(seen: Observed, tools: Tools, answer: ModelReply) -> Mapping[str, str]:
     """The tools of the agent by their wire names; none when the reply calls none."""
     return prompting.names_of(calls.granted(seen.spec, tools)) if answer.calls else {}

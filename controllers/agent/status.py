@@ -6,12 +6,16 @@ would drop their nulls and mix old keys with new ones; lists are replaced whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from typing import Any, TypeVar
 
 from schemas.call import CallResult, result_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.message import Message, message_from_json
+
+T = TypeVar("T")
 
 
 @frozen
@@ -106,9 +110,12 @@ class Chunk:
         return out | {"origin": self.origin} if self.origin else out
 
 
-def chunks_of(raw: JsonObject) -> dict[str, Chunk]:
-    """`status.transcript`, oldest turn first."""
-    return {key: Chunk(**raw[key]) for key in sorted(raw)}
+def chunks_of(raw: JsonObject, before: tuple[JsonObject, dict[str, Chunk]] | None = None) -> dict[str, Chunk]:
+    """`status.transcript`, oldest turn first. `before`: an earlier one and its chunks, taken where they are the same."""
+    if before is None:
+        return {key: Chunk(**raw[key]) for key in sorted(raw)}
+    old, made = before
+    return {key: made[key] if old.get(key) is raw[key] else Chunk(**raw[key]) for key in sorted(raw)}
 
 
 @frozen
@@ -200,8 +207,23 @@ class AgentStatus:
     last: str = ""
 
 
-def read(raw: JsonObject) -> AgentStatus:
-    """The typed form of an agent's `status`; a fresh object's empty status gives the defaults."""
+def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
+    """The typed form of an agent's `status`; a fresh object's empty status gives the defaults.
+
+    `before` is an earlier status with its typed form, from which members that are the same objects are taken.
+    """
+
+    def member(name: str, make: Callable[[Any], T], default: T) -> T:
+        value = raw.get(name)
+        if value is None:
+            return default
+        if before is not None and before[0].get(name) is value:
+            return getattr(before[1], name)  # type: ignore[no-any-return]
+        return make(value)
+
+    def chunks(value: JsonObject) -> dict[str, Chunk]:
+        return chunks_of(value, None if before is None else (before[0].get("transcript", {}), before[1].transcript))
+
     return AgentStatus(
         state=raw.get("state", ""),
         incarnation=raw.get("incarnation", 0),
@@ -209,23 +231,23 @@ def read(raw: JsonObject) -> AgentStatus:
         ended_at=raw.get("ended_at"),
         open=_open(raw.get("open")),
         memory=unboxed(raw.get("memory")),
-        inbox={key: message_from_json(value) for key, value in raw.get("inbox", {}).items()},
-        claim=_claim(raw.get("claim")),
+        inbox=member("inbox", _messages, {}),
+        claim=member("claim", _claim, None),
         claims=raw.get("claims", 0),
-        told=Told(**raw.get("told", {})),
-        past=tuple(_past(item) for item in raw.get("past", ())),
+        told=member("told", _told, Told()),
+        past=member("past", _pasts, ()),
         again=raw.get("again", False),
         wake_at=raw.get("wake_at"),
-        used=Used(**raw.get("used", {})),
+        used=member("used", _used, Used()),
         files=raw.get("files", {}),
         same=(raw.get("same", ["", 0])[0], raw.get("same", ["", 0])[1]),
         idle_turns=raw.get("idle_turns", 0),
         conditions=raw.get("conditions", {}),
-        asked={key: message_from_json(value) for key, value in raw.get("asked", {}).items()},
+        asked=member("asked", _messages, {}),
         is_answering=raw.get("is_answering", False),
         interlocutors=raw.get("interlocutors", {}),
         requests=raw.get("requests", 0),
-        transcript=chunks_of(raw.get("transcript", {})),
+        transcript=member("transcript", chunks, {}),
         had_last=raw.get("had_last", False),
         last=raw.get("last", ""),
     )
@@ -271,9 +293,25 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
     )
 
 
+def _messages(raw: JsonObject) -> dict[str, Message]:
+    return {key: message_from_json(value) for key, value in raw.items()}
+
+
+def _told(raw: JsonObject) -> Told:
+    return Told(**raw)
+
+
+def _used(raw: JsonObject) -> Used:
+    return Used(**raw)
+
+
+def _pasts(raw: list[JsonObject]) -> tuple[PastCall, ...]:
+    return tuple(_past(item) for item in raw)
+
+
 def _past(raw: JsonObject) -> PastCall:
     return PastCall(raw["address"], raw["tool"], raw["arguments"], result_from_json(raw["result"]))
 
 
-def _claim(raw: JsonObject | None) -> Claim | None:
-    return None if raw is None else Claim(raw["seq"], raw["kind"], unboxed(raw.get("result")), raw["incarnation"])
+def _claim(raw: JsonObject) -> Claim | None:
+    return Claim(raw["seq"], raw["kind"], unboxed(raw.get("result")), raw["incarnation"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ def environment(world: World, seen: Observed) -> dict[str, str]:
 def workspace_of(world: World, seen: Observed) -> Workspace:
     """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
-    folder = world.folder.resolve()
+    folder = _resolved(world.folder)
     root = Path(os.path.realpath(folder / cwd))  # Unlike `resolve`, bears links that lead in a ring.
     if not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
@@ -37,4 +38,10 @@ def _plan_file(world: World) -> Path | None:
     """The plan file that was applied last; it lies in the plan's folder."""
     plan = world.store.view.get(world.plan)
     path = None if plan is None else (plan.status.get("file") or {}).get("path")
-    return None if path is None else world.folder.resolve() / Path(str(path)).name
+    return None if path is None else _resolved(world.folder) / Path(str(path)).name
+
+
+@lru_cache(maxsize=64)
+def _resolved(folder: Path) -> Path:
+    """The plan's folder without links: it is where the owner was started, and stays there while it runs."""
+    return folder.resolve()
