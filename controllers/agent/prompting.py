@@ -21,6 +21,7 @@ from controllers.agent.tools.tool import Tool
 from schemas import limits
 from schemas.encoding import JsonObject, encode
 from schemas.frozen import frozen
+from schemas.model import model_name
 from schemas.task import CheckSpec
 
 Blobs = Callable[[str], bytes | None]
@@ -98,7 +99,7 @@ class Prompts:
         kept = self._prefixes.get(seen.resource.uid)
         if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
             model, declared_, system = head
-            hashed = hashlib.sha256(b"\n".join((model.encode(), declared_, system)))
+            hashed = hashlib.sha256(b"\n".join((model_name(model).real.encode(), declared_, system)))
             kept = _Prefix(head, (), (system,), len(declared_) + len(system), hashed)
         made = _longer(kept, wanted, blobs) if len(kept.blobs) < len(wanted) else kept
         if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
