@@ -150,13 +150,18 @@ class Observed:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether what it does is still wanted: its incarnation is the one that is to go, or it answers a question."""
-        if self.resource.deleting:
+        """Whether what it does is still wanted: its incarnation is the one that is to go, or it answers a question.
+
+        What runs when its task is paused comes to its end and is used when it goes on.
+        """
+        if self.resource.deleting or self.task is None:
             return False
         opened = self.status.open
         if opened is not None and opened.is_answer:
             return self.is_over
-        return self.go is not None and self.go == self.status.incarnation
+        is_paused = self.go is None and self.task_state == TaskState.PAUSED
+        wanted = self.task.status.get("incarnation") if is_paused else self.go
+        return wanted is not None and wanted == self.status.incarnation
 
     @property
     def is_over(self) -> bool:
