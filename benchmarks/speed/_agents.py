@@ -37,12 +37,22 @@ def reply(*events):
 def calling(number):
     function = {"name": "read", "arguments": json.dumps({"path": f"notes/{number}.txt"})}
     call = {"index": 0, "id": "c1", "type": "function", "function": function}
-    return reply(event({"content": "Let me look."}), event({"tool_calls": [call]}), event({}, finish_reason="tool_calls"))
+    return event({"tool_calls": [call]}), event({}, finish_reason="tool_calls")
 
-replies = [calling(number) for number in range(turns)]
-final = reply(event({"content": "It is done."}), event({}, finish_reason="stop"))
+callings = [calling(number) for number in range(turns)]
+ending = event({}, finish_reason="stop")
 word = event({"content": "Well, "})
-hanging = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n" % (len(word), word)
+hanging = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+hanging += b"%x\r\n%b\r\n" % (len(word), word)
+
+def answer(body):
+    # What each agent is told differs, or all conversations would be the same blobs.
+    at = body.find(b"You are agent/") + 14
+    who = body[at : body.find(b".", at)].decode() if at > 13 else "nobody"
+    done = body.count(b'"role":"tool"')
+    if done >= turns:
+        return reply(event({"content": "It is done."}), ending)
+    return reply(event({"content": f"{who} looks at note {done}."}), *callings[done])
 
 class Connection(asyncio.Protocol):
     def __init__(self):
@@ -63,9 +73,8 @@ class Connection(asyncio.Protocol):
             del self.buffer[: end + 4 + length]
             if is_told:
                 print(json.dumps([time.monotonic(), len(body), head.split(b" ", 2)[1].decode()]), flush=True)
-            done = body.count(b'"role":"tool"')
             is_hung = b"/hang/" in head.split(b"\r\n", 1)[0]
-            self.transport.write(hanging if is_hung else replies[done] if done < turns else final)
+            self.transport.write(hanging if is_hung else answer(body))
 
 async def main():
     server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=20_000)
@@ -118,12 +127,13 @@ def notes(folder: Path, count: int) -> None:
 
 @dataclass
 class Running:
-    """An owner at work, and how many turns its agents have ended."""
+    """An owner at work, how many turns its agents have ended, and how often they have gone to sleep."""
 
     folder: Path
     core: object
     machine: object
     turns: int = 0
+    slept: int = 0
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Returns when a record makes `holds` true."""
@@ -159,7 +169,9 @@ async def owner(folder: Path, text: str) -> AsyncIterator[Running]:
         running = Running(folder, core, machine)
 
         def count(record: object, _: object) -> None:
-            running.turns += sum(one.type == "turn.ended" for one in record.draft.entries)  # type: ignore[attr-defined]
+            for one in record.draft.entries:  # type: ignore[attr-defined]
+                running.turns += one.type == "turn.ended"
+                running.slept += one.type == "agent.slept"
 
         core.store.on_change(count)
         await core.gate.submit_file(FileSave(file.name, text.encode(), made.document))
