@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from schemas.patterns import PATH_TOOLS, call_pattern, names_of, starred
+from schemas.patterns import call_pattern, names_of, starred
+from schemas.tools import PATH_TOOLS
 
 Patterns: TypeAlias = tuple[str, ...] | None
 Covers: TypeAlias = Callable[[str, str], bool]

@@ -19,9 +19,7 @@ from typing import Final
 
 from schemas.frozen import frozen
 from schemas.shell_lines import UNDECIDED, blanks_squeezed
-
-PATH_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "dump", "restore"})
-"""Tools whose calls are about one path: patterns of their calls hold a glob."""
+from schemas.tools import PATH_TOOLS
 
 ANYTHING: Final = frozenset({"", "*", "**"})
 

@@ -5,7 +5,7 @@ The plan language checks tool names against this list; the agent controller regi
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from schemas.call import EffectClass
 from schemas.frozen import frozen
@@ -13,26 +13,46 @@ from schemas.frozen import frozen
 
 @frozen
 class ToolName:
-    """A built-in tool. `effect` holds unless the plan says otherwise under the agent's `effects`."""
+    """A built-in tool. `effect` holds unless the plan says otherwise under the agent's `effects`.
+
+    `about` is what patterns of its calls are matched with: a path of the workspace, a text (a command line, an
+    address), or nothing, and then its calls are not told apart. `is_outside`: what it looks at or changes is not in
+    the log. `writes`: a file of the workspace. `is_online`: it asks the network, and so needs the right to that.
+    """
 
     name: str
     doc: str
     effect: EffectClass
+    about: Literal["path", "text", ""] = ""
+    is_outside: bool = False
+    writes: bool = False
+    is_online: bool = False
 
 
 _READ, _IDEMPOTENT, _ONCE = EffectClass.READ, EffectClass.IDEMPOTENT, EffectClass.ONCE
 
 FILE_TOOLS: Final = (
-    ToolName("read", "reads a file, or a range of its lines", _READ),
-    ToolName("list", "lists files below a folder, by glob", _READ),
-    ToolName("search", "finds a pattern in files", _READ),
-    ToolName("write", "writes a whole file that was read before, or a new one", _IDEMPOTENT),
-    ToolName("edit", "replaces one stretch of a file that was read before", _IDEMPOTENT),
+    ToolName("read", "reads a file, or a range of its lines", _READ, "path", is_outside=True),
+    ToolName("list", "lists files below a folder, by glob", _READ, "path", is_outside=True),
+    ToolName("search", "finds a pattern in files", _READ, "path", is_outside=True),
+    ToolName(
+        "write",
+        "writes a whole file that was read before, or a new one",
+        _IDEMPOTENT,
+        "path",
+        is_outside=True,
+        writes=True,
+    ),
+    ToolName(
+        "edit", "replaces one stretch of a file that was read before", _IDEMPOTENT, "path", is_outside=True, writes=True
+    ),
 )
 WORK_TOOLS: Final = (
-    ToolName("shell", "runs a command in the task's workspace", _ONCE),
-    ToolName("fetch", "reads a web page, or another text, from the network", _READ),
-    ToolName("resource", "reads a resource of a tool server, or lists what there is", _READ),
+    ToolName("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
+    ToolName(
+        "fetch", "reads a web page, or another text, from the network", _READ, "text", is_outside=True, is_online=True
+    ),
+    ToolName("resource", "reads a resource of a tool server, or lists what there is", _READ, "text", is_outside=True),
 )
 PLAN_TOOLS: Final = (
     ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
@@ -42,8 +62,15 @@ PLAN_TOOLS: Final = (
     ToolName("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT),
     ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT),
     ToolName("terminate", "removes a child task", _IDEMPOTENT),
-    ToolName("dump", "writes an agent below to a file: transcript, memory and what the plan says of it", _IDEMPOTENT),
-    ToolName("restore", "makes a child that begins with what the agent in a file lived through", _IDEMPOTENT),
+    ToolName(
+        "dump",
+        "writes an agent below to a file: transcript, memory and what the plan says of it",
+        _IDEMPOTENT,
+        "path",
+        is_outside=True,
+        writes=True,
+    ),
+    ToolName("restore", "makes a child that begins with what the agent in a file lived through", _IDEMPOTENT, "path"),
     ToolName("recall", "reads back the agent's own earlier turns in full", _READ),
     ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
     ToolName("answer", "answers a request from below, or a question", _IDEMPOTENT),
@@ -58,15 +85,14 @@ AGENT_TOOL: Final = "agent:"
 CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
-TOLD_APART: Final = frozenset(
-    {"read", "list", "search", "write", "edit", "shell", "fetch", "resource", "dump", "restore"}
-)
+TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
+
+PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about == "path")
+"""Tools whose calls are about one path: patterns of their calls hold a glob."""
+
+TOLD_APART: Final = frozenset(name for name, tool in TOOLS.items() if tool.about)
 """Tools whose calls have something that patterns such as `shell(git *)` can be about; so have those of servers."""
 
-WRITING_TOOLS: Final = ("write", "edit", "dump")
-"""Tools that write a file of the workspace."""
-
-ONLINE_TOOLS: Final = frozenset({"fetch"})
-"""What these do goes out to the network, so they need the right to it."""
-
-TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
+WRITING_TOOLS: Final = tuple(name for name, tool in TOOLS.items() if tool.writes)
+OUTSIDE_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.is_outside)
+ONLINE_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.is_online)

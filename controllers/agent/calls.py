@@ -21,7 +21,7 @@ from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
-from schemas.tools import ONLINE_TOOLS
+from schemas.tools import ONLINE_TOOLS, PATH_TOOLS
 
 Tools = Mapping[str, Tool]
 
@@ -132,7 +132,7 @@ def denied(why: str) -> CallResult:
 
 def is_allowed(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> bool:
     """Whether the agent's list and its rights both allow this very call; paths are looked at where they lead."""
-    if tool.name in patterns.PATH_TOOLS:
+    if tool.name in PATH_TOOLS:
         return True
     exact = tool.exact(arguments)
     return all(

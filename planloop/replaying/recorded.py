@@ -36,12 +36,10 @@ from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import Also, Draft
 from schemas.task import CheckSpec
-
-OF_THE_WORLD: Final = frozenset("read list search write edit shell fetch resource".split())
-"""Tools that look at or change what is not in the log; the others act on the plan and are run again."""
+from schemas.tools import OUTSIDE_TOOLS
 
 OF_TOOLS: Final = frozenset({"files"})
-"""What tools of the world write into their agent's status; the rest is the agent's own."""
+"""What tools that act outside write into their agent's status; the rest is the agent's own."""
 
 ENDINGS: Final[Mapping[str, processes.Ending]] = {
     "TimedOut": processes.Ending.TIMED_OUT,
@@ -149,12 +147,12 @@ def exit_of(result: CallResult, output: bytes) -> Exit:
 
 
 def tools(director: Director, real: Mapping[str, Tool], is_alive: Callable[[], bool]) -> dict[str, Tool]:
-    """The tools of a replay: those of the world play back, those that act on the plan wait for their place."""
+    """The tools of a replay: those that act outside play back, those that act on the plan wait for their place."""
     return {name: _played(director, tool, is_alive) for name, tool in real.items()}
 
 
 def _played(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Tool:
-    if tool.name in OF_THE_WORLD:
+    if tool.name in OUTSIDE_TOOLS:
         how = _instant(director, tool) if tool.is_instant else _recorded(director, tool, is_alive)
         return replace(tool, function=how)
     return tool if tool.is_instant else replace(tool, function=_placed(director, tool))

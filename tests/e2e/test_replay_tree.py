@@ -38,6 +38,16 @@ agent:
       done: all of it
 """
 
+DUMPS = """\
+plan: demo
+goal: itself in a file
+agent:
+  tools: [all]
+  script:
+    - call: {dump: {path: me.jsonl}}
+    - done: written
+"""
+
 
 def _play(folder: Folder) -> Outcome:
     place = places.find(None, folder.path)
@@ -59,6 +69,15 @@ def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> Non
     files = _files(folder)
     assert _is_same(_play(folder))
     assert _files(folder) == files, "it touches nothing"
+
+
+@pytest.mark.slow
+def test_a_replay_writes_no_dump(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", DUMPS)
+    assert folder.run("apply", "demo.plan.yaml").code == 0
+    (folder.path / "me.jsonl").unlink()
+    assert _is_same(_play(folder))
+    assert not (folder.path / "me.jsonl").exists()
 
 
 @pytest.mark.slow
