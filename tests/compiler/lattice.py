@@ -56,6 +56,7 @@ def lines_of(among: dict[Covers, tuple[str, ...]]) -> st.SearchStrategy[Line]:
     )
 
 
+EVERYTHING = Rights(network=True, hosts=("*",))
 lines = lines_of(PATTERNS)
 nested = lines_of(NESTED)
 
