@@ -45,8 +45,7 @@ class ColdArchive:
         return self._view.list(kind)
 
     def get_blob(self, digest: str) -> bytes | None:
-        row = blobs.get_row(self._connection, digest)
-        return row if row is not None else blobs.get_file(layout.blobs_folder(self._place.folder), digest)
+        return blobs.read(self._connection, layout.blobs_folder(self._place.folder), digest)
 
     def read_output(self, op: str, after: int) -> bytes:
         try:
@@ -110,9 +109,7 @@ class ColdStore:
         """The content from the log's database or its folder of blobs."""
         if not layout.log_file(self._place.folder).exists():
             return None
-        with closing(sqlite_log.open_for_reading(self._place.folder)) as connection:
-            row = blobs.get_row(connection, digest)
-        return row if row is not None else blobs.get_file(layout.blobs_folder(self._place.folder), digest)
+        return sqlite_log.blob(self._place.folder, digest)
 
 
 def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:

@@ -7,8 +7,6 @@ from, the blobs that its objects name, and a plan file; nothing of it runs befor
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from compiler import formatting
@@ -18,7 +16,7 @@ from planloop import compiling, places, pulling
 from planloop.exits import Exit, Halt
 from planloop.places import Place
 from reconciler.clock import Clock, Ids
-from reconciler.storing import blobs, forking, layout, owning, sqlite_log
+from reconciler.storing import forking, layout, owning, sqlite_log
 from reconciler.storing.forking import Fresh, Origin
 from reconciler.storing.sqlite_store import SqliteStore
 from reconciler.storing.view import MemoryView
@@ -67,7 +65,7 @@ async def fork(wish: Wish, clock: Clock, ids: Ids) -> Forked:
         raise Halt(Exit.USAGE, f"`{name}` cannot be the name of a plan", id_hint(name))
     root = wish.origin.root if wish.files is None else _copy_to(wish.files, wish.origin.root)
     place = Place(name, layout.state_folder(root / "any", name))
-    file, content, is_spliced = _file(past, place, _blob_reader(wish.origin))
+    file, content, is_spliced = _file(past, place, wish.origin)
     _refuse_taken(place, file)
     if wish.files is not None:
         _copy_files(wish.origin.root, wish.files)
@@ -87,16 +85,15 @@ async def fork(wish: Wish, clock: Clock, ids: Ids) -> Forked:
 def _past(wish: Wish) -> _Past:
     """The plan as of the wished revision. Raises Halt for one that there is not, StoreCorrupt, StoreFailed."""
     place = wish.origin
-    view, checksum, at, texts = MemoryView(), sqlite_log.GENESIS, 0.0, []
-    with closing(sqlite_log.open_for_reading(place.folder)) as connection, sqlite_log.one_moment(connection):
+    view, at, texts = MemoryView(), 0.0, []
+    with sqlite_log.reading(place.folder) as connection:
         last = int(connection.execute("SELECT coalesce(max(rev), 0) FROM log").fetchone()[0])
         rev = last if wish.rev is None else wish.rev
         if not 1 <= rev <= last:
             raise Halt(Exit.NOT_FOUND, f"{place.name} has no revision {rev}: its log ends at {last}", "plan events")
-        for row in sqlite_log.rows(connection, 0, rev):
-            record = sqlite_log.verified(row, view.rev, checksum)
+        for record, row in sqlite_log.verified_rows(connection, limit=rev):
             view.fold(record)
-            checksum, at = row[6], record.at
+            at = record.at
             texts.append(row[5])
     plan = view.get(f"plan/{place.name}")
     if plan is None:
@@ -105,36 +102,27 @@ def _past(wish: Wish) -> _Past:
     return _Past(origin, tuple(view.everything()), plan, tuple(texts))
 
 
-def _blob_reader(place: Place) -> Callable[[str], bytes | None]:
-    def read(name: str) -> bytes | None:
-        with closing(sqlite_log.open_for_reading(place.folder)) as connection:
-            row = blobs.get_row(connection, name)
-        return row if row is not None else blobs.get_file(layout.blobs_folder(place.folder), name)
-
-    return read
-
-
 def _blobs_of(past: _Past, place: Place) -> list[bytes]:
     """Every blob that the log up to the revision names, or that one of these names in turn."""
-    read, out, seen = _blob_reader(place), [], set[str]()
+    out, seen = [], set[str]()
     waiting = {name for text in past.texts for name in forking.digests_in(text)}
     while waiting:
         name = waiting.pop()
         seen.add(name)
-        content = read(name)
+        content = sqlite_log.blob(place.folder, name)
         if content is not None:
             out.append(content)
             waiting |= forking.digests_in(content.decode(errors="replace")) - seen
     return out
 
 
-def _file(past: _Past, place: Place, read: Callable[[str], bytes | None]) -> tuple[Path, bytes, bool]:
+def _file(past: _Past, place: Place, origin: Place) -> tuple[Path, bytes, bool]:
     """The plan file of the fork and its text: that of the revision with what was live written into it, if possible."""
     noted: JsonObject = past.plan.status.get("file") or {}
     suffix = Path(str(noted.get("path", ""))).suffix
     path = place.root / f"{place.name}.plan{suffix if suffix in ('.yaml', '.yml', '.edn') else '.yaml'}"
     wanted = {**past.plan.spec, "plan": place.name}
-    text = read(str(noted["blob"])) if noted.get("blob") else None
+    text = sqlite_log.blob(origin.folder, str(noted["blob"])) if noted.get("blob") else None
     if text is not None:
         known = compiling.compiled(path, text)
         result = pulling.written(known, wanted) if not known.errors else None

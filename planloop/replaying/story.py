@@ -6,10 +6,10 @@ Read once, verified, and never changed. Positions are indexes into `records`, wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
+from functools import partial
 
 from planloop.places import Place
-from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing import sqlite_log
 from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -74,19 +74,12 @@ def _answer_of_person(draft: Draft) -> JsonObject | None:
 
 def read(place: Place) -> Story:
     """The story of the plan at `place`. Raises StoreCorrupt, StoreFailed."""
-    view, checksum, records = MemoryView(), sqlite_log.GENESIS, []
-    with closing(sqlite_log.open_for_reading(place.folder)) as connection, sqlite_log.one_moment(connection):
-        for row in sqlite_log.rows(connection, 0):
-            record = sqlite_log.verified(row, view.rev, checksum)
+    view, records = MemoryView(), []
+    with sqlite_log.reading(place.folder) as connection:
+        for record, _ in sqlite_log.verified_rows(connection):
             view.fold(record)
-            checksum = row[6]
             records.append(record)
-
-    def blob(name: str) -> bytes | None:
-        with closing(sqlite_log.open_for_reading(place.folder)) as opened:
-            row = blobs.get_row(opened, name)
-        return row if row is not None else blobs.get_file(layout.blobs_folder(place.folder), name)
-
+    blob = partial(sqlite_log.blob, place.folder)
     return Story(place.name, tuple(records), tuple(view.everything()), _settled(records), _calls(records), blob)
 
 

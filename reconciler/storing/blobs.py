@@ -32,6 +32,12 @@ def get_row(connection: sqlite3.Connection, digest: str) -> bytes | None:
     return None if found is None else bytes(found[0])
 
 
+def read(connection: sqlite3.Connection, folder: Path, digest: str) -> bytes | None:
+    """The content from the database, or else from the files in `folder`; None when it is in neither."""
+    row = get_row(connection, digest)
+    return row if row is not None else get_file(folder, digest)
+
+
 def put_file(folder: Path, digest: str, content: bytes) -> None:
     """Keeps `content` as a file; durable when this returns. Raises OSError."""
     if get_file(folder, digest) is not None:

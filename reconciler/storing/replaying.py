@@ -35,18 +35,13 @@ def replay(folder: Path, live: Iterable[Resource] | None = None) -> Replay:
     It is compared with `live` if given, else with what opening the store would give (snapshot and tail).
     Raises StoreCorrupt naming the first revision that does not verify; StoreFailed when there is no log.
     """
-    connection = sqlite_log.open_for_reading(folder)
-    try:
-        with sqlite_log.failures_named(layout.log_file(folder)), sqlite_log.one_moment(connection):
-            opened = sqlite_log.load(connection).view.everything() if live is None else live
-            view, checksum = MemoryView(), sqlite_log.GENESIS
-            with mirroring.Comparison(layout.mirror_file(folder)) as mirror:
-                for row in sqlite_log.rows(connection, 0):
-                    view.fold(sqlite_log.verified(row, view.rev, checksum))
-                    checksum = row[6]
-                    mirror.take(row[0], row[5])
-    finally:
-        connection.close()
+    with sqlite_log.reading(folder) as connection:
+        opened = sqlite_log.load(connection).view.everything() if live is None else live
+        view = MemoryView()
+        with mirroring.Comparison(layout.mirror_file(folder)) as mirror:
+            for record, row in sqlite_log.verified_rows(connection):
+                view.fold(record)
+                mirror.take(row[0], row[5])
     folded = view.everything()
     return Replay(view.rev, len(folded), different(folded, opened), mirror.rev)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.storing import folders, layout
+from reconciler.storing import blobs, folders, layout
 from reconciler.storing.view import MemoryView
 from schemas import encoding
 from schemas import record as records
@@ -157,8 +157,7 @@ def load(connection: sqlite3.Connection) -> Loaded:
     with one_moment(connection):
         view, snapshot_rev = _load_snapshot(connection)
         checksum = checksum_at(connection, snapshot_rev)
-        for row in rows(connection, snapshot_rev):
-            record = verified(row, view.rev, checksum)
+        for record, row in verified_rows(connection, snapshot_rev, checksum):
             view.fold(record)
             checksum = row[6]
     return Loaded(view, checksum, snapshot_rev)
@@ -177,6 +176,14 @@ def one_moment(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("COMMIT")
 
 
+@contextmanager
+def reading(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The log as of one moment, open for reading. Raises StoreFailed, StoreCorrupt."""
+    path = layout.log_file(folder)
+    with closing(open_for_reading(folder)) as connection, failures_named(path), one_moment(connection):
+        yield connection
+
+
 def checksum_at(connection: sqlite3.Connection, rev: int) -> bytes:
     """The checksum of the row at `rev`; GENESIS for 0. Raises StoreCorrupt when there is no such row."""
     if rev == 0:
@@ -193,6 +200,25 @@ def rows(connection: sqlite3.Connection, after: int, limit: int = -1) -> Iterato
         "SELECT rev, at, epoch, type, subject, body, checksum FROM log WHERE rev > ? ORDER BY rev LIMIT ?",
         (after, limit),
     )
+
+
+def verified_rows(
+    connection: sqlite3.Connection, after: int = 0, checksum: bytes = GENESIS, *, limit: int = -1
+) -> Iterator[tuple[Record, Row]]:
+    """The records over `after` in order, each with its row; `checksum` is that of the row at `after`.
+
+    Raises StoreCorrupt at the first that does not follow the one before it.
+    """
+    for row in rows(connection, after, limit):
+        record = verified(row, after, checksum)
+        after, checksum = row[0], row[6]
+        yield record, row
+
+
+def blob(folder: Path, digest: str) -> bytes | None:
+    """The blob of that name in the log of `folder`, which another process may be writing; None when there is none."""
+    with closing(open_for_reading(folder)) as connection, failures_named(layout.log_file(folder)):
+        return blobs.read(connection, layout.blobs_folder(folder), digest)
 
 
 def verified(row: Row, previous_rev: int, previous_checksum: bytes) -> Record:
