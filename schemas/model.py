@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, Literal
 
-from schemas import patterns
+from schemas import limits, patterns
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
@@ -72,6 +74,7 @@ class ModelName:
         return self.real.removeprefix(f"{self.provider}/") if self.provider else self.real
 
 
+@lru_cache(maxsize=1024)
 def model_name(text: str) -> ModelName:
     """Parses a name; whatever is no tape is a real model."""
     found = _TAPED.fullmatch(text)
@@ -119,12 +122,21 @@ class ModelConfig:
 
 @frozen
 class ModelTable:
-    """The `models:` of a document: its rows by provider, model name or pattern."""
+    """The `models:` of a document: its rows by provider, model name or pattern. `known` is what was asked before."""
 
     rows: tuple[tuple[str, JsonObject], ...] = ()
+    known: dict[str, ModelConfig] = field(default_factory=dict, compare=False)
 
     def config(self, real: str) -> ModelConfig:
         """What holds for the model `real`: field by field the most specific row that says something."""
+        found = self.known.get(real)
+        if found is None:
+            if len(self.known) >= limits.SPECS_KEPT_MAX:
+                self.known.clear()
+            found = self.known[real] = self._config(real)
+        return found
+
+    def _config(self, real: str) -> ModelConfig:
         merged: JsonObject = {}
         for _, row in self._rows_of(real):
             merged = {**merged, **row}

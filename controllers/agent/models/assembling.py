@@ -126,6 +126,8 @@ class Assembly:
     def usage(self, prompt: Iterable[bytes]) -> Usage:
         """What it costs so far. Raises ValueError for usage that is no JSON, like NaN."""
         if self.usage_raw is not None:
+            if all(type(count) is int and name.isascii() for name, count in self.usage_raw.items()):
+                return usage_from_raw(self.usage_raw)  # Nothing in it that a log could not hold.
             return usage_from_raw(encoding.decode_foreign(encoding.encode(self.usage_raw)))
         written = [self.text, *(one.name + one.arguments for one in self._calls)]
         return estimated(prompt, (text.encode(errors="replace") for text in written))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from controllers.agent.models.chat_body import LimitField
+from schemas import limits
 from schemas.frozen import frozen
 
 
@@ -32,6 +34,7 @@ class Endpoint:
         return tuple(one for one in (self.key, *(value for _, value in self.headers)) if one)
 
 
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def is_loopback(url: str) -> bool:
     """Whether `url` is on this machine. Only literal addresses count: a name may be looked up to anything."""
     try:

@@ -191,6 +191,8 @@ class _Asking:
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
     """Reads what closes the body, which came with the last event as a rule: a body read whole keeps its connection."""
+    if response.content.at_eof():
+        return
     try:
         async with asyncio.timeout(limits.MODEL_LINGER_S):
             while await response.content.readany():
