@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from controllers.agent import transcript
-from schemas import limits
+from schemas import address as addresses
+from schemas import limits, pointer
 from schemas.agent import DUMP
 from schemas.encoding import Json, JsonObject, decode_foreign, digest, encode
 from schemas.frozen import frozen
@@ -110,6 +111,26 @@ def _check_messages(text: bytes) -> None:
     for line in text.splitlines():
         if _line(line).get("role") not in ROLES:
             raise BadDump("its transcript has messages that no agent ever had")
+
+
+def written_of(plan: JsonObject, agent: str) -> Json:
+    """What the plan document says of the agent at the address `agent`, without where it was itself copied from."""
+    tokens = (*pointer.of_task(addresses.parse(agent).path), "agent")
+    written = pointer.get(plan, tokens) if pointer.has(plan, tokens) else None
+    return {key: value for key, value in written.items() if key != "from"} if isinstance(written, dict) else written
+
+
+def as_child(dump: Dump, name: str, source: str, goal: str = "", agent: str = "") -> JsonObject:
+    """What the `task` tool is told to add a restored agent under `name`; `source` is its `from` (see `kept`).
+
+    `goal` and `agent` replace what the file says.
+    """
+    return {
+        "id": name,
+        "goal": goal or dump.goal or name,
+        "agent": agent or dump.agent or "lib:child",
+        "from": source,
+    }
 
 
 def _line(line: bytes) -> JsonObject:

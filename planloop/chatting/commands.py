@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from planloop.chatting import looking, patching
+from planloop.chatting import carrying, looking, patching
 from planloop.chatting.lines import Command
 from planloop.chatting.room import Room, chosen
 from planloop.exits import Exit, Halt
@@ -69,6 +69,8 @@ COMMANDS: Final[Mapping[str, Known]] = {
     "why": Known("/why PATH", "Who set a field, when and why.", looking.why),
     "approve": Known("/approve [ID]", "Say yes to what waits; to the only thing, without an ID.", patching.approve),
     "reject": Known("/reject [ID] [REASON]", "Say no to it.", patching.reject),
+    "dump": Known(carrying.DUMP, "Write this agent, or another, to a new file.", carrying.dump),
+    "restore": Known(carrying.RESTORE, "Bring one back as a child of this agent.", carrying.restore),
     "logs": Known("/logs", "The last turns of this agent.", looking.logs),
     "budget": Known("/budget", "What is spent and left, of this agent's task.", looking.budget),
     "hooks": Known("/hooks", "The hooks of the plan.", looking.hooks),

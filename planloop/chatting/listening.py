@@ -100,9 +100,10 @@ def events(record: Record, agent: str) -> Iterator[Event]:
 
 def _reply(agent: str, data: JsonObject) -> Iterator[Event]:
     text = str(data.get("text") or "").strip()
-    if text and data.get("calls"):
+    calls = data.get("calls") or ()
+    if text and not all(call.get("implied") for call in calls):  # Else it is the answer itself.
         yield Spoke(agent, text)
-    for call in data.get("calls") or ():
+    for call in calls:
         if call.get("tool") not in ("done", "fail"):
             yield Doing(agent, call_words(call))
 

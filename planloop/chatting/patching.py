@@ -21,17 +21,18 @@ def patch(room: Room, command: Command) -> Iterator[str]:
         raise Halt(Exit.USAGE, "/patch needs a path and a value", "/patch task/ui/goal 'a page'")
     path, value = command.words[0], " ".join(command.words[1:])
     op: JsonObject = {"op": "add", "path": pointer.render(field_path(path)), "value": _value(value)}
-    yield _said(room.access.post("patch", {"ops": [op], "reason": f"said in a chat with {room.agent}"}))
+    yield outcome(room.access.post("patch", {"ops": [op], "reason": f"said in a chat with {room.agent}"}))
 
 
-def _said(verdict: JsonObject) -> str:
+def outcome(verdict: JsonObject, done: str = "patched") -> str:
+    """What the gate said, in a line. Raises Halt when it refused."""
     match verdict["verdict"]:
         case "refused":
             raise refusal(verdict)
         case "held":
             return f"held: {verdict['why']} · /approve {verdict['approval'].partition('/')[2]}"
         case _:
-            return f"patched, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
+            return f"{done}, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
 
 
 def _value(text: str) -> Json:

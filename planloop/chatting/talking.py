@@ -49,6 +49,7 @@ class Conversation:
         self._terminal = terminal
         self._told: set[str] = set()  # Approvals that were shown.
         self._flowing = ""  # What has been written so far of a reply that is still being written.
+        self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
 
     def run(self) -> None:
         """Until the input ends or somebody leaves. Raises Halt when the plan's process ends meanwhile."""
@@ -94,6 +95,7 @@ class Conversation:
                 raise
             self._terminal.note(fault.text())
             return
+        self._flowing = self._shown = ""
         try:
             for event in question.events():
                 self._tell(event)
@@ -105,19 +107,16 @@ class Conversation:
     def _tell(self, event: Event | Heard) -> None:
         terminal = self._terminal
         if isinstance(event, Heard):
-            self._flowing += event.text
-            terminal.flow(event.text)
+            if terminal.is_live:
+                self._flowing += event.text
+                terminal.flow(event.text)
             return
-        written, self._flowing = self._end_flow(), ""
+        self._end_flow()
         match event:
-            case Answered(text=text, error=error):
-                self.failed = self.failed or bool(error)
-                if error:
-                    terminal.note(f"({error}) {text}")
-                elif text.strip() != written.strip():
-                    terminal.say(text)
-            case Spoke(text=text) if text.strip() != written.strip():
-                terminal.say(text)
+            case Answered():
+                self._tell_answer(event)
+            case Spoke(text=text) if text.strip() != self._shown:
+                (terminal.say if terminal.is_live else terminal.note)(text)
             case Doing(agent=agent, what=what):
                 terminal.note(f"  {name_of(agent) or 'it'}: {what}")
             case Resting(state=state, why=why) if state != "asleep":
@@ -129,10 +128,18 @@ class Conversation:
             case _:
                 pass
 
-    def _end_flow(self) -> str:
+    def _tell_answer(self, answer: Answered) -> None:
+        self.failed = self.failed or bool(answer.error)
+        if answer.error:
+            self._terminal.note(f"({answer.error}) {answer.text}")
+        elif answer.text.strip() != self._shown:
+            self._terminal.say(answer.text)
+        self._shown = ""
+
+    def _end_flow(self) -> None:
         if self._flowing:
             self._terminal.say("")
-        return self._flowing
+            self._shown, self._flowing = self._flowing.strip(), ""
 
     def _show_waiting(self) -> None:
         """What waits for a yes and was not shown yet."""

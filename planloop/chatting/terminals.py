@@ -6,11 +6,10 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 import click
 
-HISTORY_LINES: Final = 1_000  # Kept of what a person wrote.
+from schemas import limits
 
 
 class Pipe:
@@ -47,7 +46,7 @@ class Screen:
         self._words = [f"/{word}" for word in words]
         with suppress(OSError):
             readline.read_history_file(history)
-        readline.set_history_length(HISTORY_LINES)
+        readline.set_history_length(limits.CHAT_LINES_KEPT)
         readline.set_completer_delims(" ")
         readline.set_completer(self._completion)
         readline.parse_and_bind("tab: complete")

@@ -58,6 +58,10 @@ def answer(archive: Archive, host: Host, path: str, query: Mapping[str, str]) ->
             return _objects(archive, query.get("kind", ""))
         case "blobs":
             return _blob(archive, rest)
+        case "dump":
+            from planloop.server import carrying  # Nothing else that is read needs to know what an agent is.
+
+            return carrying.dumped(archive, host.name, rest)
         case "output":
             after = int(query.get("after", 0))
             content = archive.read_output(rest, after)

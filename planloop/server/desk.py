@@ -88,6 +88,7 @@ class PlanDesk:
             "settle": self._settle,
             "rollback": self._rollback,
             "send": self._send,
+            "restore": self._restore,
             "stop": self._stopped,
         }
 
@@ -187,6 +188,11 @@ class PlanDesk:
         from planloop.server import messages
 
         return await messages.send(self._core, body)
+
+    async def _restore(self, body: JsonObject) -> JsonObject:
+        from planloop.server import carrying
+
+        return await carrying.restored(self._core, body)
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         try:

@@ -21,10 +21,11 @@ from planloop.server.serving import Desk
 from reconciler.contract import Failed, TerminalFailure
 from reconciler.driving.attempting import Bug, LostRace, attempt
 from reconciler.errors import EngineError
+from schemas import limits
 from schemas.encoding import Json, decode_foreign, encode
 from schemas.record import record_to_json
 
-BODY_BYTES_MAX: Final = 16 << 20  # A patch or a plan file with room to spare; `--max-size` files are sent whole.
+BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's file as JSON text; plan files are smaller.
 BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
 GONE: Final = 503  # Nothing was done: the client may go on as if nobody had listened.
 STATUS: Final = {

@@ -38,7 +38,7 @@ tasks:
 
 
 @contextmanager
-def _staying(folder: Folder, text: str) -> Iterator[None]:
+def staying(folder: Folder, text: str) -> Iterator[None]:
     """The plan in the background, for as long as the block lasts."""
     folder.write("demo.plan.yaml", text)
     said = folder.run("apply", "demo.plan.yaml", "--detach")
@@ -49,7 +49,7 @@ def _staying(folder: Folder, text: str) -> Iterator[None]:
         folder.run("down")
 
 
-def _chat(folder: Folder, text: str, *words: str) -> Said:
+def chat(folder: Folder, text: str, *words: str) -> Said:
     done = subprocess.run(
         [*COMMAND, "chat", *words], cwd=folder.path, input=text, capture_output=True, check=False, text=True, timeout=15
     )
@@ -59,19 +59,19 @@ def _chat(folder: Folder, text: str, *words: str) -> Said:
 
 @pytest.mark.slow
 def test_a_line_from_a_pipe_is_a_question_and_its_answer_goes_to_stdout(folder: Folder) -> None:
-    with _staying(folder, PLAN):
-        said = _chat(folder, "how far are you?\n")
+    with staying(folder, PLAN):
+        said = chat(folder, "how far are you?\n")
         assert (said.code, said.out) == (0, "half of it is done\n"), said
         assert "write('answer.txt'" in said.err, "what it does meanwhile"
         assert (folder.path / "answer.txt").read_text() == "half"
-        said = _chat(folder, "finish now\nand after that?\n")
+        said = chat(folder, "finish now\nand after that?\n")
         assert said.out.splitlines()[0] == "all of it"
         assert len(said.out.splitlines()) == 2, "an agent whose task is over can be asked"
 
 
 @pytest.mark.slow
 def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(folder: Folder) -> None:
-    with _staying(folder, GROUP):
+    with staying(folder, GROUP):
         late = folder.run("send", "left", "hello?", "--ask", "--timeout", "0.5s")
         assert late.code == Exit.TIMEOUT
         assert "agent/left" in late.err
@@ -84,7 +84,7 @@ def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(fold
 
 @pytest.mark.slow
 def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> None:
-    with _staying(folder, GROUP):
+    with staying(folder, GROUP):
         said = folder.run("send", "left", "nobody", "hello")
         assert said.code == Exit.NOT_FOUND
         assert "NoSuchAgent" in said.err
@@ -95,7 +95,7 @@ def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> N
 
 @pytest.mark.slow
 def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
-    with _staying(folder, GROUP):
+    with staying(folder, GROUP):
         words = ("--delivery", "steer", "--expires", "10m", "--key", "k", "--untrusted")
         assert folder.run("send", "left", "hello", *words).code == 0
         again = folder.run("send", "left", "hello again", *words)
@@ -108,14 +108,14 @@ def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
 
 @pytest.mark.slow
 def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None:
-    with _staying(folder, GROUP):
-        said = _chat(folder, "hello\n")
+    with staying(folder, GROUP):
+        said = chat(folder, "hello\n")
         assert said.code == Exit.USAGE
         assert "plan chat left" in said.err
-        said = _chat(folder, "hello\n", "lef")
+        said = chat(folder, "hello\n", "lef")
         assert said.code == Exit.NOT_FOUND
         assert "left" in said.err
-        assert _chat(folder, "/talkwith right\nend\n", "left").out == "now with agent/right\nthe right half\n"
+        assert chat(folder, "/talkwith right\nend\n", "left").out == "now with agent/right\nthe right half\n"
 
 
 @pytest.mark.slow
@@ -123,15 +123,15 @@ def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Fol
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
         owner.until("running")
-    for said in (_chat(folder, "hello\n"), folder.run("send", ".", "hello", "--ask")):
+    for said in (chat(folder, "hello\n"), folder.run("send", ".", "hello", "--ask")):
         assert said.code == Exit.NOT_FOUND
         assert "plan apply demo.plan.yaml --detach" in said.err
 
 
 @pytest.mark.slow
 def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folder: Folder) -> None:
-    with _staying(folder, PLAN):
-        out = _chat(folder, "/help\n/agents\n/plan\n/diff\n/why goal\n/budget\n/hooks\n/logs\n").out
+    with staying(folder, PLAN):
+        out = chat(folder, "/help\n/agents\n/plan\n/diff\n/why goal\n/budget\n/hooks\n/logs\n").out
         for words in (
             "/talkwith AGENT",
             "/decompose TEXT",
@@ -143,7 +143,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
         ):
             assert words in out, (words, out)
         assert re.search(r"turn 1: start\n +I am here\.", out), out
-        said = _chat(
+        said = chat(
             folder, "/agnets\n/xyzzy\n/patch\n/patch notes 'be quick'\n/patch nowhere/x 1\n/approve\n/quit\nno\n"
         )
         assert "did you mean /agents?" in said.err
@@ -158,12 +158,12 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
 @pytest.mark.slow
 def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
-    with _staying(folder, text):
+    with staying(folder, text):
         asked = subprocess.Popen(
             [*COMMAND, "send", ".", "how far?", "--ask"], cwd=folder.path, stdout=subprocess.PIPE, text=True
         )
         with folder_waits(folder):
-            said = _chat(folder, "/approve\n")
+            said = chat(folder, "/approve\n")
         assert "approved" in said.out, said
         assert "asks for a yes" in said.err
         assert asked.communicate(timeout=10)[0] == "half of it is done\n"
@@ -185,7 +185,7 @@ def folder_waits(folder: Folder) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(folder: Folder) -> None:
-    with _staying(folder, PLAN):
+    with staying(folder, PLAN):
         with terminal(folder, "chat") as chat:
             chat.until("demo > ")
             chat.press("how far are you?\n")

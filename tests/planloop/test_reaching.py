@@ -35,6 +35,10 @@ class EchoDesk:
         for rev in range(after + 1, after + 4):
             yield Record(rev, 1.0, 1, Draft("plan.patched", "human:cli", "plan/p"))
 
+    async def hear(self) -> AsyncIterator[JsonObject]:
+        for text in ("a", "b"):
+            yield {"agent": "agent/.", "turn": 1, "text": text}
+
 
 @pytest.mark.anyio
 async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from controllers.agent import answering
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
-from controllers.agent.tools.sketching import Sketch, TaskFields, sketched
+from controllers.agent.tools.sketching import Sketch, TaskFields, additions, sketched
 from controllers.agent.tools.threads import short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from schemas import address as addresses
@@ -107,15 +107,11 @@ def _agent_of(task_address: str) -> str:
 
 
 async def _added(context: Context, sketches: Sequence[Sketch]) -> Settlement:
-    own = (*pointer.of_task(context.task_path), "tasks")
     ops = [Op("add", ("prompts", name), text) for each in sketches for name, text in each.prompts.items()]
     if ops and "prompts" not in document(context):
         ops = [Op("add", ("prompts",), {name: text for each in sketches for name, text in each.prompts.items()})]
-    nodes = {sketch.name: sketch.node for sketch in sketches}
-    if pointer.has(document(context), own):
-        ops += [Op("add", (*own, name), node) for name, node in nodes.items()]
-    else:
-        ops.append(Op("add", own, nodes))
+    nodes: JsonObject = {sketch.name: sketch.node for sketch in sketches}
+    ops += additions(document(context), context.task_path, nodes)
     return await submit(context, ops, f"adds {', '.join(nodes)}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from controllers.agent import dumping, origins
-from controllers.agent.dumping import BadDump, Dump
+from controllers.agent.dumping import BadDump
 from controllers.agent.tools.delegating import add
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document
@@ -15,8 +15,7 @@ from controllers.agent.tools.sketching import sketched
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import digest_at, read_file, replace_file
 from schemas import address as addresses
-from schemas import limits, pointer
-from schemas.encoding import Json, JsonObject
+from schemas import limits
 from schemas.resource import Resource
 
 PathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
@@ -32,7 +31,7 @@ async def dump(
     agent = _below(context, name) if name else view.get(context.agent)
     assert agent is not None, "an agent that makes a call is there"
     carried = origins.carried_of(agent.status)
-    written = _written(context, agent.address)
+    written = dumping.written_of(document(context), agent.address)
     task = view.get(str(agent.spec["task"]))
     try:
         content = dumping.dumped(agent, task, written, carried, context.world.store.get_blob)
@@ -61,14 +60,10 @@ async def restore(
     except BadDump as fault:
         raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
     source = dumping.kept(found, context.world.store.put_blob)
-    fields: JsonObject = {"id": id, "goal": goal or found.goal or id, "agent": _agent(found, agent), "from": source}
+    fields = dumping.as_child(found, id, source, goal, agent)
     if prompt:
         fields["prompt"] = prompt
     return await add(context, [sketched(fields)])
-
-
-def _agent(found: Dump, name: str) -> Json:
-    return name or found.agent or "lib:child"
 
 
 def _below(context: Context, name: str) -> Resource:
@@ -80,11 +75,3 @@ def _below(context: Context, name: str) -> Resource:
     if found is None or not addresses.parse(found.address).is_within(mine) or found.address == context.agent:
         raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you")
     return found
-
-
-def _written(context: Context, agent: str) -> Json:
-    """What the plan says of an agent, without where it was itself copied from."""
-    tokens = (*pointer.of_task(addresses.parse(agent).path), "agent")
-    plan = document(context)
-    written = pointer.get(plan, tokens) if pointer.has(plan, tokens) else None
-    return {key: value for key, value in written.items() if key != "from"} if isinstance(written, dict) else written

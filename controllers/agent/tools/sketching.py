@@ -6,15 +6,17 @@ What it does not know it passes on as it stands: the gate's schema says what is 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any, Final, TypedDict
 
 from pydantic import Field
 
 from controllers.agent.tools.faults import ToolFailed
-from schemas import limits
+from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.patching import Op
 
 OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "from")
 """Fields of a task that are its agent's in the document. So are `instructions`, under the name of `prompt`."""
@@ -91,6 +93,14 @@ def sketched(raw: Json) -> Sketch:
         fields["tasks"] = {sketch.name: sketch.node for sketch in inner}
         prompts |= {key: text for sketch in inner for key, text in sketch.prompts.items()}
     return Sketch(name, fields, prompts, is_waited_for)
+
+
+def additions(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[Op]:
+    """The operations that add tasks to the task at `path` of the document `plan`."""
+    own = (*pointer.of_task(path), "tasks")
+    if pointer.has(plan, own):
+        return [Op("add", (*own, name), node) for name, node in nodes.items()]
+    return [Op("add", own, nodes)]
 
 
 def _stored(fields: JsonObject) -> dict[str, str]:

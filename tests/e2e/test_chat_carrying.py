@@ -1,0 +1,104 @@
+"""`/dump` and `/restore` of a conversation: an agent to a file and back, with what it knows and no more rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from planloop.exits import Exit
+from tests.e2e.folder import Folder
+from tests.e2e.test_chat import chat, staying
+from tests.fakes.model_server.running import StartedServer, started
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+PLAN = """\
+plan: demo
+goal: two who listen
+agent: {{tools: [read, list], script: [{{when: {{message: never}}, done: x}}]}}
+models: {{ollama: {{url: {url}}}}}
+tasks:
+  ann: {{goal: listen, agent: {{model: ollama/small, tools: [read]}}}}
+"""
+WORD = "the word is tulip"
+STEPS = [
+    {"when": {"user": WORD}, "reply": {"text": "noted"}},
+    {"when": {"any": WORD, "user": "which word"}, "reply": {"text": "tulip it is"}},
+    {"when": {"any": WORD}, "reply": {"text": "I begin again"}, "times": "always"},
+    {"reply": {"text": "I listen"}, "times": "always"},
+]
+
+
+@pytest.fixture
+def models(folder: Folder) -> Iterator[StartedServer]:
+    with started(STEPS, folder.path) as server:
+        yield server
+
+
+def test_a_restored_agent_knows_what_it_was_told(folder: Folder, models: StartedServer) -> None:
+    with staying(folder, PLAN.format(url=models.url)):
+        said = chat(folder, f"{WORD}\n/dump ann.jsonl\n", "ann")
+        assert said.out.startswith("noted\nagent/ann is in ann.jsonl: "), said
+        assert (folder.path / "ann.jsonl").stat().st_mode & 0o777 == 0o600
+        said = chat(folder, "/restore ann.jsonl as eve\n/talkwith eve\nwhich word was it?\n", ".")
+        assert "agent/eve begins where agent/ann was" in said.out, said
+        assert said.out.endswith("tulip it is\n"), said
+        ann, eve = (folder.json("get", f"agent/{name}")["spec"] for name in ("ann", "eve"))
+        assert (eve["tools"], eve["rights"]) == (ann["tools"], ann["rights"])
+        assert "shell" not in eve["tools"]
+        why = chat(folder, "/why task/eve/goal\n", ".").out
+        assert "human:cli" in why and "restores what was agent/ann" in why
+
+
+def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, models: StartedServer) -> None:
+    with staying(folder, PLAN.format(url=models.url)):
+        assert "ann.jsonl" in chat(folder, "/dump ann.jsonl\n", "ann").out
+        whole = (folder.path / "ann.jsonl").read_text()
+        folder.write("torn.jsonl", whole[:-20])
+        folder.write("changed.jsonl", whole.replace("listen", "obey me"))
+        folder.write("foreign.jsonl", '{"hello": 1}\n')
+        (folder.path / "pixels").write_bytes(b"\xff\xfe\x00")
+        lines = (
+            "/dump ann.jsonl",
+            "/dump nowhere/x",
+            "/dump",
+            "/dump a.jsonl nobody",
+            "/restore ann.jsonl",
+            "/restore torn.jsonl as t",
+            "/restore changed.jsonl as t",
+            "/restore foreign.jsonl as t",
+            "/restore pixels as t",
+            "/restore gone.jsonl",
+            "/restore ann.jsonl t",
+            "/restore ann.jsonl as 'not an id'",
+        )
+        found = [chat(folder, f"{line}\n", ".").err for line in lines]
+        assert [line for line, err in zip(lines, found, strict=True) if "help: " not in err] == [], found
+        words = ("exists", "cannot be written", "needs a file", "no one agent", "a child `ann` already", "torn",
+                 "digest is another", "no dump of an agent", "it is no text", "cannot be read", "needs a file",
+                 "not an id")  # fmt: skip
+        assert [(word, err) for word, err in zip(words, found, strict=True) if word not in err] == []
+        assert list(folder.states()) == ["task/.", "task/ann"]
+        assert (folder.path / "ann.jsonl").read_text() == whole
+
+
+def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: StartedServer) -> None:
+    from planloop import places
+    from planloop.access import Access
+    from planloop.chatting import carrying
+    from planloop.chatting.lines import Command
+    from planloop.chatting.room import Room
+    from planloop.exits import Halt
+
+    with staying(folder, PLAN.format(url=models.url)):
+        assert chat(folder, f"{WORD}\n", "ann").out == "noted\n"
+    room = Room(Access(places.find(None, folder.path)), "agent/ann")
+    file = str(folder.path / "ann.jsonl")
+    assert " turns, " in "".join(carrying.dump(room, Command("dump", (file,), file)))
+    room.agent = "agent/."
+    assert "agent/bob" in "".join(carrying.restore(room, Command("restore", (file, "as", "bob"), file)))
+    assert "task/bob" in folder.states()
+    with pytest.raises(Halt) as fault:
+        list(carrying.restore(room, Command("restore", (file, "as", "bob"), file)))
+    assert fault.value.exit == Exit.CONFLICT
