@@ -153,7 +153,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         Postponed("agent", agents),
         Postponed("mcp", tool_servers),
         LockReconciler(core.store, core.clock),
-        PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids),
+        PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return Machine(processes, queue, work, engine, background)

@@ -31,6 +31,12 @@ class AgentState(StrEnum):
     ENDED = "ended"  # Its task is done, failed or cancelled.
 
 
+NO_MODEL: Final = "NoModel"
+UNPRICED: Final = "UnknownPrice"
+WITHOUT_MODEL: Final = frozenset({NO_MODEL, UNPRICED})
+"""The conditions of an agent that a change of the plan's models may end."""
+
+
 @frozen
 class Script:
     """A deterministic agent: steps (`say call patch expect sleep done fail`), each with an optional `when`."""

@@ -139,7 +139,6 @@ HANDOVER_FLOORS: Final = {"tokens": 4_000, "usd": "0.01", "time_s": 10.0, "calls
 HANDOVER_OUTPUT_TOKENS: Final = 2_000  # Of the last answer: two pages say what is done and what is left to do.
 HANDOVER_BYTES_MAX: Final = 12 << 10  # Of it, as the agent above is told it: the message has room for the rest.
 OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
-UNPRICED_LOOK_S: Final = 2.0  # Between two looks whether a price has been stated: a person waits for the effect.
 USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 
 # The log.

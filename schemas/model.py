@@ -15,10 +15,12 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from schemas import limits, patterns
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
 
 Tape = Literal["", "record", "replay"]
+
+DIGEST_CHARS: Final = 12
 
 _TAPED: Final = re.compile(r"(?P<tape>record|replay)/(?P<file>[^@]+)(?:@(?P<real>.*))?", re.DOTALL)
 _AT_URL: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.*)", re.DOTALL)
@@ -172,6 +174,12 @@ def model_table(document: Mapping[str, object]) -> ModelTable:
     """The table of a canonical document."""
     raw: JsonObject = dict(document)
     return ModelTable(tuple(raw.get("models", {}).items()))
+
+
+def models_digest(document: JsonObject) -> str:
+    """The same for documents that say the same of models: which there are, and what is done without a price."""
+    bounds = document.get("limits") or {}
+    return digest_of([document.get("models"), bounds.get("unknown-price")])[:DIGEST_CHARS]
 
 
 def _usd(price: JsonObject, name: str) -> Decimal | None:

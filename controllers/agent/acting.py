@@ -52,15 +52,13 @@ from reconciler.contract import Again, Done, Outcome
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.address import Address
-from schemas.agent import AgentState, Model
+from schemas.agent import UNPRICED, AgentState, Model
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
 MIND: Final = "mind"
-NO_MODEL: Final = "NoModel"
-UNPRICED: Final = "UnknownPrice"
 
 
 class AgentReconciler:
@@ -89,13 +87,6 @@ class AgentReconciler:
             await store.flush(store.view.rev)
         return outcome
 
-    def models_changed(self) -> None:
-        """Agents whose model could not be asked try again: the table of models is another one."""
-        self._desk = replace(self._desk, life=self._world.ids.mint())
-        for agent in self._world.store.view.list("agent"):
-            if NO_MODEL in agent.status.get("conditions", {}):
-                self._world.work.poke(agent.address)
-
     def look(self, address: str) -> Observed | None:
         """The agent as it stands now; None when it is gone."""
         return self._see(address, self._world.store.view, "")
@@ -105,7 +96,7 @@ class AgentReconciler:
         resource = view.get(address)
         if resource is None:
             return None
-        seen = observe(resource, view, self._world.work, self._specs, self._world.clock.now())
+        seen = observe(resource, view, self._world.work, self._specs, self._world.clock.now(), self._world.plan)
         return replace(seen, live=seen.live - {without}) if without in seen.live else seen
 
     async def _go_on(self, address: str, ahead: Ahead, without: str) -> Outcome:
@@ -382,10 +373,8 @@ class AgentReconciler:
 
 
 def unpriced(model: Unpriced) -> deciding.Rest:
-    """Until somebody states a price. The plan's tables wake no agent when they change, so it looks now and then."""
-    return deciding.Rest(
-        AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, after_s=limits.UNPRICED_LOOK_S, is_wait=True
-    )
+    """Until somebody states a price."""
+    return deciding.Rest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
 
 
 def _opened(seen: Observed) -> OpenTurn:

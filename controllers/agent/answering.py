@@ -14,7 +14,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
 from reconciler.effects.clamping import clamped
 from schemas import limits, thread
-from schemas.agent import AgentState
+from schemas.agent import NO_MODEL, AgentState
 from schemas.encoding import Json, JsonObject, encode
 from schemas.message import Message
 from schemas.record import Change, SetStatus
@@ -26,7 +26,7 @@ FAILURES: Final = {
     "AwaitingApproval": "Blocked",
     "AwaitingInput": "Blocked",
     "InDoubt": "Blocked",
-    "NoModel": "NoModel",
+    NO_MODEL: NO_MODEL,
 }
 """The error of a question whose agent cannot go on, by the condition that blocks it. Not here: a lock is soon free; and
 who asks sees for itself that an agent is paused, for when both are paused both are to go on later."""

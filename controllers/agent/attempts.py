@@ -42,7 +42,10 @@ CURES: Final[Mapping[str, str]] = {
 
 @frozen
 class Prepared:
-    """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money."""
+    """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money.
+
+    `basis` is what its failure would depend on, as it was when it was made.
+    """
 
     request: ModelRequest
     tokens: int
@@ -50,6 +53,7 @@ class Prepared:
     worst: Cost
     is_last: bool
     digest: str
+    basis: str
 
 
 def model_of(seen: Observed) -> Model:
@@ -74,7 +78,7 @@ def prepared(world: World, prompt: Prompt, seen: Observed, view: View) -> Prepar
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
     worst = pricing.worst_of(price, tokens, output)
-    return Prepared(request, tokens, price, worst, opened.is_last, prompt.digest)
+    return Prepared(request, tokens, price, worst, opened.is_last, prompt.digest, basis_of(seen))
 
 
 def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prepared | pricing.Unpriced:
@@ -91,7 +95,7 @@ def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prep
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
     worst = pricing.worst_of(price, tokens, output)
-    return Prepared(request, tokens, price, worst, opened.is_last, request.prompt_digest)
+    return Prepared(request, tokens, price, worst, opened.is_last, request.prompt_digest, basis_of(seen))
 
 
 def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Change, ...] | Spent:
@@ -141,7 +145,7 @@ def failed(seen: Observed, view: View, fault: ModelFailed, ready: Prepared, life
     if wait_s is not None:
         data["wait_s"] = wait_s
     failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
-    failure |= {"life": life, "basis": basis_of(seen)}
+    failure |= {"life": life, "basis": ready.basis}
     if wait_s is not None:
         failure["retry_at"] = seen.now + wait_s
     if fault.usage is not None:
@@ -185,8 +189,11 @@ def cure_of(seen: Observed, failure: Failure, life: str) -> Cure:
 
 
 def basis_of(seen: Observed) -> str:
-    """What a failure depends on: another spec of the agent or of its task, pausing and going on too, is worth a try."""
-    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}"
+    """What a failure depends on: another spec of the agent or of its task, pausing and going on too, is worth a try.
+
+    So is another table of models.
+    """
+    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}.{seen.table}"
 
 
 def words_of(seen: Observed, failure: Failure) -> str:

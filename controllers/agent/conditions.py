@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from controllers.agent.observing import Observed
+from schemas.agent import NO_MODEL, UNPRICED
 from schemas.condition import Condition, condition_from_json, updated
 from schemas.encoding import JsonObject
 
@@ -16,9 +17,9 @@ BLOCKING: Final = (
     "AwaitingServer",
     "BudgetSpent",
     "InDoubt",
-    "NoModel",
+    NO_MODEL,
     "Paused",
-    "UnknownPrice",
+    UNPRICED,
 )
 """At most one of these is True: it says why the agent does not go on."""
 

@@ -14,7 +14,7 @@ from controllers.agent.observing import Observed, judges_doubt, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
-from schemas.agent import AgentState, Model, Outside
+from schemas.agent import NO_MODEL, AgentState, Model, Outside
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
@@ -260,7 +260,7 @@ def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
             if seen.unread:
                 return Interrupt()
             ways = attempts.unblocks_of(seen, turn.failure)
-            return Rest(AgentState.BLOCKED, why, "NoModel", ways, is_wait=True)
+            return Rest(AgentState.BLOCKED, why, NO_MODEL, ways, is_wait=True)
 
 
 def _resolving(objects: list[Resource], resolved: Resolved) -> Step | None:
@@ -288,7 +288,7 @@ def too_long(seen: Observed) -> Rest | None:
     if failure is None:
         return None
     ways = attempts.unblocks_of(seen, failure)
-    return Rest(AgentState.BLOCKED, attempts.words_of(seen, failure), "NoModel", ways, is_wait=True)
+    return Rest(AgentState.BLOCKED, attempts.words_of(seen, failure), NO_MODEL, ways, is_wait=True)
 
 
 def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:

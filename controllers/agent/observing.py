@@ -22,6 +22,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
+from schemas.model import models_digest
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskSpec, TaskState, task_from_json
 
@@ -112,10 +113,11 @@ class Statuses:
 
 @frozen
 class Specs:
-    """The parsed specs of agents and tasks, the statuses of agents, and the children of tasks."""
+    """The parsed specs of agents, tasks and the plan's models, the statuses of agents, and the children of tasks."""
 
     agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
     tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
+    tables: Parsed[str] = field(default_factory=lambda: Parsed(models_digest))
     children: Children = field(default_factory=Children)
     statuses: Statuses = field(default_factory=Statuses)
 
@@ -125,7 +127,8 @@ class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
-    view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer.
+    view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
+    `table` tells one table of models of the plan from another.
     """
 
     resource: Resource
@@ -143,6 +146,7 @@ class Observed:
     threads: Mapping[str, Resource] = field(default_factory=dict)
     unanswerable: frozenset[str] = frozenset()
     servers: tuple[Resource, ...] = ()
+    table: str = ""
 
     @property
     def go(self) -> int | None:
@@ -208,8 +212,8 @@ def instructions(seen: Observed) -> str:
     return "\n\n".join(text for text in (*served, seen.spec.prompt) if text)
 
 
-def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: float) -> Observed:
-    """What is known of the agent `resource` at this moment."""
+def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: float, plan: str) -> Observed:
+    """What is known of the agent `resource` of the plan at the address `plan` at this moment."""
     spec = specs.agents.of(resource)
     task = view.get(spec.task)
     task_spec = specs.tasks.of(task) if task is not None else None
@@ -235,6 +239,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         left=budget.left_of(view, spec.task),
         plan_rev=view.rev,
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
+        table="" if (document := view.get(plan)) is None else specs.tables.of(document),
     )
 
 

@@ -9,11 +9,15 @@ from reconciler.admitting.language import Check
 from reconciler.admitting.materialising import Materialised
 from reconciler.clock import Clock, Ids
 from reconciler.contract import Done, Outcome
+from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import Store
 from schemas import patching
 from schemas.address import Address
+from schemas.agent import WITHOUT_MODEL
 from schemas.encoding import JsonObject
+from schemas.model import models_digest
 from schemas.record import Change, Draft, Drop, SetStatus
+from schemas.resource import Resource
 
 ACTOR = "controller:plan"
 
@@ -23,14 +27,16 @@ class PlanReconciler:
 
     kind = "plan"
 
-    def __init__(self, store: Store, check: Check, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, store: Store, check: Check, *, clock: Clock, ids: Ids, work: WorkPlane) -> None:
         self._store = store
         self._check = check
         self._clock = clock
         self._ids = ids
+        self._work = work
         # The gate writes a document and its objects in one record, so a whole comparison is due only once per
         # process, in case a library file changed while nobody ran. Forgetting this costs time, never correctness.
         self._is_compared = False
+        self._models = ""
 
     async def reconcile(self, address: Address) -> Outcome:
         """One step: what is pending is put, then the status is brought up to date."""
@@ -47,7 +53,18 @@ class PlanReconciler:
             data: JsonObject = {"state": status["state"]}
             draft = Draft(type_, ACTOR, str(address), changes, data)
             await self._store.append(draft, {str(address): seen.plan.rev})
+        self._tell_of_models(seen.plan)
         return Done()
+
+    def _tell_of_models(self, plan: Resource) -> None:
+        """Agents that could ask no model look again when the plan says something else of models."""
+        models = models_digest(plan.spec)
+        if models == self._models:
+            return
+        self._models = models
+        for agent in self._store.view.list("agent"):
+            if not WITHOUT_MODEL.isdisjoint(agent.status.get("conditions", {})):
+                self._work.poke(agent.address)
 
     def _made(self, seen: Observed) -> tuple[Materialised | None, str]:
         """The changes that are due, None when nothing is; and the faults of the document, if it has any by now."""

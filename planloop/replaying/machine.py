@@ -155,6 +155,6 @@ def _reconcilers(
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
         LockReconciler(store, clock),
-        PlanReconciler(store, language.check, clock=clock, ids=ids),
+        PlanReconciler(store, language.check, clock=clock, ids=ids, work=work),
     ]
     return [Timely(director, one) for one in made]

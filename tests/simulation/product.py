@@ -65,5 +65,6 @@ def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
             lambda document: compiler.check_document(document, sources=sources),
             clock=parts.clock,
             ids=parts.ids,
+            work=parts.work,
         ),
     ]

@@ -195,7 +195,7 @@ async def arena(
         home = Home(str(folder), epoch, folder, state / "run", ENV)
         tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint), work)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
-        plans = PlanReconciler(store, check, clock=clock, ids=ids)
+        plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)
         controllers: list[Reconciler] = [tasks, agents, LockReconciler(store, clock), plans, tool_servers]
         engine = Engine(store, clock, queue, work, controllers, PLAN)

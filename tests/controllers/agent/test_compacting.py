@@ -115,7 +115,13 @@ async def test_long_old_outputs_are_clamped_before_the_window_is_full(tmp_path: 
 
 async def test_a_file_that_was_read_again_is_shown_once(tmp_path: Path) -> None:
     (tmp_path / "big.txt").write_text("line of the file\n" * 300)
-    steps: list[Any] = [[("read", {"path": "big.txt"})], shell("true"), [("read", {"path": "big.txt"})], shell("echo x"), "over"]
+    steps: list[Any] = [
+        [("read", {"path": "big.txt"})],
+        shell("true"),
+        [("read", {"path": "big.txt"})],
+        shell("echo x"),
+        "over",
+    ]
     models = SmallModels({"agent/.": steps}, takes_s=0, size=8_000)
     async with arena(tmp_path, models=models) as here:
         made = await run(here, plan("compact: {at: 0.5, keep: 10}"))

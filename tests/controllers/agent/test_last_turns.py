@@ -99,6 +99,7 @@ async def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_boun
         assert models.asked == []
         (told,) = here.get("agent/.").status["conditions"].values()
         assert "nobody knows what test/m costs" in told["message"]
+        await here.settled()  # Law 12: no timer either.
         await here.patch({"op": "add", "path": "/limits", "value": {"unknown-price": "allow"}})
         await here.until_state("task/.", "done")
         assert here.get("task/.").status["ledger"]["usd"]["unknown"] == 1

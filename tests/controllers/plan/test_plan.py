@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from controllers.plan import PlanReconciler
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
 from schemas import address as addresses
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_CLI, Held
@@ -32,7 +34,8 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
 
 
 def controller(plan: Plan) -> PlanReconciler:
-    return PlanReconciler(plan.store, small_language.check, clock=plan.clock, ids=CountedIds(500))
+    work = WorkPools(AddressQueue())
+    return PlanReconciler(plan.store, small_language.check, clock=plan.clock, ids=CountedIds(500), work=work)
 
 
 def status(plan: Plan) -> JsonObject:

@@ -1,0 +1,45 @@
+"""What the plan says of models counts at once, for agents too that could ask none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controllers.agent.models.routed import RoutedModels
+from controllers.agent.models.routing import Surroundings
+from schemas.encoding import JsonObject
+from schemas.model import ModelTable, model_table, models_digest
+from tests.controllers.agent.arena import Arena, arena
+from tests.fakes.model_server.running import running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> None:
+    """An agent that is blocked with the words `state a key` goes on when one is stated, and nobody has to resume it."""
+    found: list[Arena] = []
+
+    def table() -> ModelTable:
+        return model_table(found[0].get("plan/arena").spec)
+
+    models = RoutedModels(table, Surroundings({"MY_KEY": "sk-1"}, tmp_path), lambda: 0.0)
+    script = [{"reply": {"text": "here I am"}}]
+    async with running(script, tmp_path) as server, models.opened(), arena(tmp_path, models=models) as here:
+        found.append(here)
+        await here.apply("agent: {model: openai/m}")
+        await here.until_state("agent/.", "blocked")
+        await here.settled()
+        assert "NoKey" in here.get("agent/.").status["why"]
+        row: JsonObject = {"openai": {"key": "env:MY_KEY", "url": server.url}}
+        await here.patch({"op": "add", "path": "/models", "value": row})
+        await here.until_state("task/.", "done")
+        await here.settled()
+        assert here.get("task/.").status["result"]["text"] == "here I am"
+
+
+def test_another_goal_is_no_other_table() -> None:
+    plain: JsonObject = {"goal": "a", "models": {"ollama": {"url": "http://x/v1"}}}
+    assert models_digest(plain) == models_digest({**plain, "goal": "b", "limits": {"depth": 3}})
+    assert models_digest(plain) != models_digest({**plain, "limits": {"unknown-price": "allow"}})
+    assert models_digest(plain) != models_digest({**plain, "models": {}})
