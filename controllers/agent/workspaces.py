@@ -26,8 +26,9 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
     folder = _resolved(world.folder)
-    root = Path(os.path.realpath(folder / cwd))  # Unlike `resolve`, bears links that lead in a ring.
-    if not root.is_relative_to(folder):
+    # Unlike `resolve`, `realpath` bears links that lead in a ring.
+    root = folder if cwd == "." else Path(os.path.realpath(folder / cwd))
+    if root is not folder and not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
@@ -38,7 +39,12 @@ def _plan_file(world: World) -> Path | None:
     """The plan file that was applied last; it lies in the plan's folder."""
     plan = world.store.view.get(world.plan)
     path = None if plan is None else (plan.status.get("file") or {}).get("path")
-    return None if path is None else _resolved(world.folder) / Path(str(path)).name
+    return None if path is None else _beside(_resolved(world.folder), str(path))
+
+
+@lru_cache(maxsize=64)
+def _beside(folder: Path, path: str) -> Path:
+    return folder / Path(path).name
 
 
 @lru_cache(maxsize=64)

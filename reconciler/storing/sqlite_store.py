@@ -158,7 +158,7 @@ class SqliteStore:
         committing = self._require_sound()
         content = self._masks.mask_bytes(content)
         digest = encoding.digest(content)
-        if digest not in self._unwritten_blobs and self._stored_blob(digest) is None:
+        if digest not in self._unwritten_blobs:  # One that is stored is found where it is written, in its transaction.
             self._unwritten_blobs[digest] = (self._view.rev + 1, content)
             committing.put(Blob(digest, content))
         return digest

@@ -47,11 +47,11 @@ def checked(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise BadArguments(f"arguments are a map of {', '.join(model_of(function).model_fields) or 'nothing'}")
     try:
-        model = model_of(function).model_validate(arguments)
+        model = model_of(function).__pydantic_validator__.validate_python(arguments)
     except ValidationError as error:
         raise BadArguments("; ".join(_words(fault) for fault in error.errors(include_url=False))) from None
     # Fields of `Unpack` that were not given are left out; parameters with a default of None bear both.
-    return {name: value for name in model_of(function).model_fields if (value := getattr(model, name)) is not None}
+    return {name: value for name, value in model.__dict__.items() if value is not None}
 
 
 def _words(fault: Any) -> str:

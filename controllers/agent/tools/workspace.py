@@ -82,11 +82,10 @@ class Workspace:
     def _names(self, path: str) -> tuple[str, ...]:
         if "\0" in path or not path.strip():
             raise ToolFailed("BadPath", "a path is text without NUL, relative to the workspace")
-        given = Path(path)
-        if not given.is_absolute():
+        if not path.startswith("/"):
             return tuple(path.split("/"))
         try:
-            return given.relative_to(self.root).parts
+            return Path(path).relative_to(self.root).parts
         except ValueError:
             raise ToolDenied(f"`{path}` is outside the workspace `{self.root}`") from None
 
@@ -145,8 +144,9 @@ class _Walk:
     def __enter__(self) -> _Walk:
         self._open.append(os.open(self.space.folder, _DIRECTORY))
         try:
-            for name in self.space.root.relative_to(self.space.folder).parts:
-                self._descend(name)
+            if self.space.root is not self.space.folder:
+                for name in self.space.root.relative_to(self.space.folder).parts:
+                    self._descend(name)
         except BaseException:
             self._close()
             raise
@@ -238,14 +238,23 @@ def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
         raise ToolFailed("NotFound", f"there is no file `{spot.path}`") from None
     except OSError as error:
         raise ToolFailed("NotReadable", f"`{spot.path}`: {error.strerror}") from error
-    about = os.fstat(number)
-    if not stat.S_ISREG(about.st_mode):
-        os.close(number)
-        raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
-    with os.fdopen(number, "rb") as file:
+    try:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
         if about.st_size > bytes_max:
             raise ToolFailed("TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {bytes_max}")
-        return file.read(bytes_max + 1)
+        return _content(number, about.st_size, bytes_max)
+    finally:
+        os.close(number)
+
+
+def _content(number: int, size: int, bytes_max: int) -> bytes:
+    """What an open file holds, which may grow while it is read; at most a byte over the bound."""
+    found = b""
+    while len(found) <= bytes_max and (piece := os.read(number, min(max(size + 1, 4096), bytes_max + 1 - len(found)))):
+        found += piece
+    return found
 
 
 def digest_at(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
