@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from planloop.background import Background
 from planloop.places import Place
@@ -18,6 +20,9 @@ from reconciler.storing.sqlite_store import SqliteStore
 from schemas.encoding import digest
 from schemas.frozen import frozen
 from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from controllers.agent.ports import Servers  # Agents are loaded only when needed.
 
 
 @frozen
@@ -44,13 +49,14 @@ class Core:
 
 @frozen
 class Machine:
-    """What makes things happen."""
+    """What makes things happen. `servers` is asked for late: nothing of tool servers is loaded before."""
 
     processes: LocalProcesses
     queue: AddressQueue
     work: WorkPools
     engine: Engine
     background: Background
+    servers: Callable[[], Servers]
 
 
 def label_of(place: Place) -> str:

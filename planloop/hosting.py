@@ -40,10 +40,9 @@ from schemas.patch import HUMAN_CLI, Patch
 from schemas.patching import Op
 from schemas.record import Record
 from schemas.resource import Resource
-from schemas.task import TaskState
+from schemas.task import ENDED, TaskState
 
 ROOT: Final = "task/."
-ENDED: Final = (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED)
 LEFT_BEHIND: Final = 50  # Records looked at for when an earlier owner wrote last.
 LOOK_S: Final = 0.02  # How often an ended plan is looked at for whether its engine is done, too.
 
@@ -105,7 +104,7 @@ class Owning:
         await self._begin()
         core.place.note_file(self._wish.file.path)
         host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
-        desk = PlanDesk(core, host, self._stop)
+        desk = PlanDesk(core, host, self._stop, machine.servers)
         async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
             await self._start_all(group, machine)
             await self._over.wait()

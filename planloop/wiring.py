@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from controllers.mcp import Yard
     from planloop.background import Background
     from planloop.core import Core, Machine
+    from planloop.forking import Forked, Wish
     from planloop.replaying.machine import Stand
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
@@ -88,6 +89,16 @@ def why_without_owner(place: Place, at: str) -> Json:
         return await why_answer(ColdStore(place), present, pointer.parse(at))
 
     return anyio.run(ask)
+
+
+def fork(wish: Wish) -> Forked:
+    """Makes the fork that is wished for. Raises Halt, StoreCorrupt, StoreFailed."""
+    import anyio
+
+    from planloop import forking
+    from reconciler.clock import RandomIds, SystemClock
+
+    return anyio.run(forking.fork, wish, SystemClock(), RandomIds())
 
 
 @asynccontextmanager
@@ -156,7 +167,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
-    return Machine(processes, queue, work, engine, background)
+    return Machine(processes, queue, work, engine, background, lambda: yard().servers)
 
 
 def agents_world(

@@ -51,6 +51,7 @@ URL_CHARS_MAX: Final = 4_096
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
 SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
 SERVER_PROBE_S: Final = 5.0  # For a server that let a call time out to show that it lives.
+PROMPT_WAIT_S: Final = 30.0  # A person who wants a prompt of a server said waits so long for its text.
 SERVER_LINGER_S: Final = 5.0  # It stays this long when nobody needs it: the next task may.
 SERVER_STEADY_S: Final = 60.0  # Who has run this long begins a new count of failures.
 SERVER_FAILURES_MAX: Final = 6  # In a row, which takes three seconds and more; then agents go on without it.
@@ -109,16 +110,26 @@ SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raise
 MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
 MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
 MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each token comes in about 250 bytes of JSON.
+MODEL_REPLY_CHARS_MAX: Final = (
+    2 << 20
+)  # Of one reply, text and arguments: half a million tokens; several records hold it.
 MODEL_EVENT_LINES_MAX: Final = 64  # Of one event: vendors send one; each more is decoded anew with those before.
 MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
 MODEL_TRIES_MAX: Final = 8  # Attempts of one request in a row: about two minutes of back-off, then somebody looks.
+MODEL_RETRY_AFTER_MAX_S: Final = (
+    86_400.0  # Of what a provider wants to be left alone: daily quotas; then it is asked anyway.
+)
 MODEL_BACKOFF_BASE_S: Final = 1.0  # Before the second attempt, when the provider says nothing; doubles each time.
 EMPTY_REPLIES_MAX: Final = 2  # In a row: what was told is told once more, and then somebody looks.
 OLD_RESULT_BYTES: Final = 1 << 10  # Of a result in an old turn when a conversation is made shorter: head and tail.
 SUMMARY_TOKENS_MAX: Final = 2_048  # Of the summary of a conversation; four headings of short lines.
 TOO_LONG_TRIES_MAX: Final = 3  # Of making a prompt shorter that a model refused for its length.
 RECALL_BYTES: Final = 16 << 10  # Of a turn that is read back.
+PROMPT_NAMES_MAX: Final = 8  # A prompt may name another of the plan's; so many names on a row are a ring.
 RECALL_HITS_MAX: Final = 20  # Turns that one search of the past shows.
+HEARD_WORDS_MAX: Final = 1_000  # Stretches of text that wait for who listens to a model; a slow one misses the rest.
+CHAT_LINES_KEPT: Final = 1_000  # Of what a person wrote in chats, in a file beside the log.
+REPLAY_NOTES_MAX: Final = 200  # Records in other words that a replay keeps; a systematic one would fill memory.
 STREAM_CHARS_MAX: Final = 16 << 10  # Of a reply under way, its newest end, for whoever watches.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.

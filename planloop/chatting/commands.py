@@ -1,7 +1,8 @@
 """The slash commands of a conversation: each a name, a line of help, and what it answers in lines.
 
 Commands look at the plan or change it by the same API as the `plan` command does, so that every face of the chat has
-the same ones. Prompts of the library are commands, too: they become the text that the agent is told.
+the same ones. Prompts of the library and of tool servers are commands, too: they become the text that the agent is
+told.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from planloop.chatting import carrying, looking, patching
+from planloop.access import Access
+from planloop.chatting import carrying, looking, offered, patching
 from planloop.chatting.lines import Command
 from planloop.chatting.room import Room, chosen
 from planloop.exits import Exit, Halt
+from planloop.rendering.objects import one_line
 from planloop.sources import LIBRARY, FolderSources
 from schemas.frozen import frozen
 
@@ -36,11 +39,13 @@ class Known:
 
 
 def _help(room: Room, command: Command) -> Iterator[str]:
-    del room, command
+    del command
     width = max(len(one.usage) for one in COMMANDS.values())
     yield from (f"{one.usage:<{width}}  {one.help}" for one in COMMANDS.values())
     for name in prompts():
         yield f"{f'/{name} TEXT':<{width}}  Say TEXT under the library's prompt `{name}`."
+    for one in offered.prompts(room.access).values():
+        yield f"{one.usage:<{width}}  {one_line(one.help)}"
 
 
 def _quit(room: Room, command: Command) -> Iterator[str]:
@@ -79,9 +84,9 @@ COMMANDS: Final[Mapping[str, Known]] = {
 }
 
 
-def names() -> list[str]:
+def names(access: Access) -> list[str]:
     """All that may stand after a slash."""
-    return [*COMMANDS, *prompts()]
+    return [*COMMANDS, *prompts(), *offered.prompts(access)]
 
 
 def prompts() -> list[str]:
@@ -89,10 +94,12 @@ def prompts() -> list[str]:
     return list(FolderSources(Path()).names(PROMPTS))
 
 
-def filled(command: Command) -> str | None:
-    """What the agent is told by a command that is a prompt; None for one that is an action."""
+def filled(room: Room, command: Command) -> str | None:
+    """What the agent is told by a command that is a prompt; None for one that is an action. Raises Halt."""
     if command.name in COMMANDS:
         return None
+    if command.name not in prompts():
+        return offered.text_of(room, offered.prompts(room.access)[command.name], command)
     if not command.rest:
         raise Halt(Exit.USAGE, f"/{command.name} needs a text", f"/{command.name} what it is about")
     text = FolderSources(Path()).read(f"{LIBRARY}{PROMPTS}/{command.name}.md").decode()

@@ -63,7 +63,8 @@ class Conversation:
                 self._take(text)
 
     def _take(self, text: str) -> None:
-        match lines.parse(text, commands.names()):
+        known = commands.names(self.room.access) if text.lstrip().startswith(lines.SLASH) else ()
+        match lines.parse(text, known):
             case lines.Say(said):
                 self._say(said)
             case lines.Command() as command:
@@ -76,7 +77,7 @@ class Conversation:
 
     def _perform(self, command: lines.Command) -> None:
         try:
-            text = commands.filled(command)
+            text = commands.filled(self.room, command)
             if text is not None:
                 self._say(text)
                 return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,12 +38,13 @@ class Screen:
 
     is_live = True
 
-    def __init__(self, history: Path, words: Sequence[str]) -> None:
+    def __init__(self, history: Path, words: Callable[[], Sequence[str]]) -> None:
         import readline
 
         self._readline = readline
         self._history = history
-        self._words = [f"/{word}" for word in words]
+        self._words = words
+        self._found: list[str] = []
         with suppress(OSError):
             readline.read_history_file(history)
         readline.set_history_length(limits.CHAT_LINES_KEPT)
@@ -74,5 +75,7 @@ class Screen:
             self._readline.write_history_file(self._history)
 
     def _completion(self, text: str, state: int) -> str | None:
-        found = [word for word in self._words if word.startswith(text)] if text.startswith("/") else []
+        if state == 0:  # It is asked for one word after the other; what there is may be others the next time.
+            self._found = [f"/{word}" for word in self._words() if f"/{word}".startswith(text)]
+        found = self._found if text.startswith("/") else []
         return found[state] if state < len(found) else None

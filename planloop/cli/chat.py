@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import click
 
@@ -35,7 +36,7 @@ def command(agent: str | None, plan: str | None) -> None:
 
     access = access_to(plan)
     is_live = sys.stdin.isatty() and sys.stdout.isatty()
-    screen = terminals.Screen(access.place.folder / HISTORY, commands.names()) if is_live else None
+    screen = terminals.Screen(access.place.folder / HISTORY, partial(commands.names, access)) if is_live else None
     conversation = talking.begin(access, agent, screen or terminals.Pipe())
     if screen is not None:
         screen.note(f"{conversation.room.agent} of {access.place.name} · /help · Ctrl-C leaves, and everything goes on")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from planloop.core import Core
 from planloop.exits import Exit, Halt
@@ -30,6 +30,9 @@ from schemas.patch import HUMAN_CLI, Patch
 from schemas.patching import PatchFailed, op_from_json
 from schemas.record import Draft, Record
 from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from controllers.agent.ports import Servers
 
 T = TypeVar("T")
 Post: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
@@ -68,14 +71,22 @@ class CoreArchive:
 
 
 class PlanDesk:
-    """Answers for one opened plan. `host` says who answers; `stop` ends the owner (None: there is none to end)."""
+    """Answers for one opened plan. `host` says who answers; `stop` ends the owner (None: there is none to end).
+
+    `servers` are its tool servers, None when nothing runs.
+    """
 
     def __init__(
-        self, core: Core, host: Host | None = None, stop: Callable[[bool], Awaitable[None]] | None = None
+        self,
+        core: Core,
+        host: Host | None = None,
+        stop: Callable[[bool], Awaitable[None]] | None = None,
+        servers: Callable[[], Servers] | None = None,
     ) -> None:
         self._core = core
         self._host = host or Host(core.place.name)
         self._stop = stop
+        self._servers = servers
         self._archive = CoreArchive(core)
         self._posts: Mapping[str, Post] = {
             "patch": self._patch,
@@ -89,6 +100,7 @@ class PlanDesk:
             "rollback": self._rollback,
             "send": self._send,
             "restore": self._restore,
+            "prompt": self._prompt,
             "stop": self._stopped,
         }
 
@@ -193,6 +205,13 @@ class PlanDesk:
         from planloop.server import carrying
 
         return await carrying.restored(self._core, body)
+
+    async def _prompt(self, body: JsonObject) -> JsonObject:
+        from planloop.server import prompting
+
+        if self._servers is None:
+            raise Halt(Exit.NOT_FOUND, f"nobody runs {self._core.place.name}, nor its servers", "plan apply FILE")
+        return await prompting.text_of(self._servers, body)
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         try:

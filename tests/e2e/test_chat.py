@@ -14,6 +14,7 @@ from planloop.exits import Exit
 from tests.e2e.folder import PLAN as COMMAND
 from tests.e2e.folder import Folder, Said
 from tests.e2e.test_terminal import terminal
+from tests.servers import EVERYTHING
 
 PLAN = """\
 plan: demo
@@ -196,3 +197,41 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
             assert chat.ended() == Exit.CANCELLED
         assert folder.states() == {"task/.": "running"}
         assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()
+
+
+SERVED = """\
+plan: demo
+goal: an agent with a server of tools
+mcp: {{everything: {{command: [{command}]}}}}
+agent:
+  tools: [everything]
+  script:
+    - call: {{everything.get-sum: {{a: 40, b: 2}}}}
+    - when: {{message: are you there}}
+      say: the server is
+    - when: {{message: "weather in Oslo"}}
+      say: it rains in Oslo
+    - when: {{message: "simple prompt"}}
+      say: it is a simple one
+    - {{when: {{message: never}}, done: x}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_prompts_of_tool_servers_are_commands_and_what_they_say_is_a_question(folder: Folder) -> None:
+    with staying(folder, SERVED.format(command=", ".join(EVERYTHING))):
+        assert chat(folder, "are you there?\n").out == "the server is\n"
+        out = chat(folder, "/help\n").out
+        assert "/everything.simple-prompt " in out, out
+        assert "/everything.args-prompt city=… [state=…]" in out, out
+        said = chat(folder, "/everything.args-prompt city=Oslo\n/everything.simple-prompt\n")
+        assert said.out == "it rains in Oslo\nit is a simple one\n", said
+        said = chat(folder, "/everything.args-prompt\n/everything.args-prompt town=x\n/everything.nothing\n")
+        assert "needs city" in said.err and "city=…" in said.err
+        assert "`town` is no argument" in said.err
+        assert "did you mean /everything." in said.err
+        with terminal(folder, "chat") as live:
+            live.until("demo > ")
+            live.press("/everything.arg\t")
+            live.until("/everything.args-prompt")
