@@ -79,7 +79,7 @@ def _placed(mixin: MixinSteps) -> Iterator[tuple[str, JsonObject, Pointer]]:
 
 
 def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
-    filled = _filled(step, to, settings, faults)
+    filled = _filled(Table(point), step, to, settings, faults)
     if filled is None:
         return None
     verbs = [verb for verb in POINTS[point] if verb in filled]
@@ -103,8 +103,8 @@ def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, fault
     return out | {name: filled[name] for name in ("match", "on-fault") if name in filled}
 
 
-def _filled(step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
-    """The step with its settings put in, read again by its types; None when something is wrong with it."""
+def _filled(table: Table, step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
+    """The step with its settings put in, read again as `table` has it; None when something is wrong with it."""
     missing: list[str] = []
     put = _put(step, settings, missing)
     for name in missing:
@@ -112,9 +112,8 @@ def _filled(step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults)
         _tell(faults, "P0213", f"the mixin has no setting `{name}`", hint, to)
     if missing:
         return None
-    point = next(each for each in POINTS if to[-2] == each)
     work = Work(Faults(), {})
-    found = reader_of(Table(point))(put, (), to, work)
+    found = reader_of(table)(put, (), to, work)
     for fault in work.faults.found:
         one = fault.diagnostic
         _tell(faults, one.code, one.summary, one.hint, one.pointer or to)

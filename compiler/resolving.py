@@ -67,7 +67,6 @@ class Resolved:
         return next((name for name in MINDS if name in self.fields), "")
 
 
-_PROMPTS_MAX: Final = 8  # A prompt may name another; eight names on a row are a ring.
 FILE: Final = "file:"
 NOBODY: Final = Resolved("", {})
 
@@ -141,7 +140,7 @@ class Agents:
         """The files beside the plan that `own` names: prototypes, mixins, toolsets, prompts and functions."""
         mixins = (name for item in own.get("mixins", ()) for name in (item if isinstance(item, dict) else (item,)))
         prompt = own.get("prompt", "")
-        for _ in range(_PROMPTS_MAX):
+        for _ in range(limits.PROMPT_NAMES_MAX):
             declared = None if "\n" in prompt else self.shelves.own.get("prompts", {}).get(prompt)
             prompt = prompt if declared is None else str(declared.value)
         names = [str(own.get("extends", "")), *map(str, mixins), *own.get("tools", ()), prompt]
@@ -166,7 +165,7 @@ class Agents:
 
     def prompt_text(self, written: str, to: Pointer) -> str:
         """The text behind a prompt: of the library, a file, one of the plan's prompts, or itself."""
-        for _ in range(_PROMPTS_MAX):
+        for _ in range(limits.PROMPT_NAMES_MAX):
             declared = self.shelves.peek("prompts", written) if "\n" not in written else None
             if written.startswith(("lib:", "file:")):
                 declared = self.shelves.find("prompts", written, to)

@@ -16,12 +16,12 @@ import anyio
 
 from planloop.replaying.likeness import Difference, Likeness
 from planloop.replaying.story import Story
+from schemas import limits
 from schemas.call import CallSpec
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Also, Draft, Record, change_from_json, change_to_json
 
-NOTES_MAX: Final = 200  # Differences that are kept; one that is systematic would fill memory.
 TELLING: Final = frozenset(
     {"turn.started", "model.requested", "model.replied", "turn.ended", "call.started", "plan.patched", "plan.refused"}
 )
@@ -133,7 +133,7 @@ class Director:
         found = self.likeness.compared(wanted.draft.subject, draft.subject)
         before, now = _said(wanted.draft), _said(draft)
         found += self.likeness.compared(before, now)
-        if found and len(self.notes) < NOTES_MAX:
+        if found and len(self.notes) < limits.REPLAY_NOTES_MAX:
             self.notes.append(Note(wanted.rev, wanted.draft.type, wanted.draft.subject, tuple(found)))
         for then, said in zip(wanted.draft.entries, draft.entries, strict=True):
             self._compare_prompt(then, said)
@@ -246,7 +246,7 @@ class Director:
             record = self.story.records[at]
             then = record.draft.entries[told]
             found = self.likeness.compared([then.subject, then.data], [step.subject, step.data])
-            if found and len(self.notes) < NOTES_MAX:
+            if found and len(self.notes) < limits.REPLAY_NOTES_MAX:
                 self.notes.append(Note(record.rev, then.type, then.subject, tuple(found)))
             self._compare_prompt(then, step)
             at, told = (at + 1, 0) if told + 1 == len(record.draft.entries) else (at, told + 1)

