@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
+
+MINTED: Final = re.compile(r"(?<![0-9a-z])[0-9a-f]{12}(?![0-9a-z])")
+"""An id in a text, as `Ids` mint them."""
 
 
 class Clock(Protocol):

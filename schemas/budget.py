@@ -67,19 +67,6 @@ class Cost:
         return out
 
 
-def cost_from_json(raw: JsonObject) -> Cost:
-    """Inverse of `Cost.to_json`."""
-    usd = raw.get("usd", "0")
-    return Cost(
-        raw.get("tokens", 0),
-        None if usd is None else Decimal(str(usd)),
-        raw.get("time_s", 0.0),
-        raw.get("calls", 0),
-        raw.get("turns", 0),
-        raw.get("retries", 0),
-    )
-
-
 def budget_from_json(raw: JsonObject) -> Budget:
     """Inverse of `Budget.to_json`."""
     usd = raw.get("usd")

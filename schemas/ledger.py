@@ -201,3 +201,8 @@ def shown(unit: Unit, amount: Decimal) -> str:
 def named(unit: Unit) -> str:
     """The unit as a plan spells it."""
     return "time" if unit == "time_s" else unit
+
+
+def unit_of(word: str) -> Unit:
+    """Inverse of `named`."""
+    return "time_s" if word == "time" else word

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from reconciler.admitting.ownership import STAMP
+from reconciler.clock import MINTED
 from schemas.encoding import Json, encode_text
 from schemas.frozen import frozen
 
-ID: Final = re.compile(r"(?<![0-9a-z])[0-9a-f]{12}(?![0-9a-z])")
 REVISION: Final = re.compile(r"\b(rev|revision) \d+")
-STAMP: Final = "@"  # `[revision, author]`, of the plan's stamps.
 REVISIONS: Final = frozenset({"rev", "base_rev", "document_rev", "created_rev", "cause", "generation"})
 REVISIONS_ALSO: Final = frozenset({"observed_generation", "epoch", "pid"})
 SHOWN: Final = 80  # Characters of a value in a difference.
@@ -43,13 +43,13 @@ class Likeness:
 
     def theirs(self, text: str) -> str:
         """A text of the replay with the original's ids in it, as far as they are known."""
-        return ID.sub(lambda found: self._theirs.get(found[0], found[0]), text)
+        return MINTED.sub(lambda found: self._theirs.get(found[0], found[0]), text)
 
     def ours(self, value: Json) -> Json:
         """A value of the original with the replay's ids in it. One not seen before is the same in both from now on."""
         match value:
             case str():
-                return ID.sub(lambda found: self._meet(found[0]), value)
+                return MINTED.sub(lambda found: self._meet(found[0]), value)
             case dict():
                 return {self.ours(key): self.ours(item) for key, item in value.items()}
             case list() | tuple():
@@ -59,8 +59,8 @@ class Likeness:
 
     def may_be_same(self, original: str, replayed: str) -> bool:
         """Whether two texts can be the same by what is known of their ids; learns nothing."""
-        mine, other = ID.findall(original), ID.findall(replayed)
-        if ID.sub("", original) != ID.sub("", replayed) or len(mine) != len(other):
+        mine, other = MINTED.findall(original), MINTED.findall(replayed)
+        if MINTED.sub("", original) != MINTED.sub("", replayed) or len(mine) != len(other):
             return False
         return all(self._may_meet(a, b) for a, b in zip(mine, other, strict=True))
 
@@ -95,7 +95,7 @@ class Likeness:
         plain = [REVISION.sub(r"\1", text) for text in (original, replayed)]
         if not self.may_be_same(*plain):
             return False
-        for theirs, ours in zip(ID.findall(plain[0]), ID.findall(plain[1]), strict=True):
+        for theirs, ours in zip(MINTED.findall(plain[0]), MINTED.findall(plain[1]), strict=True):
             if not self._may_meet(theirs, ours):
                 return False
             self._ours[theirs] = ours
@@ -133,10 +133,10 @@ class Likeness:
                 yield _difference(f"{path}/{key}", None, value)
 
     def _key(self, key: str, among: Mapping[str, Json]) -> str | None:
-        known = ID.sub(lambda found: self._ours.get(found[0], found[0]), key)
+        known = MINTED.sub(lambda found: self._ours.get(found[0], found[0]), key)
         if known in among:
             return known
-        return next((each for each in among if ID.search(each) and self._learn(key, each)), None)
+        return next((each for each in among if MINTED.search(each) and self._learn(key, each)), None)
 
 
 def _from(value: Json, start: int | None) -> Json:

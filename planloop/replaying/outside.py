@@ -15,7 +15,7 @@ from reconciler.errors import Conflict, Terminal
 from schemas.encoding import JsonObject, decode
 from schemas.patch import HUMAN_FILE, Patch, author_from_text
 from schemas.patching import Op, difference, op_from_json
-from schemas.record import Draft, PatchSpec, Put, Record, change_from_json, change_to_json
+from schemas.record import Also, Draft, PatchSpec, Put, Record, change_from_json, change_to_json
 
 PATCHES = frozenset({"plan.patched", "plan.refused", "plan.held"})
 ANSWERS = frozenset({"plan.approved", "plan.rejected"})
@@ -43,7 +43,10 @@ def play(director: Director, stage: Stage, record: Record) -> None:
     draft = record.draft
     changes = tuple(change_from_json(director.likeness.ours(change_to_json(one))) for one in draft.changes)
     subject, data = director.likeness.ours(draft.subject), director.likeness.ours(draft.data)
-    stage.play(Draft(draft.type, draft.actor, subject, changes, data, draft.blobs, draft.cause))
+    also = tuple(
+        Also(one.type, director.likeness.ours(one.subject), director.likeness.ours(one.data)) for one in draft.also
+    )
+    stage.play(Draft(draft.type, draft.actor, subject, changes, data, draft.blobs, draft.cause, also))
 
 
 async def _submit(director: Director, gate: Gate, draft: Draft) -> None:

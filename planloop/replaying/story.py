@@ -53,11 +53,6 @@ class Story:
                     return index, change.address
         return len(self.records), ""
 
-    def last(self, before: int, fits: Callable[[Draft], bool]) -> int | None:
-        """The last place before `before` on whose record `fits`."""
-        found = (index for index in range(before - 1, -1, -1) if fits(self.records[index].draft))
-        return next(found, None)
-
 
 def is_outside(draft: Draft) -> bool:
     """Whether the record tells of something that the plan did not do by itself."""

@@ -12,11 +12,11 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
 from reconciler.storing.store import View
+from schemas import address as addresses
 from schemas import pointer
-from schemas.address import ROOT
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.ledger import ZERO, Account, Unit, accounts_of, amount_of, amounts_of, named, shown
+from schemas.ledger import ZERO, Account, Unit, accounts_of, amount_of, amounts_of, named, shown, unit_of
 from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 
@@ -50,10 +50,10 @@ def asked_of(live: Mapping[str, Resource], wanted: Mapping[str, Wanted]) -> Iter
 def asked_by(before: JsonObject, after: JsonObject, path: tuple[str, ...] = ()) -> Iterator[Asked]:
     """The same from two documents: for one whose sums are wrong, so that it has no objects."""
     stated, old = after.get("budget"), before.get("budget")
-    address = f"task/{'/'.join(path) or ROOT}"
-    parent = f"task/{'/'.join(path[:-1]) or ROOT}" if path else None
+    address = str(addresses.task(*path))
+    parent = str(addresses.task(*path[:-1])) if path else None
     for word, value in stated.items() if isinstance(stated, dict) else ():
-        unit = "time_s" if word == "time" else str(word)
+        unit = unit_of(str(word))
         if not isinstance(old, dict) or old.get(word) != value:
             yield Asked(address, parent, unit, amount_of(unit, value))
     children, known = after.get("tasks"), before.get("tasks")
@@ -112,7 +112,7 @@ def _left(view: View, giver: Resource, unit: Unit) -> Decimal:
 def _fault(one: Asked, giver: Resource, most: Decimal) -> Fault:
     unit = named(one.unit)
     name = _name(giver)
-    path = (*pointer.of_task([part for part in one.address.split("/")[1:] if part != ROOT]), "budget", unit)
+    path = (*pointer.of_task(addresses.parse(one.address).path), "budget", unit)
     bound = accounts_of(giver.status)[one.unit].bound
     enough = _round_up(one.unit, bound + one.amount - most)
     at = "." if giver.spec.get("parent") is None else giver.address

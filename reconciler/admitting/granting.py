@@ -14,14 +14,13 @@ from reconciler.admitting.admission import Admission
 from reconciler.admitting.present import Present
 from reconciler.errors import Terminal
 from reconciler.storing.store import View
+from schemas import address as addresses
 from schemas import patterns, pointer
 from schemas.encoding import Json, JsonObject
+from schemas.ledger import unit_of
 from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
-
-UNITS: Final = {"time": "time_s"}
-"""Units of a budget whose name in the plan is not that of the lowered spec."""
 
 DEFAULT_AGENT: Final = "lib:child"
 
@@ -34,8 +33,8 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     what = approval.spec["what"]
     if what.get("kind") == "budget" and not (isinstance(what.get("what"), dict) and what["what"]):
         return None  # In words: whoever says yes to that patches the budget itself.
-    path = _path(str(approval.owner))
-    task, agent = view.get(_address("task", path)), view.get(_address("agent", path))
+    path = addresses.parse(str(approval.owner)).path
+    task, agent = view.get(str(addresses.task(*path))), view.get(str(addresses.agent(*path)))
     if task is None or agent is None:
         raise Terminal("NotFound", f"{approval.owner} is gone")
     tokens = pointer.of_task(path)
@@ -75,7 +74,7 @@ def _more_budget(tokens: tuple[str, ...], node: Json, task: Resource, more: Json
     written: JsonObject = node.get("budget", {}) if isinstance(node, dict) else {}
     raised = dict(written)
     for unit, amount in more.items():
-        now = task.spec["budget"].get(UNITS.get(unit, unit), written.get(unit))
+        now = task.spec["budget"].get(unit_of(unit), written.get(unit))
         if now is None:
             raise Terminal("BadRequest", f"its task has no bound of its own on {unit}; it shares what is above it")
         raised[unit] = _sum(now, amount)
@@ -114,12 +113,3 @@ def _names(what: Json) -> list[str]:
     if not all(names):
         raise Terminal("BadRequest", "a request for tools names them")
     return names
-
-
-def _path(agent: str) -> tuple[str, ...]:
-    rest = agent.partition("/")[2]
-    return () if rest == "." else tuple(rest.split("/"))
-
-
-def _address(kind: str, path: tuple[str, ...]) -> str:
-    return f"{kind}/{'/'.join(path) or '.'}"

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from reconciler.admitting import commanding
 from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
+from schemas import address as addresses
 from schemas import patching, patterns
 from schemas.address import Address
 from schemas.encoding import Json, JsonObject
@@ -47,11 +48,11 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
     powers = _Powers(rights, own.spec, _models(live, path))
     for address, want in wanted.items():
         old = live.get(address)
-        kind, _, rest = address.partition("/")
-        is_below = _is_below(() if rest == "." else tuple(rest.split("/")), path)
+        kind, at = addresses.parse(address).kind, addresses.parse(address).path
+        is_below = _is_below(at, path)
         match kind:
             case "agent":
-                task = f"task/{rest}"
+                task = str(addresses.task(*at))
                 is_elsewhere = task not in wanted or not is_where_it_was(live.get(task), wanted[task])
                 if is_below:
                     yield from commanding.agent_faults(old, want, rights, is_elsewhere=is_elsewhere)
@@ -85,9 +86,8 @@ def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[
     """The models of the author, of the agents above it and of those below it: given by who could grant them."""
     found: set[str] = set()
     for address, one in live.items():
-        kind, _, rest = address.partition("/")
-        path = () if rest == "." else tuple(rest.split("/"))
-        if kind == "agent" and (path == author[: len(path)] or _is_below(path, author)):
+        at = addresses.parse(address)
+        if at.kind == "agent" and (at.path == author[: len(at.path)] or _is_below(at.path, author)):
             found.update(_named(one.spec))
     return frozenset(found)
 

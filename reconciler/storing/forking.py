@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from reconciler.admitting.ownership import STAMP
+from reconciler.clock import MINTED
 from schemas.call import CallState, EffectClass
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -19,8 +21,6 @@ from schemas.resource import Resource, Uid
 FIRST: Final = 1
 """The revision of the record that begins a fork, and so of everything in it."""
 
-_ID: Final = re.compile(r"(?<![0-9a-z])[0-9a-f]{12}(?![0-9a-z])")
-_STAMP: Final = "@"
 _TIMES: Final = ("started_at", "not_before", "wake_at", "ended_at", "waiting_since")
 _FOREIGN: Final = frozenset({"mcp", "container"})  # What their status says is true of processes of the original.
 _RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
@@ -109,7 +109,7 @@ class _Translation:
     def text(self, text: str) -> str:
         if text == f"plan/{self.origin.plan}":
             return f"plan/{self.fresh.plan}"
-        return _ID.sub(lambda found: self.ids.get(found[0], found[0]), text)
+        return MINTED.sub(lambda found: self.ids.get(found[0], found[0]), text)
 
     def rev(self, rev: int) -> int:
         """A revision that something was read at: whether the document has moved since stays true."""
@@ -152,7 +152,7 @@ def _plan_status(status: JsonObject, fresh: Fresh) -> JsonObject:
 
 def _stamped(tree: JsonObject) -> JsonObject:
     """The same authors, all as of the fork's first revision."""
-    return {key: [FIRST, one[1]] if key == _STAMP else _stamped(one) for key, one in tree.items()}
+    return {key: [FIRST, one[1]] if key == STAMP else _stamped(one) for key, one in tree.items()}
 
 
 def _settled(one: Resource, fates: dict[str, int]) -> JsonObject:
