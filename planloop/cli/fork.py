@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from planloop.cli.options import output_option, place_of, plan_option
 from planloop.rendering import amounts, printing
+
+if TYPE_CHECKING:
+    from planloop.forking import Forked
 
 EXAMPLE = """
 \b
@@ -35,13 +39,9 @@ def command(plan: str | None, output: str | None, rev: int | None, name: str | N
     Files are not as of then: both plans work in the same folder unless --files makes a copy of it as it is now. The
     original is only read, and may be running.
     """
-    import anyio
+    from planloop import forking, wiring
 
-    from planloop import forking
-    from reconciler.clock import RandomIds, SystemClock
-
-    wish = forking.Wish(place_of(plan), rev, name, files)
-    made = anyio.run(forking.fork, wish, SystemClock(), RandomIds())
+    made = wiring.fork(forking.Wish(place_of(plan), rev, name, files))
     if output:
         told = {"plan": made.place.name, "file": str(made.file), "origin": made.origin.to_json()}
         printing.structured(told | {"again": made.again, "doubts": made.doubts}, output)
@@ -59,10 +59,7 @@ def _shown(file: Path) -> str:
     return str(found.relative_to(here)) if found.is_relative_to(here) else str(file)
 
 
-def _notes(made: object, *, is_copied: bool) -> list[str]:
-    from planloop.forking import Forked
-
-    assert isinstance(made, Forked)
+def _notes(made: Forked, *, is_copied: bool) -> list[str]:
     out = [f"files: a copy as they are now, in {made.place.root}" if is_copied else "files: shared with the original"]
     if made.again:
         out.append(f"{amounts.plural(made.again, 'call')} that ran then will be made again")

@@ -24,6 +24,7 @@ from planloop.screens import Key, screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
 from reconciler.editing.filing import FileSave
+from schemas.task import ENDED
 
 
 def join(access: Access, save: FileSave | None) -> None:
@@ -113,4 +114,4 @@ def _sent(sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -
 
 def _has_ended(following: Following) -> bool:
     root = following.view.get(hosting.ROOT)
-    return root is not None and root.state in hosting.ENDED
+    return root is not None and root.state in ENDED

@@ -18,6 +18,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
+from schemas.task import ENDED
 
 EXAMPLE = """
 \b
@@ -147,7 +148,7 @@ def _follow(access: Access, following: Following, source: Source) -> None:
                 writing = False
             _print_if_covered(access, source, step.record, "")
             task = following.view.get(source.task)
-            if task is None or task.state in ("done", "failed", "cancelled"):
+            if task is None or task.state in ENDED:
                 return
     except OwnerGone:
         return

@@ -17,6 +17,7 @@ from planloop.following import Following
 from schemas import durations
 from schemas.condition import of_status
 from schemas.resource import Resource
+from schemas.task import ENDED
 
 EXAMPLE = """
 \b
@@ -26,7 +27,6 @@ Examples:
   plan wait --any task/a task/b --timeout 2m        until one of them is
   plan wait task/api --for condition=Accepted
 """
-TERMINAL = ("done", "failed", "cancelled")
 
 Claim = Callable[[Resource], bool]
 
@@ -91,7 +91,7 @@ def _stop_if_hopeless(
 ) -> None:
     """Raises Halt when a state that ends all waiting was reached and is not the one that was waited for."""
     items = [following.view.get(address) for address in addresses]
-    lost = [item is None or (item.state in TERMINAL and goal in TERMINAL and item.state != goal) for item in items]
+    lost = [item is None or (item.state in ENDED and goal in ENDED and item.state != goal) for item in items]
     hopeless = any(lost) if enough is all else all(lost)
     if hopeless and goal != "gone":
         ended = [address for address, is_lost in zip(addresses, lost, strict=True) if is_lost]
@@ -102,7 +102,7 @@ def _stop_if_hopeless(
 def claim_of(goal: str) -> Claim:
     """The predicate that `--for` states. Raises Halt."""
     name, _, value = goal.partition("=")
-    if name in (*TERMINAL, "running", "paused", "blocked") and not value:
+    if name in (*ENDED, "running", "paused", "blocked") and not value:
         return lambda item: item.state == name
     if name == "gone":
         return lambda _: False
