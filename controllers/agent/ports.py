@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from controllers.agent.models.port import Models, NoModels
-from controllers.agent.streams import Streams
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
@@ -118,5 +117,4 @@ class World:
     mind_pool: str = "minds"
     surrounding: Mapping[str, str] = field(default_factory=dict)
     models: Models = NoModels()
-    streams: Streams = field(default_factory=Streams)
     servers: Servers = NoServers()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import asking, attempts, budget, calls, compacting, pricing, prompting, streams, transcript, turn
+from controllers.agent import asking, attempts, budget, calls, compacting, pricing, prompting, transcript, turn
 from controllers.agent.ahead import Ahead
 from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours.thinking import Asking
@@ -51,6 +51,7 @@ class Request:
     """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for `asking.ask`.
 
     `wanted` is what a summary is asked for, None when the model is asked for a reply.
+    `said_chars` counts what has come of the reply.
     """
 
     desk: Desk
@@ -62,7 +63,7 @@ class Request:
     asked_at: float
     wanted: ToSum | None = None
     used: list[Usage] = field(default_factory=list)
-    stream: streams.Stream | None = None
+    said_chars: int = 0
 
     async def __call__(self) -> None:
         """The job."""
@@ -85,7 +86,6 @@ class Request:
             return
         began_at = world.clock.now()
         asked = Asking(world, self.desk.look, seen, self.op, self._ask)
-        self.stream = world.streams.begin(self.address, began_at)
         try:
             if self.wanted is not None:
                 await self._sum(self.wanted)
@@ -101,8 +101,6 @@ class Request:
             await self._replied(reply, began_at - self.asked_at)
             if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
                 world.processes.forget([asked.op])
-        finally:
-            world.streams.end(self.address)
 
     async def _after_the_stale(self) -> Observed | None:
         """The agent, when nothing is left of the request that an earlier owner made."""
@@ -132,8 +130,7 @@ class Request:
         return reply_of(answer, names_of(seen, self.desk.tools, answer))
 
     def _heard(self, text: str) -> None:
-        if self.stream is not None:
-            streams.heard(self.stream, text, self.desk.world.clock.now())
+        self.said_chars += len(text)
 
     async def _replied(self, reply: Reply, queued_s: float) -> None:
         world, ahead = self.desk.world, Ahead(self.desk.world.store)
@@ -191,8 +188,7 @@ class Request:
         seen = self.desk.look(self.address)
         if self.ready is None or seen is None or not attempts.is_current(seen, self.op):
             return
-        said = 0 if self.stream is None else transcript.tokens_of(self.stream.chars)
-        self.used.append(Usage(self.ready.tokens, said, is_estimated=True))
+        self.used.append(Usage(self.ready.tokens, transcript.tokens_of(self.said_chars), is_estimated=True))
         ahead = Ahead(self.desk.world.store)
         data = {"op": self.op, "reason": CANCELLED, "usage": usage_json(self.used[-1])}
         draft = Draft("model.failed", turn.ACTOR, self.address, self._billed(seen, ahead), data)

@@ -14,13 +14,18 @@ class HeardModels:
         self._hearing = hearing
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        reply = self._hearing.begin(request.key.agent, request.key.turn)
+
         def hear(text: str) -> None:
             if text:
-                self._hearing.tell(request.key.agent, request.key.turn, text)
+                self._hearing.tell(reply, text)
             if on_delta is not None:
                 on_delta(text)
 
-        return await self._models.complete(request, hear)
+        try:
+            return await self._models.complete(request, hear)
+        finally:
+            self._hearing.end(reply)
 
     def price(self, model: str) -> Price | None:
         return self._models.price(model)
