@@ -1,5 +1,5 @@
 """What must hold in the `models:` table and wherever a model is named: no keys in the plan, URLs that are URLs, names
-that are no slips of the pen, tapes inside the plan's folder.
+that are no slips of the pen, tapes inside the plan's folder. Headers for tool servers hold no keys either.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def check_models(document: JsonObject, tree: Tree, faults: Faults) -> None:
     table: JsonObject = document.get("models", {})
     for name, row in table.items():
         _check_row(row, ("models", name), faults)
+    for name, server in document.get("mcp", {}).items():
+        _check_headers(server, ("mcp", name), faults)
     known = [*PROVIDERS, *(name.partition("/")[0] for name in table)]
     for text, to in _named(document, tree):
         _check_name(text, to, known, faults)
@@ -38,12 +40,16 @@ def check_models(document: JsonObject, tree: Tree, faults: Faults) -> None:
 def _check_row(row: JsonObject, to: Pointer, faults: Faults) -> None:
     if "key" in row and not _is_reference(row["key"]):
         faults.add("P0226", "a key stands in the plan itself", _CURE, to=(*to, "key"))
-    for name, value in row.get("headers", {}).items():
-        if _SECRET.search(name) and not _is_reference(str(value)):
-            faults.add("P0226", f"what `{name}` holds stands in the plan itself", _CURE, to=(*to, "headers", name))
+    _check_headers(row, to, faults)
     if "url" in row and not str(row["url"]).startswith(("http://", "https://")):
         hint = "as in `http://localhost:11434/v1`"
         faults.add("P0223", f"`{row['url']}` is no URL", hint, to=(*to, "url"))
+
+
+def _check_headers(row: JsonObject, to: Pointer, faults: Faults) -> None:
+    for name, value in row.get("headers", {}).items():
+        if _SECRET.search(name) and not _is_reference(str(value)):
+            faults.add("P0226", f"what `{name}` holds stands in the plan itself", _CURE, to=(*to, "headers", name))
 
 
 def _is_reference(text: str) -> bool:

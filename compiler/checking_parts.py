@@ -31,6 +31,9 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     for name, server in document.get("mcp", {}).items():
         _check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
+        if "headers" in server and "command" in server:
+            hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
+            faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
     _check_containers(document.get("containers", {}), faults)
 
 

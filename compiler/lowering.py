@@ -214,6 +214,7 @@ def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
         share=written.get("share", "plan"),
         timeout_s=written.get("timeout"),
         prompts=prompts,
+        headers={name: str(value) for name, value in written.get("headers", {}).items()},
     )
 
 

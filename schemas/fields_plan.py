@@ -156,6 +156,13 @@ PLAN_TABLES: Final = (
         (
             Field("command", COMMAND, "Starts it, over stdio.", ["npx", "-y", "server"], ChangeClass.RESTART),
             Field("url", TEXT, "Where it listens, over HTTP.", "http://localhost:9000/mcp", ChangeClass.RESTART),
+            Field(
+                "headers",
+                Keyed(Scalar("loose"), is_id=False),
+                "Sent with every request to its URL; `env:NAME` and `file:path` are read when it is connected to.",
+                {"Authorization": "env:SEARCH_AUTH"},
+                ChangeClass.RESTART,
+            ),
             Field("tools", WORDS, "Which of its tools may be used; left out, all.", ["read_file"], ChangeClass.PREFIX),
             Field(
                 "env",

@@ -43,8 +43,9 @@ class ServerState(StrEnum):
 class ServerFailed(Exception):
     """A server did not do what was asked. `reason` is one CamelCase word.
 
-    NoServer: there is none, or it does not run. Disconnected: it ended or the connection broke. TimedOut. ServerError:
-    it answered with an error. `has_begun` says that the request was sent, so that it may have had its effect.
+    NoServer: there is none, or it does not run. Unreachable: nobody was there to be sent it. Disconnected: it ended or
+    the connection broke. TimedOut. ServerError: it answered with an error. `has_begun` says that the request was sent,
+    so that it may have had its effect.
     """
 
     def __init__(self, reason: str, message: str, *, has_begun: bool = False) -> None:
@@ -57,7 +58,8 @@ class ServerFailed(Exception):
 class McpSpec:
     """Exactly one of `command` (a program and its arguments, over stdio) and `url` (streamable HTTP) is given.
 
-    `env` are its own variables; a value `env:NAME` is read from the owner's environment when it starts. `tools` are
+    `env` are its own variables; a value `env:NAME` is read from the owner's environment when it starts. `headers` go
+    with every request to a `url`; a value `env:NAME` or `file:path` is read when it is connected to. `tools` are
     the names it may offer, None for all; `effects` the effect classes that the plan gives them. `share` is whether
     all agents use one process or each has its own; `timeout_s` bounds one call (None: `limits.CALL_TIMEOUT_S`);
     `prompts` are those of its prompts that agents begin with.
@@ -71,6 +73,7 @@ class McpSpec:
     share: Share = "plan"
     timeout_s: float | None = None
     prompts: tuple[str, ...] = ()
+    headers: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
         return {
@@ -82,6 +85,7 @@ class McpSpec:
             "share": self.share,
             "timeout_s": self.timeout_s,
             "prompts": list(self.prompts),
+            "headers": self.headers,
         }
 
 
@@ -97,6 +101,7 @@ def mcp_from_json(raw: JsonObject) -> McpSpec:
         share=raw["share"],
         timeout_s=raw["timeout_s"],
         prompts=tuple(raw["prompts"]),
+        headers=raw.get("headers", {}),
     )
 
 

@@ -166,5 +166,5 @@ def ended(run: Run, now: float, reason: str) -> Run:
 
 LIVING: Final = (ServerState.STARTING, ServerState.READY)
 
-HOPELESS: Final = frozenset({"NoProgram", "NoVariable"})
+HOPELESS: Final = frozenset({"NoProgram", "NoSecret", "NoVariable"})
 """What somebody has to mend first; it is still tried now and then, because that is how we learn that it was mended."""

@@ -1,6 +1,7 @@
 """A live link to one server: the SDK's client, entered and left by one task, which also makes every request.
 
-The one module, with `stdio.py`, that imports the SDK. It is loaded in a thread when the first server starts.
+The one module, with `stdio.py` and `over_http.py`, that imports the SDK. It is loaded in a thread when the first server
+starts.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from typing import Any, Final
 import anyio
 import mcp_types as types
 from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from controllers.mcp.asking import Request
 from controllers.mcp.lifeline import Launch, launched
 from controllers.mcp.offering import Offer, offer
+from controllers.mcp.over_http import NOT_SENT, http_transport
 from controllers.mcp.stdio import Streams, spoken
 from reconciler.driving.attempting import attempt
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
+
+__all__ = ["Link", "http_transport", "stdio_transport"]
 
 # What the SDK would print on our terminal belongs to nobody there.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -55,9 +58,9 @@ class Link:
         return self._client
 
     @asynccontextmanager
-    async def opened(self, transport: AbstractAsyncContextManager[Streams] | str) -> AsyncIterator[Link]:
+    async def opened(self, transport: AbstractAsyncContextManager[Streams]) -> AsyncIterator[Link]:
         """Connects, by whichever protocol version the server speaks. For one task, from beginning to end."""
-        way: Any = streamable_http_client(transport) if isinstance(transport, str) else transport
+        way: Any = transport
         client = Client(
             way,
             elicitation_callback=self._asked,
@@ -219,6 +222,9 @@ def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:
+        case MCPError() if error.code == NOT_SENT:
+            lost()
+            return ServerFailed("Unreachable", f"nobody is there: {error}")
         case MCPError() if error.code == types.CONNECTION_CLOSED:
             lost()
             return ServerFailed("Disconnected", "the connection to the server broke", has_begun=True)

@@ -24,6 +24,7 @@ from controllers.mcp.status import Run, read
 from reconciler.clock import Clock
 from reconciler.driving.attempting import Bug, attempt
 from reconciler.effects import process_table as table
+from reconciler.effects import secrets
 from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store
 from schemas import limits
@@ -130,10 +131,7 @@ class ServerRun:
         scope.cancel()
 
     async def _serve(self, linking: Any, spec: McpSpec, op: str) -> None:
-        way = spec.url or linking.stdio_transport(
-            self._launch(spec, op), self._grumbles.heard, self._link.gone, lambda pid: self._stopped(op, pid)
-        )
-        async with self._link.opened(way) as link:
+        async with self._link.opened(self._way(linking, spec, op)) as link:
             found = await self._found(link)
             resource = self._resource()
             if resource is None:
@@ -152,6 +150,23 @@ class ServerRun:
                     await link.serve()
             finally:
                 self.yard.servers.remove(server, self.name)
+
+    def _way(self, linking: Any, spec: McpSpec, op: str) -> Any:
+        """The transport. Raises ServerFailed when the plan points at what is not there."""
+        if spec.url:
+            return linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
+        return linking.stdio_transport(
+            self._launch(spec, op), self._grumbles.heard, self._link.gone, lambda pid: self._stopped(op, pid)
+        )
+
+    def _headers(self, spec: McpSpec) -> dict[str, str]:
+        home = self.yard.home
+        try:
+            return {
+                name: secrets.resolved(value, home.environment, home.folder) for name, value in spec.headers.items()
+            }
+        except secrets.NotThere as fault:
+            raise ServerFailed("NoSecret", str(fault)) from None
 
     async def _follow(self, link: Any) -> None:
         """Lists again whenever the server says that something changed."""

@@ -68,7 +68,7 @@ class LiveServers:
         waiting = self._asked.pop(str(asked["call"]["op"]), None)
         if waiting is not None and not waiting.is_over:
             waiting.give(content)
-            return await self._outcome(call, waiting)
+            return self._outcome(call, waiting, await waiting.result())
         if "state" not in asked:
             raise ServerFailed("Disconnected", "the server that asked is gone, and the call with it", has_begun=True)
         if call["rounds"] >= limits.INPUT_ROUNDS_MAX:
@@ -78,14 +78,12 @@ class LiveServers:
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
         """See `Servers.prompt`."""
-        request = await self._sent(server, by, lambda link: partial(link.prompt, name, arguments))
-        answer = await request.result()
+        _, answer = await self._heard(server, by, lambda link: partial(link.prompt, name, arguments))
         return results.prompt_text(answer, self._store.put_blob)
 
     async def resource(self, server: str, uri: str, *, by: str) -> str:
         """See `Servers.resource`."""
-        request = await self._sent(server, by, lambda link: partial(link.resource, uri))
-        answer = await request.result()
+        _, answer = await self._heard(server, by, lambda link: partial(link.resource, uri))
         return results.resource_text(answer, self._store.put_blob)
 
     @property
@@ -104,17 +102,31 @@ class LiveServers:
             on_progress(f"{far} {message}" if message else far)
 
         server, by = str(call["server"]), str(call["by"])
-        request = await self._sent(server, by, lambda link: partial(link.call, call, progressed, again), asks=True)
-        return await self._outcome(call, request)
+        request, answer = await self._heard(
+            server, by, lambda link: partial(link.call, call, progressed, again), asks=True
+        )
+        return self._outcome(call, request, answer)
 
-    async def _outcome(self, call: JsonObject, request: Request) -> CallResult:
-        answer = await request.result()
+    def _outcome(self, call: JsonObject, request: Request, answer: Any) -> CallResult:
         if answer is None:
             self._asked[call["op"]] = request
             return _asking(call, request.question or {})
         if isinstance(answer, dict):
             return _asking(call, answer)
         return results.result_of(answer, self._store.put_blob)
+
+    async def _heard(
+        self, server: str, by: str, work_on: Callable[[Any], Callable[[], Any]], *, asks: bool = False
+    ) -> tuple[Request, Any]:
+        """The request and its result. One that reached nobody had no effect: the next link has it."""
+        for last in reversed(range(limits.SERVER_FAILURES_MAX)):
+            request = await self._sent(server, by, work_on, asks=asks)
+            try:
+                return request, await request.result()
+            except ServerFailed as fault:
+                if fault.reason != "Unreachable" or not last:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     async def _sent(
         self, server: str, by: str, work_on: Callable[[Any], Callable[[], Any]], *, asks: bool = False

@@ -66,4 +66,4 @@ def _run(raw: JsonObject) -> Run:
 
 def what_runs(spec: McpSpec) -> str:
     """The digest of what has to be started anew when it changes; the rest of a spec counts at once."""
-    return digest_of([list(spec.command), spec.url, spec.env, spec.share])[:16]
+    return digest_of([list(spec.command), spec.url, spec.env, spec.headers, spec.share])[:16]

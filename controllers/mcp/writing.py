@@ -127,6 +127,10 @@ def _cures(run: Run) -> tuple[str, ...]:
             return (CURES.get(run.why.partition(":")[0], "install it, or write its path into `command`"),)
         case "NoVariable":
             return ("set the variable before `plan apply`, or give its value in `env`",)
+        case "NoSecret":
+            return ("set the variable before `plan apply`, or write the file that `headers` names",)
+        case "Unreachable":
+            return ("start what listens at its `url`, or correct that",)
         case "":
             return ()
         case _:

@@ -11,6 +11,7 @@ from typing import Final
 
 from schemas import patterns, shell_lines
 from schemas.encoding import Json, JsonObject
+from schemas.model import REFERENCES
 from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
@@ -47,14 +48,19 @@ def server_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterato
     """A tool server that the patch would start or change."""
     if old is not None and old.spec == want.spec:
         return
-    for name, value in (want.spec.get("env") or {}).items():
-        if str(value).startswith(REFERENCE):
-            yield Fault("rights", f"{want.address} would be given `{value}` as `{name}`: that is for people to give")
+    pointing = (*_pointing(want.spec.get("env"), (REFERENCE,)), *_pointing(want.spec.get("headers"), REFERENCES))
+    for name, value in pointing:
+        yield Fault("rights", f"{want.address} would be given `{value}` as `{name}`: that is for people to give")
     command = want.spec.get("command")
     if command:
         yield from _faults(want.address, (_line(command),), set(), rights)
     if want.spec.get("url") and not rights.network:
         yield Fault("rights", f"{want.address} would ask `{want.spec['url']}`, and you may not use the network")
+
+
+def _pointing(values: JsonObject | None, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Those of the values that stand for what the owner knows."""
+    return ((name, str(value)) for name, value in (values or {}).items() if str(value).startswith(kinds))
 
 
 def is_where_it_was(old: Resource | None, want: Wanted) -> bool:

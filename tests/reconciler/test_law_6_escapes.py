@@ -18,7 +18,10 @@ DOCUMENT: JsonObject = {
     "plan": "p",
     "open": ["mcp", "hooks", "agents"],
     "models": {"house": {"url": "http://localhost:1/v1"}},
-    "mcp": {"files": {"command": ["server"]}},
+    "mcp": {
+        "files": {"command": ["server"]},
+        "search": {"url": "http://localhost:2/mcp", "headers": {"Authorization": "env:KEY"}},
+    },
     "agents": {
         "worker": {"model": "house/a", "tools": ["read", "task"], "sandbox": {"memory": 1000}},
         "wide": {"model": "house/a", "tools": ["all"]},
@@ -93,6 +96,14 @@ WAYS: dict[str, tuple[Op, str]] = {
     "an opened server that is given a secret": (
         _at("mcp", "new", value={"command": ["git", "log"], "env": {"A": "env:KEY"}}),
         "would be given `env:KEY`",
+    ),
+    "an opened server whose headers are a secret": (
+        _at("mcp", "new", value={"url": "http://evil", "headers": {"Authorization": "file:key.txt"}}),
+        "would be given `file:key.txt` as `Authorization`",
+    ),
+    "a server with a person's secret, moved": (
+        _at("mcp", "search", "url", value="http://evil", op="replace"),
+        "would be given `env:KEY` as `Authorization`",
     ),
     "another place by an option": (_child({"options": {"api_base": "http://evil"}}), "`api_base` among the options"),
     "an opened hook": (

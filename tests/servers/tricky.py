@@ -72,6 +72,13 @@ async def hang(ctx: Context[Any, Any], mark: str = "hang") -> str:
 
 
 @server.tool()
+async def header(name: str, context: Context[Any, Any]) -> str:
+    """Notes what came with the request under this name."""
+    note(f"{name}: {(context.headers or {}).get(name.lower())}")
+    return "noted"
+
+
+@server.tool()
 async def die(mark: str = "die") -> str:
     """Ends the server in the middle of a call, once for each mark."""
     notes = os.getenv("TRICKY_NOTES", os.devnull)

@@ -14,6 +14,7 @@ from typing import Final
 from controllers.agent.models.endpoint import Endpoint, is_loopback
 from controllers.agent.models.port import ModelFailed
 from controllers.agent.models.providers import PROVIDERS
+from reconciler.effects import secrets
 from schemas.frozen import frozen
 from schemas.model import ModelConfig, ModelTable, model_name
 
@@ -94,26 +95,20 @@ def _headers(config: ModelConfig, around: Surroundings) -> tuple[tuple[str, str]
 
 
 def _resolved(value: str, around: Surroundings) -> str:
-    return _secret(value, around) if value.startswith(("env:", "file:")) else value
+    try:
+        return secrets.resolved(value, around.env, around.folder)
+    except secrets.NotThere as fault:
+        raise ModelFailed("NoKey", str(fault)) from None
 
 
 def _secret(reference: str, around: Surroundings) -> str:
     """What `env:NAME` or `file:path` holds; empty for no reference. Raises ModelFailed with NoKey, never with it."""
-    kind, _, where = reference.partition(":")
-    if kind == "env":
-        found = around.env.get(where, "")
-        if not found:
-            raise ModelFailed("NoKey", f"the environment variable {where} is not set")
-        return found
-    if kind == "file":
-        try:
-            return (around.folder / Path(where).expanduser()).read_text().strip()
-        except (OSError, ValueError) as fault:
-            reason = getattr(fault, "strerror", None) or "it is no text"
-            raise ModelFailed("NoKey", f"the key file {where} cannot be read: {reason}") from None
-    if reference:
-        raise ModelFailed("NoKey", "a `key` is `env:NAME` or `file:path`, never the key itself")
-    return ""
+    if not reference:
+        return ""
+    try:
+        return secrets.secret(reference, around.env, around.folder)
+    except secrets.NotThere as fault:
+        raise ModelFailed("NoKey", str(fault)) from None
 
 
 def _cure(reference: str) -> str:

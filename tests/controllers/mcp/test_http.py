@@ -12,7 +12,12 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from tests.controllers.agent.arena import arena
+from controllers.mcp import linking
+from controllers.mcp.asking import Request
+from schemas.call import CallState
+from schemas.encoding import JsonObject
+from schemas.mcp import ServerFailed
+from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import DONE, TRICKY, call, plan, texts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -36,7 +41,8 @@ async def listening(port: int, notes: Path) -> AsyncIterator[Process]:
                 said += await process.stderr.receive()
             yield process
         finally:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
 
 
 async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path) -> None:
@@ -89,3 +95,88 @@ async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path) -> 
             await here.until_state("task/.", "done", "failed")
             assert await texts(here, "t.echo") == ["hi", "again"]
             await here.settled()
+
+
+async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whatever_its_class(tmp_path: Path) -> None:
+    port, notes = free_port(), tmp_path / "notes"
+    go = {"when": {"message": "go"}, **call("t.echo", text="again")}
+    async with arena(tmp_path) as here:
+        async with listening(port, notes):
+            await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), go, DONE))
+            await here.until_state("agent/.", "asleep")
+        await here.tell("agent/.", "go", "m")
+        await here.until(lambda: here.get("mcp/t").status["runs"]["plan"]["reason"] == "Unreachable")
+        assert all(each.state != CallState.UNKNOWN for each in here.store.view.list("call"))
+        async with listening(port, notes):
+            await here.until_state("task/.", "done", "failed")
+            assert await texts(here, "t.echo") == ["hi", "again"]
+            await here.settled()
+    assert notes.read_text().splitlines().count("echo again") == 1
+
+
+async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/mcp"
+    link = linking.Link(lambda _: None)
+    async with (
+        listening(port, tmp_path / "notes") as process,
+        link.opened(linking.http_transport(url, {}, link.gone.set)),
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(link.serve)
+        process.kill()
+        await process.wait()
+        request = Request(link.offered, 10.0)
+        link.submit(request)
+        with pytest.raises(ServerFailed, match="nobody is there") as fault:
+            await request.result()
+        group.cancel_scope.cancel()
+    link.close()
+    assert link.gone.is_set()
+    assert (fault.value.reason, fault.value.has_begun) == ("Unreachable", False)
+
+
+@pytest.mark.parametrize(("effect", "lives"), [("read", True), ("once", False)])
+async def test_a_connection_that_broke_after_a_call_was_sent_leaves_its_end_unknown(
+    tmp_path: Path, effect: str, lives: bool
+) -> None:
+    port, notes = free_port(), tmp_path / "notes"
+    async with arena(tmp_path) as here:
+        async with listening(port, notes) as process:
+            server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp", "effects": {"die": effect}}
+            await here.apply(plan({"t": server}, call("t.die"), DONE))
+            await process.wait()
+        if not lives:
+            await here.until(lambda: any(each.state == CallState.UNKNOWN for each in here.store.view.list("call")))
+            return
+        async with listening(port, notes):
+            await here.until_state("task/.", "done", "failed")
+            assert await texts(here, "t.die") == ["alive"]
+            await here.settled()
+
+
+async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(tmp_path: Path) -> None:
+    port, notes = free_port(), tmp_path / "notes"
+    (tmp_path / "token.txt").write_text("sesame-9731\n")
+    headers: JsonObject = {"Authorization": "file:token.txt", "X-Token": "env:PATH", "X-Plain": "as it stands"}
+    async with listening(port, notes), arena(tmp_path) as here:
+        server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
+        await here.apply(plan({"t": server}, *(call("t.header", name=name) for name in headers), DONE))
+        await here.until_state("task/.", "done", "failed")
+        said = notes.read_text().splitlines()
+        assert {"Authorization: sesame-9731", f"X-Token: {ENV['PATH']}", "X-Plain: as it stands"} <= set(said)
+        assert not any("sesame" in str(draft) for draft in await here.log())
+        await here.settled()
+    kept = [each for each in (tmp_path / ".plan").rglob("*") if each.is_file()]
+    assert not any(b"sesame" in each.read_bytes() for each in kept)
+
+
+async def test_a_header_that_is_not_where_the_plan_says_is_told_by_its_place(tmp_path: Path) -> None:
+    server: JsonObject = {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "env:NOWHERE"}}
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": server}, call("t.echo", text="hi"), DONE))
+        await here.until(lambda: here.state("mcp/t") == "failed")
+        ready = here.get("mcp/t").status["conditions"]["Ready"]
+        assert ready["reason"] == "NoSecret"
+        assert ready["message"] == "the environment variable NOWHERE is not set"
+        assert "headers" in ready["unblocks"][0]
