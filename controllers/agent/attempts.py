@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from controllers.agent import budget, compacting, pricing, transcript, turn, waiting
@@ -23,7 +24,7 @@ from reconciler.storing.store import View
 from schemas import limits, patterns
 from schemas.agent import AgentState, Model
 from schemas.budget import Cost
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, digest
 from schemas.frozen import frozen
 from schemas.model import model_name
 from schemas.record import Change, Draft
@@ -44,7 +45,8 @@ CURES: Final[Mapping[str, str]] = {
 class Prepared:
     """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money.
 
-    `basis` is what its failure would depend on, as it was when it was made.
+    `basis` is what its failure would depend on, as it was when it was made. `system` is the blob of its system message
+    where that is another than the one before; empty where it is the same.
     """
 
     request: ModelRequest
@@ -54,6 +56,7 @@ class Prepared:
     is_last: bool
     digest: str
     basis: str
+    system: str = ""
 
 
 def model_of(seen: Observed) -> Model:
@@ -78,7 +81,19 @@ def prepared(world: World, prompt: Prompt, seen: Observed, view: View) -> Prepar
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
     worst = pricing.worst_of(price, tokens, output)
-    return Prepared(request, tokens, price, worst, opened.is_last, prompt.digest, basis_of(seen))
+    system = _named(prompt.messages[0])
+    is_new = system != seen.status.system
+    if is_new:
+        world.store.put_blob(prompt.messages[0])
+    return Prepared(
+        request, tokens, price, worst, opened.is_last, prompt.digest, basis_of(seen), system if is_new else ""
+    )
+
+
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
+def _named(system: bytes) -> str:
+    """The digest of a system message; the same one is asked with again and again."""
+    return digest(system)
 
 
 def for_summary(world: World, seen: Observed, view: View, wanted: ToSum) -> Prepared | pricing.Unpriced:
@@ -129,7 +144,11 @@ def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, .
     data |= {"prompt": ready.digest, "tokens": ready.tokens}
     if ready.request.key.purpose != "turn":
         data["purpose"] = ready.request.key.purpose
-    return Draft("model.requested", turn.ACTOR, seen.resource.address, (turn.change(seen, merge), *changes), data)
+    if ready.system:
+        data["system"] = merge["system"] = ready.system
+    changes = (turn.change(seen, merge), *changes)
+    blobs = (ready.system,) if ready.system else ()
+    return Draft("model.requested", turn.ACTOR, seen.resource.address, changes, data, blobs)
 
 
 def failed(seen: Observed, view: View, fault: ModelFailed, ready: Prepared, life: str) -> Draft:

@@ -177,7 +177,8 @@ class AgentStatus:
 
     `asked` are questions it has read and not answered, by id; `is_answering` says that its last turn was there to
     answer one; `interlocutors` are the `speakers` and `listeners` of its next discussion unless it names others.
-    `requests` counts what it has asked for, over all incarnations.
+    `requests` counts what it has asked for, over all incarnations. `system` is the blob of the system message that its
+    model was asked with last.
     """
 
     state: str = ""
@@ -205,6 +206,7 @@ class AgentStatus:
     transcript: dict[str, Chunk] = field(default_factory=dict)
     had_last: bool = False
     last: str = ""
+    system: str = ""
 
 
 def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
@@ -250,6 +252,7 @@ def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) 
         transcript=member("transcript", chunks, {}),
         had_last=raw.get("had_last", False),
         last=raw.get("last", ""),
+        system=raw.get("system", ""),
     )
 
 

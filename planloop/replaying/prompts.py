@@ -1,7 +1,7 @@
 """Where a prompt of a replay parts from the one of then, for people: which part, and a short difference.
 
-The log has the digest of every prompt and the transcript's turns as blobs; the text of a system message is kept, too,
-where its digest is named. What the log does not have can only be told by leaving out what it has.
+The log has the digest of every prompt, the transcript's turns as blobs, and every system message where it became
+another one. What the log does not have can only be told by leaving out what it has.
 """
 
 from __future__ import annotations
@@ -23,16 +23,26 @@ def difference(director: Director, at: int, request: ModelRequest) -> tuple[str,
     """Lines that tell which part of the prompt asked for at `at` is another now."""
     agent = request.key.agent
     head = f"{agent} turn {request.key.turn}, attempt {request.key.attempt}, {request.model}"
-    asked = entry(director.story.records[at].draft, "model.requested", agent)
-    before = None if asked is None else asked.data.get("system")
-    found = list(_system(director, before, request)) or list(_transcript(director, agent))
+    found = list(_system(director, _system_then(director, at, agent), request)) or list(_transcript(director, agent))
     rest = "its instructions and transcript are the same: the news of the turn, the tools or the budget differ"
     return (head, *(found or [rest]))
 
 
-def _system(director: Director, before: object, request: ModelRequest) -> Iterator[str]:
-    """The difference of the system message, where the log names its digest."""
-    if not isinstance(before, str) or not request.messages or digest(request.messages[0]) == before:
+def _system_then(director: Director, at: int, agent: str) -> str:
+    """The digest of the system message that `agent` was asked with at `at`; empty when the log names none.
+
+    It stands where it became another one.
+    """
+    for index in range(at, -1, -1):
+        asked = entry(director.story.records[index].draft, "model.requested", agent)
+        if asked is not None and "system" in asked.data:
+            return str(asked.data["system"])
+    return ""
+
+
+def _system(director: Director, before: str, request: ModelRequest) -> Iterator[str]:
+    """The difference of the system message."""
+    if not before or not request.messages or digest(request.messages[0]) == before:
         return
     yield "its instructions are others:"
     text = director.story.blob(before)

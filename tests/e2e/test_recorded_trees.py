@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from planloop import places, wiring
 from planloop.replaying import playing
 from planloop.replaying.playing import Outcome
+from reconciler.storing import blobs
+from schemas.encoding import digest
 from tests.e2e.folder import Folder
+from tests.e2e.test_replay_tree import log_of, rewrite
 from tests.fakes.model_server.running import started
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -130,3 +134,45 @@ def test_other_instructions_are_told_as_what_differs_in_the_prompt(folder: Folde
     found = json.loads(said.out)
     assert (said.code, found["verdict"]) == (1, "diverged")
     assert "agent/." in json.dumps(found["details"]) or "plan" in found["at"]["subject"], found
+
+
+def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Folder) -> None:
+    _recorded(folder)
+    first = next(each for each in _requests(folder) if each["subject"] == "agent/.")
+    with sqlite3.connect(log_of(folder)) as connection:
+        row = connection.execute("SELECT content FROM blobs WHERE digest = ?", (first["data"]["system"],)).fetchone()
+        before = row[0].replace(b"You tell tales.", b"You told tales.")
+        blobs.put_row(connection, digest(before), before)
+    rewrite(folder, lambda record: _asks(record, "agent/."), lambda record: _as_if(record, digest(before)))
+
+    found = _end(folder)
+
+    assert (found.verdict, found.why) == ("diverged", "its prompt is another"), found
+    assert found.details[0].startswith("agent/. turn 1, attempt 1")
+    assert "its instructions are others:" in found.details
+    assert "  -You told tales." in found.details and "  +You tell tales." in found.details
+
+
+def test_the_log_names_a_system_message_only_where_it_became_another(folder: Folder) -> None:
+    _recorded(folder)
+    told = [(each["subject"], "system" in each["data"]) for each in _requests(folder)]
+    assert [agent for agent, is_named in told if is_named] == ["agent/.", "agent/writer"]
+    assert len(told) > 4
+
+
+def _requests(folder: Folder) -> list[dict[str, Any]]:
+    steps = [one for record in folder.records() for one in (record, *record.get("also", ()))]
+    return [one for one in steps if one["type"] == "model.requested"]
+
+
+def _asks(record: dict[str, Any], agent: str) -> bool:
+    steps = (record, *record.get("also", ()))
+    return any((one["type"], one["subject"]) == ("model.requested", agent) for one in steps)
+
+
+def _as_if(record: dict[str, Any], system: str) -> None:
+    """Another version wrote the record: its system message was another."""
+    for one in (record, *record.get("also", ())):
+        if one["type"] == "model.requested":
+            one["data"] |= {"system": system, "prompt": "0" * 64}
+    record["blobs"] = [system]

@@ -126,7 +126,7 @@ def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) ->
 def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "exit 3", retries: 1}\n')
     folder.run("apply", "demo.plan.yaml")
-    _rewrite(folder, lambda record: record["type"] == "call.settled", _succeed)
+    rewrite(folder, lambda record: record["type"] == "call.settled", _succeed)
     said = folder.run("replay", "--tree", "-o", "json")
     found = json.loads(said.out)
     assert (said.code, found["verdict"]) == (Exit.FAILED, "diverged")
@@ -137,7 +137,7 @@ def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: F
 def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "echo hello"}\n')
     assert folder.run("apply", "demo.plan.yaml").code == 0
-    with sqlite3.connect(_log(folder)) as connection:
+    with sqlite3.connect(log_of(folder)) as connection:
         connection.execute("DELETE FROM blobs WHERE content = ?", (b"hello\n",))
     said = folder.run("replay", "--tree")
     assert said.code == Exit.NOT_FOUND
@@ -151,7 +151,7 @@ def _files(folder: Folder) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in found}
 
 
-def _log(folder: Folder) -> Path:
+def log_of(folder: Folder) -> Path:
     (log,) = (folder.path / ".plan").glob("*/log.db")
     return log
 
@@ -161,12 +161,12 @@ def _succeed(record: dict[str, Any]) -> None:
     record["data"]["result"].pop("error", None)
 
 
-def _rewrite(folder: Folder, fits: Any, change: Any) -> None:
+def rewrite(folder: Folder, fits: Any, change: Any) -> None:
     """Changes records of the log and its checksums with them: a world in which something else came of it."""
     from reconciler.storing import sqlite_log
     from schemas.encoding import encode_text
 
-    with sqlite3.connect(_log(folder)) as connection:
+    with sqlite3.connect(log_of(folder)) as connection:
         checksum, is_changed = sqlite_log.GENESIS, False
         for rev, body in connection.execute("SELECT rev, body FROM log ORDER BY rev").fetchall():
             record = json.loads(body)

@@ -212,3 +212,22 @@ async def test_the_same_call_three_times_running_is_a_condition_and_the_model_is
         )
         await here.until_state("task/.", "done")
     assert "same call" in asked(models)[-1]["content"]
+
+
+@pytest.mark.parametrize("name", ["a.b.c", "näme", "x" * 200, "", "../etc", "shell\n", "read\x1b[31m", "__", "a b"])
+async def test_a_call_of_any_name_stays_in_a_conversation_that_providers_take(tmp_path: Path, name: str) -> None:
+    steps = [calls(call(name)), says("done")]  # The player refuses what providers refuse.
+    async with arena(tmp_path, models=ScriptedModels(steps)) as here:
+        assert await run(here) == "done"
+
+
+@pytest.mark.parametrize(
+    "raw", ["{", "[1]", '"text"', "null", '{"path": NaN}', "[" * 500, "\x00", '{"path": "\\ud800"}']
+)
+async def test_arguments_of_any_shape_stay_in_a_conversation_that_providers_take(tmp_path: Path, raw: str) -> None:
+    steps = [calls({"name": "read", "raw": raw}), says("done")]
+    async with arena(tmp_path, models=(models := ScriptedModels(steps))) as here:
+        assert await run(here) == "done"
+
+    made = next(each["tool_calls"] for each in asked(models) if each.get("tool_calls"))
+    assert isinstance(json.loads(made[0]["function"]["arguments"]), dict)
