@@ -18,6 +18,7 @@ from planloop import overriding
 from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
+from planloop.streams import styled
 from schemas.collecting import collector_off
 from schemas.diagnostic import Diagnostic, Span
 from schemas.encoding import JsonObject
@@ -120,7 +121,7 @@ def report(file: PlanFile) -> None:
     """Prints the diagnostics of `file` on stderr, with a line that counts the errors."""
     if not file.compiled.diagnostics:
         return
-    print(fault_text(file, color=sys.stderr.isatty()), file=sys.stderr, end="")  # noqa: T201 - stderr, not a result
+    styled(fault_text(file, color=sys.stderr.isatty()), sys.stderr)
 
 
 def fault_text(file: PlanFile, *, color: bool) -> str:

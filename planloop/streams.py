@@ -1,16 +1,22 @@
-"""Standard streams for a command that was started with some of them closed, as by `plan get >&-`.
+"""Standard streams for a command: those that were closed are opened on nothing, and what is foreign is shown as it is.
 
-A closed one is opened on nothing. Otherwise the next file to be opened, the log for instance, would take its number,
-and whatever writes to stdout or stderr would write into that.
+A closed one, as by `plan get >&-`, is opened on nothing. Otherwise the next file to be opened, the log for instance,
+would take its number, and whatever writes to stdout or stderr would write into that.
+
+Most of what is printed was written by models, tools and servers. A terminal obeys control characters: they could clear
+it, retitle it, hide a line or turn its letters round. So they are printed as escapes, everywhere but in our own style.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import Final
+from typing import Any, Final, TextIO
 
 NAMES: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""C0 but for tab and line break, DEL and C1, and what overrides the direction of writing."""
 
 
 def open_closed() -> None:
@@ -23,3 +29,47 @@ def open_closed() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # Takes the lowest free number, which is this one.
         setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def show_only() -> None:
+    """From here on nothing that is printed to stdout or stderr is obeyed by a terminal, but for `styled`."""
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, Shown(getattr(sys, name)))
+
+
+def shown(text: str) -> str:
+    r"""`text` with control characters as `\x1b` and the like; line ends of any system as `\n`."""
+    return OBEYED.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def styled(text: str, stream: TextIO) -> None:
+    """Writes `text` of ours with its colours; what is foreign in it has been through `shown`."""
+    obeying(stream).write(text)
+
+
+def obeying(stream: TextIO) -> TextIO:
+    """What `stream` writes to, for a screen that paints: what is foreign in it has been through `shown`."""
+    return stream.stream if isinstance(stream, Shown) else stream
+
+
+class Shown:
+    """A text stream that is all of `stream`, except that what it writes goes through `shown`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        self.stream.write(shown(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

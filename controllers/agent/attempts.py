@@ -32,6 +32,7 @@ from schemas.record import Change, Draft
 Spent: TypeAlias = budget.Spent
 
 POOL: Final = "models"
+LONG_S: Final = 90.0  # Of a pause for which "soon" would be no answer.
 CURES: Final[Mapping[str, str]] = {
     "NoKey": "state a key for its provider: models: {…: {key: env:NAME}}",
     "Refused": "look at the key and at what it may use",
@@ -166,7 +167,7 @@ def failed(seen: Observed, view: View, fault: ModelFailed, ready: Prepared, life
     failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
     failure |= {"life": life, "basis": ready.basis}
     if wait_s is not None:
-        failure["retry_at"] = seen.now + wait_s
+        failure |= {"retry_at": seen.now + wait_s, "wait_s": wait_s}
     if fault.usage is not None:
         data["usage"] = usage_json(fault.usage)
     cost = pricing.cost_of(ready.price, fault.usage or Usage(0, 0))
@@ -201,7 +202,7 @@ Cure: TypeAlias = Literal["ask", "wait", "blocked"]
 def cure_of(seen: Observed, failure: Failure, life: str) -> Cure:
     """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
     if failure.retry_at is not None:
-        return "ask" if failure.retry_at <= seen.now else "wait"
+        return "ask" if failure.retry_at <= seen.now or failure.basis != basis_of(seen) else "wait"
     if failure.reason == compacting.TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
         return "ask" if compacting.may_be_shorter(seen) else "blocked"
     return "ask" if (failure.life, failure.basis) != (life, basis_of(seen)) else "blocked"
@@ -218,6 +219,23 @@ def basis_of(seen: Observed) -> str:
 def words_of(seen: Observed, failure: Failure) -> str:
     """Why the agent does not go on."""
     return f"{model_of(seen).model} cannot be asked ({failure.reason}): {failure.message}"
+
+
+def pause_words(failure: Failure) -> str:
+    """When it is asked again, in the same words however often one looks."""
+    minutes = failure.wait_s / 60
+    return (
+        "soon"
+        if not is_long(failure)
+        else f"after {minutes:.0f} min"
+        if minutes < 90
+        else f"after {minutes / 60:.0f} h"
+    )
+
+
+def is_long(failure: Failure) -> bool:
+    """Whether somebody may want to do something about it sooner."""
+    return failure.wait_s >= LONG_S
 
 
 def unblocks_of(seen: Observed, failure: Failure) -> tuple[str, ...]:

@@ -255,7 +255,11 @@ def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
             return Ask()
         case "wait":
             after_s = max(0.0, (turn.failure.retry_at or 0.0) - seen.now)
-            return Rest(AgentState.RUNNING, f"{why}; asked again soon", after_s=after_s, is_wait=True)
+            again = f"{why}; asked again {attempts.pause_words(turn.failure)}"
+            if not attempts.is_long(turn.failure):
+                return Rest(AgentState.RUNNING, again, after_s=after_s, is_wait=True)
+            ways = attempts.unblocks_of(seen, turn.failure)
+            return Rest(AgentState.BLOCKED, again, "NoModel", ways, after_s=after_s, is_wait=True)
         case "blocked":
             if seen.unread:
                 return Interrupt()

@@ -64,6 +64,7 @@ class CallRun:
     is_resumed: bool
     context: Context = field(init=False)
     tries: int = field(init=False)
+    went_on: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.tries = 1 + int(self.call.status.get("retries", 0))
@@ -186,7 +187,7 @@ class CallRun:
                 return context
             return settlement_of(context, await self.world.processes.adopt(self.spec.op))
         if trace is Trace.LOST and not self.spec.effect.may_run_again:
-            return Settlement(CallResult(CallState.UNKNOWN, "it began, and nobody saw how it ended", "Unknown"))
+            return Settlement(CallResult(CallState.UNKNOWN, journal.UNSEEN, "Unknown"))
         await self._go_back()
         return None
 
@@ -202,6 +203,7 @@ class CallRun:
             await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
         await self.bench.settle(seen, draft_of(seen, self.call, ending), self.call.address)
+        self.went_on = not self.spec.is_process  # Nothing is awaited any more: no other job sees this one in its way.
         is_over = isinstance(ending, Settlement) and ending.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
             await store.flush(store.view.rev)

@@ -48,7 +48,8 @@ class TurnCall:
 
 @frozen
 class Failure:
-    """A request to a model that gave no reply. `retry_at`: when it is made again; None: when something has changed.
+    """A request to a model that gave no reply. `retry_at`: when it is made again, `wait_s` after it
+    failed; None: when something has changed.
 
     `life` names the owner that made it and `basis` what it was made with.
     """
@@ -59,6 +60,7 @@ class Failure:
     life: str
     basis: str
     retry_at: float | None = None
+    wait_s: float = 0.0
 
 
 @frozen
@@ -111,7 +113,7 @@ class Chunk:
 
 
 def chunks_of(raw: JsonObject, before: tuple[JsonObject, dict[str, Chunk]] | None = None) -> dict[str, Chunk]:
-    """`status.transcript`, oldest turn first. `before`: an earlier one and its chunks, taken where they are the same."""
+    """`status.transcript`, oldest turn first. `before`: an earlier one and its chunks, taken where the same."""
     if before is None:
         return {key: Chunk(**raw[key]) for key in sorted(raw)}
     old, made = before
@@ -215,11 +217,14 @@ def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) 
     `before` is an earlier status with its typed form, from which members that are the same objects are taken.
     """
 
+    get = raw.get
+    old: JsonObject = {} if before is None else before[0]
+
     def member(name: str, make: Callable[[Any], T], default: T) -> T:
-        value = raw.get(name)
-        if value is None:
+        value = get(name)
+        if not value:
             return default
-        if before is not None and before[0].get(name) is value:
+        if before is not None and old.get(name) is value:
             return getattr(before[1], name)  # type: ignore[no-any-return]
         return make(value)
 
@@ -227,31 +232,31 @@ def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) 
         return chunks_of(value, None if before is None else (before[0].get("transcript", {}), before[1].transcript))
 
     return AgentStatus(
-        state=raw.get("state", ""),
-        incarnation=raw.get("incarnation", 0),
-        turn=raw.get("turn", 0),
-        ended_at=raw.get("ended_at"),
-        open=_open(raw.get("open")),
-        memory=unboxed(raw.get("memory")),
+        state=get("state", ""),
+        incarnation=get("incarnation", 0),
+        turn=get("turn", 0),
+        ended_at=get("ended_at"),
+        open=_open(get("open")),
+        memory=unboxed(get("memory")),
         inbox=member("inbox", _messages, {}),
         claim=member("claim", _claim, None),
-        claims=raw.get("claims", 0),
+        claims=get("claims", 0),
         told=member("told", _told, Told()),
         past=member("past", _pasts, ()),
-        again=raw.get("again", False),
-        wake_at=raw.get("wake_at"),
+        again=get("again", False),
+        wake_at=get("wake_at"),
         used=member("used", _used, Used()),
-        files=raw.get("files", {}),
-        same=(raw.get("same", ["", 0])[0], raw.get("same", ["", 0])[1]),
-        idle_turns=raw.get("idle_turns", 0),
-        conditions=raw.get("conditions", {}),
+        files=get("files", {}),
+        same=(get("same", ["", 0])[0], get("same", ["", 0])[1]),
+        idle_turns=get("idle_turns", 0),
+        conditions=get("conditions", {}),
         asked=member("asked", _messages, {}),
-        is_answering=raw.get("is_answering", False),
-        interlocutors=raw.get("interlocutors", {}),
-        requests=raw.get("requests", 0),
+        is_answering=get("is_answering", False),
+        interlocutors=get("interlocutors", {}),
+        requests=get("requests", 0),
         transcript=member("transcript", chunks, {}),
-        had_last=raw.get("had_last", False),
-        last=raw.get("last", ""),
+        had_last=get("had_last", False),
+        last=get("last", ""),
         system=raw.get("system", ""),
     )
 

@@ -6,15 +6,22 @@ from turn and index, so that the same run gives the same bytes again. Compaction
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from controllers.agent.status import OpenTurn, TurnCall
+from schemas import limits
 from schemas.call import CallResult, CallState
-from schemas.encoding import Json, JsonObject, encode, encode_text
+from schemas.encoding import Json, JsonObject, digest, encode, encode_text
 from schemas.message import Message
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
+WIRE_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.
+GIVEN: Final = "given"  # Under it stands what a model gave that is no map of arguments.
+_PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
 
 
@@ -29,9 +36,15 @@ def tokens_of(content: bytes | int) -> int:
     return -(-size_bytes // BYTES_PER_TOKEN)
 
 
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
 def wire_name(tool: str) -> str:
-    """A tool's name as models may write it."""
-    return tool.replace(".", DOT).replace(":", DOT)
+    """A tool's name as models may write it: no provider takes a prompt in which another kind of name stands anywhere.
+
+    Names of two tools are never the same: what cannot be told from the name alone is told by a digest at its end.
+    """
+    name = _FOREIGN.sub("_", tool.replace(".", DOT).replace(":", DOT))
+    is_plain = len(name) <= WIRE_CHARS_MAX and _PLAIN.fullmatch(tool) is not None and DOT not in tool
+    return name if is_plain else f"{name[: WIRE_CHARS_MAX - 9]}_{digest(tool.encode())[:8]}"
 
 
 def call_id(turn: int, index: int) -> str:
@@ -58,8 +71,9 @@ def reply_messages(turn: OpenTurn) -> list[bytes]:
 
 
 def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
-    arguments = call.arguments if isinstance(call.arguments, str) else encode_text(call.arguments)
-    function = {"name": wire_name(call.tool), "arguments": arguments}
+    # Many servers parse the arguments of old calls, and refuse the whole conversation for one that is no object.
+    arguments = call.arguments if isinstance(call.arguments, dict) else {GIVEN: call.arguments}
+    function = {"name": wire_name(call.tool), "arguments": encode_text(arguments)}
     return {"id": call_id(turn, index), "type": "function", "function": function}
 
 

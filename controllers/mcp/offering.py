@@ -40,12 +40,14 @@ def offer(tools: Iterable[Any], prompts: Iterable[Any], resources: Iterable[Any]
 
 
 def _fits(tool: ServedTool) -> bool:
-    return len(canonical([tool.description, tool.parameters])) <= limits.SERVER_OFFER_BYTES_MAX
+    return len(canonical([tool.name, tool.description, tool.parameters])) <= limits.SERVER_OFFER_BYTES_MAX
 
 
 def _tool(tool: Any) -> ServedTool:
     description = str(tool.description or tool.title or "")
-    parameters: JsonObject = tool.input_schema or {"type": "object"}
+    # No provider takes a prompt with a tool whose arguments are no object.
+    schema: JsonObject = tool.input_schema or {}
+    parameters: JsonObject = schema if schema.get("type") == "object" else {"type": "object"}
     hints: JsonObject = {} if tool.annotations is None else tool.annotations.model_dump(exclude_none=True)
     hints.pop("title", None)
     return ServedTool(tool.name, description, parameters, hints, digest_of([tool.name, description, parameters]))

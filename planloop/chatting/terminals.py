@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from planloop.streams import shown, styled
 from schemas import limits
 
 
@@ -66,7 +67,7 @@ class Screen:
         click.echo(text, nl=False)
 
     def note(self, text: str) -> None:
-        click.echo(click.style(text, dim=True))
+        styled(click.style(shown(text), dim=True) + "\n", sys.stdout)
 
     def close(self) -> None:
         """Keeps what was written, readable by its writer alone."""

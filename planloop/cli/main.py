@@ -79,6 +79,7 @@ def cli(ctx: click.Context, version: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with one of `Exit`."""
     streams.open_closed()
+    streams.show_only()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -176,7 +176,9 @@ def call_words(spec: JsonObject) -> str:
     return f"{spec.get('tool', '')}({one_line(_shown_arguments(spec.get('arguments') or {}))})"
 
 
-def _shown_arguments(arguments: JsonObject) -> str:
+def _shown_arguments(arguments: Json) -> str:
+    if not isinstance(arguments, dict):  # A model may write anything there.
+        arguments = {"given": arguments}
     values = [value for value in arguments.values() if isinstance(value, str | int | list)]
     shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
     return ", ".join(tables.cut(value, ARGUMENT_MAX) for value in shown)

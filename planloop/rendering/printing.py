@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from typing import Final
 
 import click
 
+from planloop.streams import OBEYED
 from schemas.encoding import Json
 
 WIDTH_MIN: Final = 40
@@ -34,8 +36,12 @@ def structured(value: Json, output: str) -> None:
 
 
 def as_json(value: Json) -> str:
-    """Indented, keys in the order they have."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    """Indented, keys in the order they have. What a terminal would obey is escaped, as JSON allows."""
+    return OBEYED.sub(_escaped, json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def as_yaml(value: Json) -> str:

@@ -24,7 +24,6 @@ from controllers.agent.models.port import (
     Usage,
 )
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
-from controllers.agent.transcript import wire_name
 from controllers.task.checking import Bench, Finding
 from planloop.replaying import prompts
 from planloop.replaying.directing import Director
@@ -355,7 +354,7 @@ def reply_of(answer: Also) -> ModelReply:
             usage=usage_of(data["usage"]) if "usage" in data else None,
         )
     made = [call for call in data.get("calls", ()) if not call.get("implied")]
-    calls = tuple(ModelCall(call.get("key", ""), wire_name(call["tool"]), _raw(call["arguments"])) for call in made)
+    calls = tuple(ModelCall(call.get("key", ""), call["tool"], _raw(call["arguments"])) for call in made)
     finish = "length" if data.get("note") else "tool_calls" if calls else "stop"
     return ModelReply(str(data.get("text", "")), calls, usage_of(data.get("usage") or {}), finish)
 

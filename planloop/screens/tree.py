@@ -5,6 +5,7 @@ What is said stays above it in the terminal's history. Signs and colours are dec
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -14,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from planloop import wiring
+from planloop import streams, wiring
 from planloop.rendering import amounts, records, tables, trees
 from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
@@ -44,7 +45,7 @@ class Tree:
     """A `Screen` for terminals."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        self._console = Console(highlight=False, file=streams.obeying(sys.stdout))
         self._view: View | None = None
         self._plan = ""
         self._began = wiring.now()
@@ -71,7 +72,7 @@ class Tree:
     def say(self, text: str) -> None:
         """Prints a remark above the tree."""
         console = self._live.console if self._live is not None else self._console
-        console.print(Text(text))
+        console.print(Text(streams.shown(text)))
 
     async def run(self, press: Callable[[Key], None]) -> None:
         """Paints until cancelled; the last picture stays on the terminal."""
@@ -124,12 +125,12 @@ class Tree:
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
         plain = self._console.encoding.lower().replace("-", "") != "utf8"
         for row, line in zip(shown, trees.lines(shown, width=width, plain=plain), strict=True):
-            out.append(line + "\n", style=STYLES.get(row.state, ""))
+            out.append(streams.shown(line) + "\n", style=STYLES.get(row.state, ""))
         if len(shown) < len(found):
             out.append(f"… {amounts.plural(len(found) - len(shown), 'more task')}: plan tree\n", style="dim")
         if not is_last:
             for message in self._messages:
-                out.append(tables.cut(f"  {message}", width) + "\n")
+                out.append(tables.cut(streams.shown(f"  {message}"), width) + "\n")
             out.append(HELP if len(HELP) <= width else tables.cut(HELP_NARROW, width), style="dim")
         else:
             out.rstrip()

@@ -19,6 +19,8 @@ from schemas.record import Change, Draft, Drop, Put, SetStatus
 from schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:journal"
+UNSEEN: Final = "the owner stopped while it ran, and nobody saw how it ended"
+"""Why a call is in doubt, in the same words whoever finds it first: a model reads them, and a replay compares."""
 
 
 def call_address(call_id: str) -> str:
@@ -115,5 +117,4 @@ async def _fate(call: Resource, spec: CallSpec, processes: Processes) -> tuple[s
         case Trace.LOST if spec.effect.may_run_again:
             return "again", _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
         case Trace.LOST:
-            why = "the owner stopped while it ran, and nobody saw how it ended"
-            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": why})
+            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": UNSEEN})

@@ -30,22 +30,22 @@ def _top() -> list[Step]:
     ended = ['"task/frontend"', '"task/backend"', '"done"']
     return [
         # A text beside a call: not final.
-        {"when": {"not": SPLIT}, "reply": {"text": SPLIT, "calls": [_call("task", tasks=_children())], "split": 7}},
+        {"when": {"not": SPLIT}, "reply": {"text": SPLIT, "calls": [call("task", tasks=children())], "split": 7}},
         {"when": {"after": "task"}, "reply": {"text": "Both are at work; I wait."}},
         {
             "when": {"any": PROTOCOL, "not": PASSED_ON},
-            "reply": {"calls": [_call("send", to="frontend", text=PASSED_ON)]},
+            "reply": {"calls": [call("send", to="frontend", text=PASSED_ON)]},
         },
         {"when": {"any": ended, "not": "integration.py is written"}, "reply": _integrated()},
-        {"when": {"after": "write"}, "reply": {"calls": [_call("shell", command="python3 integration.py")]}},
-        {"when": {"after": "shell"}, "reply": {"calls": [_call("done", result=DELIVERED)]}},
+        {"when": {"after": "write"}, "reply": {"calls": [call("shell", command="python3 integration.py")]}},
+        {"when": {"after": "shell"}, "reply": {"calls": [call("done", result=DELIVERED)]}},
         {"reply": {"text": "I wait."}, "times": "always"},
     ]
 
 
 def _integrated() -> Step:
-    written = _write("integration.py")
-    return {"text": "integration.py is written", "calls": [written]}
+    made = written("integration.py")
+    return {"text": "integration.py is written", "calls": [made]}
 
 
 def _page() -> list[Step]:
@@ -53,34 +53,34 @@ def _page() -> list[Step]:
     wrong = (PARTS / "index.html").read_text().replace("textContent", "innerHTML")
     mine = {"system": PAGE_GOAL}
     # Several calls in one reply.
-    first = [_write("index.html", wrong), _write("test_page.py")]
+    first = [written("index.html", wrong), written("test_page.py")]
     return [
         {"when": mine | {"not": "Here is the page"}, "reply": {"text": "Here is the page.", "calls": first}},
         {"when": mine | {"after": "write", "not": "innerHTML is gone"}, "reply": {"text": "The page is written."}},
         {
             "when": mine | {"last": "test_page", "not": "innerHTML is gone"},
-            "reply": {"text": "innerHTML is gone", "calls": [_write("index.html")]},
+            "reply": {"text": "innerHTML is gone", "calls": [written("index.html")]},
         },
-        {"when": mine | {"after": "write"}, "reply": {"calls": [_call("done", result="the page is mended")]}},
+        {"when": mine | {"after": "write"}, "reply": {"calls": [call("done", result="the page is mended")]}},
         {"when": mine | {"last": PASSED_ON}, "reply": {"text": "I know."}, "times": "always"},
     ]
 
 
 def _server() -> list[Step]:
     mine = {"system": SERVER_GOAL}
-    parts = [_write("chat.py"), _write("client.py"), _write("test_chat.py")]
-    told = _call("send", to="parent", text=f"The protocol: {PROTOCOL}.")
+    parts = [written("chat.py"), written("client.py"), written("test_chat.py")]
+    told = call("send", to="parent", text=f"The protocol: {PROTOCOL}.")
     return [
         {"when": mine | {"not": "The protocol"}, "reply": {"calls": [*parts, told]}},
         {
             "when": mine | {"after": "send"},
-            "reply": {"calls": [_call("shell", command="python3 -m unittest test_chat")]},
+            "reply": {"calls": [call("shell", command="python3 -m unittest test_chat")]},
         },
         {"when": mine | {"after": "shell"}, "reply": {"text": "The server is written; its tests pass."}},
     ]
 
 
-def _children() -> list[Step]:
+def children() -> list[Step]:
     page = [{"require-file": "index.html"}, {"sh": "python3 -m unittest test_page"}]
     server = [{"sh": "python3 -m unittest test_chat"}]
     return [
@@ -89,9 +89,9 @@ def _children() -> list[Step]:
     ]
 
 
-def _write(name: str, content: str | None = None) -> Step:
-    return _call("write", path=name, content=(PARTS / name).read_text() if content is None else content)
+def written(name: str, content: str | None = None) -> Step:
+    return call("write", path=name, content=(PARTS / name).read_text() if content is None else content)
 
 
-def _call(name: str, **arguments: Any) -> Step:
+def call(name: str, **arguments: Any) -> Step:
     return {"name": name, "arguments": arguments}

@@ -44,7 +44,9 @@ def usage_json(used: Usage) -> JsonObject:
 
 
 def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> ProposedCall:
-    tool = names.get(call.name) or call.name.replace(transcript.DOT, ".") or "?"
+    # A tool's own name is understood too, whatever stands for its dot.
+    is_own = call.name in names.values()
+    tool = names.get(call.name) or (call.name if is_own else call.name.replace(transcript.DOT, ".")) or "?"
     text = call.arguments.strip()
     if not text:
         return ProposedCall(tool, {}, call.id)

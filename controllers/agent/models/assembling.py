@@ -8,11 +8,12 @@ next one. Arguments stay the text that the model wrote: whether they are JSON is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from controllers.agent.models.port import ModelCall, ModelReply, Usage
 from controllers.agent.models.usage import estimated, usage_from_raw
-from schemas import encoding
+from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 
 FINISHES: Final = {
@@ -22,6 +23,10 @@ FINISHES: Final = {
     "max_tokens": "length",
     "content_filter": "content_filter",
 }
+
+
+class TooLong(ValueError):
+    """More than any model writes in one reply: everything that keeps it would swell."""
 
 
 class _Call:
@@ -76,8 +81,9 @@ class Assembly:
 
     def __init__(self) -> None:
         self.finish = ""
-        self.usage_raw: JsonObject | None = None
+        self._stated: list[JsonObject] = []  # The newest two words on usage.
         self._text: list[str] = []
+        self._size = 0  # Characters of text and arguments.
         self._calls: list[_Call] = []
 
     @property
@@ -87,7 +93,7 @@ class Assembly:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was written, and nobody says that it cost anything."""
-        return not self._text and not self._calls and self.usage_raw is None
+        return not self._text and not self._calls and self._said() is None
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
@@ -95,7 +101,10 @@ class Assembly:
         return tuple(ModelCall(one.id, one.name, one.arguments) for one in self._calls if one.has_begun)
 
     def take(self, chunk: JsonObject) -> str:
-        """Adds one chunk of a stream, or a whole answer; the new text. Raises ValueError for one of another shape."""
+        """Adds one chunk of a stream, or a whole answer; the new text.
+
+        Raises ValueError for one of another shape, TooLong for one too many.
+        """
         # Once for every token: what most chunks do not have is looked for by its name alone.
         if "usage" in chunk or "x_groq" in chunk:
             self._take_usage(chunk)
@@ -113,29 +122,30 @@ class Assembly:
         return self._take_delta(choice.get("delta") or choice.get("message") or {})
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
-        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written.
-
-        Raises ValueError for what cannot be kept, like half a surrogate pair.
-        """
-        calls = self.calls
-        for text in (self.text, *(part for call in calls for part in (call.id, call.name, call.arguments))):
-            text.encode()
+        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written."""
+        calls = tuple(ModelCall(*map(_whole, (one.id, one.name, one.arguments))) for one in self.calls)
         finish = FINISHES.get(self.finish, "tool_calls" if calls else "stop")
-        return ModelReply(self.text, calls, self.usage(prompt), finish)
+        return ModelReply(_whole(self.text), calls, self.usage(prompt), finish)
 
     def usage(self, prompt: Iterable[bytes]) -> Usage:
-        """What it costs so far. Raises ValueError for usage that is no JSON, like NaN."""
-        if self.usage_raw is not None:
-            if all(type(count) is int and name.isascii() for name, count in self.usage_raw.items()):
-                return usage_from_raw(self.usage_raw)  # Nothing in it that a log could not hold.
-            return usage_from_raw(encoding.decode_foreign(encoding.encode(self.usage_raw)))
+        """What it costs so far."""
+        said = self._said()
+        if said is not None:
+            return usage_from_raw(said)
         written = [self.text, *(one.name + one.arguments for one in self._calls)]
         return estimated(prompt, (text.encode(errors="replace") for text in written))
 
+    def _said(self) -> JsonObject | None:
+        """The last word of the provider on usage that a log can hold."""
+        for raw in reversed(self._stated):
+            with suppress(ValueError):
+                return _kept(raw)
+        return None
+
     def _take_usage(self, holder: Json) -> None:
-        """The last word on usage stands: some say it with every chunk."""
+        """Some say it once, some with every chunk."""
         if isinstance(holder, dict) and isinstance(holder.get("usage"), dict) and holder["usage"]:
-            self.usage_raw = holder["usage"]
+            self._stated = [*self._stated[-1:], holder["usage"]]
 
     def _take_delta(self, delta: Json) -> str:
         if not isinstance(delta, dict):
@@ -145,6 +155,7 @@ class Assembly:
         if not text and "refusal" in delta:
             text = _text_of(delta["refusal"])
         if text:
+            self._count(text)
             self._text.append(text)
         calls = delta.get("tool_calls")
         if not calls:
@@ -167,6 +178,7 @@ class Assembly:
         elif not isinstance(arguments, str):
             arguments = encoding.encode_text(arguments)  # Some servers send the value itself.
         head = str(id_), str(name), arguments
+        self._count(*head)
         self._call_for(piece.get("index"), *head).take(*head)
 
     def _call_for(self, index: int | None, id_: str, name: str, arguments: str) -> _Call:
@@ -181,6 +193,24 @@ class Assembly:
             found = _Call(index)
             self._calls.append(found)
         return found
+
+    def _count(self, *written: str) -> None:
+        self._size += sum(map(len, written))
+        if self._size > limits.MODEL_REPLY_CHARS_MAX:
+            raise TooLong(f"its reply is longer than {limits.MODEL_REPLY_CHARS_MAX} characters")
+
+
+def _kept(raw: JsonObject) -> JsonObject:
+    """`raw` as a log can hold it. Raises ValueError for NaN and the like."""
+    if all(type(count) is int and name.isascii() for name, count in raw.items()):
+        return raw
+    kept: JsonObject = encoding.decode_foreign(encoding.encode(raw))
+    return kept
+
+
+def _whole(text: str) -> str:
+    """`text` with the surrogate pairs joined that came in halves; a half without the other becomes U+FFFD."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _text_of(content: Json) -> str:

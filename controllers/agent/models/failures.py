@@ -84,7 +84,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
 def _until(stated: str, now: float) -> float | None:
     try:
         return max(0.0, parsedate_to_datetime(stated).timestamp() - now)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -75,12 +75,7 @@ class LitellmModels:
             raise self._failure(fault.said, endpoint, request, assembly) from None
         if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
-        try:
-            return assembly.reply(request.messages)
-        except ValueError as fault:
-            raise ModelFailed(
-                "Garbage", f"{endpoint.model} sent what no log can hold: {fault}", is_transient=True
-            ) from None
+        return assembly.reply(request.messages)
 
     async def aclose(self) -> None:
         """Ends the child; a later request starts another."""

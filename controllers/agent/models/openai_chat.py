@@ -15,7 +15,7 @@ from typing import NoReturn
 import aiohttp
 
 from controllers.agent.models import failures
-from controllers.agent.models.assembling import Assembly
+from controllers.agent.models.assembling import Assembly, TooLong
 from controllers.agent.models.chat_body import Dialect, body_of
 from controllers.agent.models.endpoint import Endpoint, is_loopback
 from controllers.agent.models.event_lines import EventLines, NoEvents
@@ -126,10 +126,7 @@ class _Asking:
             await self._read_stream(response)
         if self._assembly.is_empty and not self._assembly.finish:
             raise NoEvents("there was nothing in it")
-        try:
-            return self._assembly.reply(self.request.messages)
-        except ValueError as fault:
-            raise NoEvents(f"what no log can hold ({fault})") from None
+        return self._assembly.reply(self.request.messages)
 
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
         """The failure, with what the provider may bill for what it did until then."""
@@ -171,6 +168,8 @@ class _Asking:
             raise self._refused(payload)
         try:
             text = self._assembly.take(payload)
+        except TooLong as fault:
+            raise NoEvents(str(fault)) from None
         except ValueError as fault:
             raise NoEvents(f"an event of another shape ({fault})") from None
         if self._on_delta is not None:
@@ -181,12 +180,9 @@ class _Asking:
         failure.usage = self._usage()
         return failure
 
-    def _usage(self) -> Usage | None:
-        """What came so far; None for usage that nobody can read."""
-        try:
-            return self._assembly.usage(self.request.messages)
-        except ValueError:
-            return None
+    def _usage(self) -> Usage:
+        """What came so far."""
+        return self._assembly.usage(self.request.messages)
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field
 from decimal import Decimal
+from math import isnan
 from typing import Protocol, TypeAlias
 
 from schemas import limits
@@ -117,7 +118,8 @@ class ModelFailed(Exception):
     """An attempt that gave no usable reply.
 
     `reason` is one word: RateLimited, Overloaded, TimedOut, CutOff, Garbage, Unreachable (all transient), Refused,
-    BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged. `retry_after_s` is the provider's wish.
+    BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged. `retry_after_s` is the provider's
+    wish, a day at most, None for one that is no number.
     """
 
     def __init__(
@@ -132,8 +134,12 @@ class ModelFailed(Exception):
         super().__init__(message)
         self.reason = reason
         self.is_transient = is_transient
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = _sane(retry_after_s)
         self.usage = usage
+
+
+def _sane(wish_s: float | None) -> float | None:
+    return None if wish_s is None or isnan(wish_s) else min(max(0.0, wish_s), limits.MODEL_RETRY_AFTER_MAX_S)
 
 
 class Models(Protocol):

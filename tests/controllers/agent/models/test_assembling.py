@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.models.assembling import Assembly
+from controllers.agent.models.assembling import Assembly, TooLong
 from controllers.agent.models.event_lines import EventLines, NoEvents
 from controllers.agent.models.port import ModelCall, ModelReply
 from schemas import encoding, limits
@@ -266,3 +266,28 @@ def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
     except NoEvents:
         return
     assert all(encoding.encode(one) for one in payloads)
+
+
+def test_halves_of_a_surrogate_pair_in_two_pieces_are_one_character_and_a_lone_half_is_marked() -> None:
+    assembly = Assembly()
+    for half in ("a\\ud83d", "\\ude00", "b\\ud800"):
+        assembly.take(json.loads(f'{{"choices": [{{"delta": {{"content": "{half}"}}}}]}}'))
+
+    assert assembly.reply(()).text == "a\N{GRINNING FACE}b\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("odd", ['{"prompt_tokens": NaN}', '{"prompt_tokens": 1e999}', '{"x": "\\ud800"}'])
+def test_usage_that_no_log_can_hold_is_no_word_on_usage(odd: str) -> None:
+    assembly = Assembly()
+    assembly.take({"choices": [{"delta": {"content": "four"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
+    assembly.take(json.loads(f'{{"choices": [], "usage": {odd}}}'))
+
+    assert assembly.reply(()).usage.tokens_in == 5
+
+
+def test_a_reply_that_no_model_would_write_is_given_up_before_it_swells() -> None:
+    assembly = Assembly()
+    piece = {"choices": [{"delta": {"content": "x" * (limits.MODEL_REPLY_CHARS_MAX // 4)}}]}
+    with pytest.raises(TooLong, match="longer than"):
+        for _ in range(5):
+            assembly.take(piece)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from email.utils import formatdate
 
 import pytest
 
 from controllers.agent.models import failures
+from controllers.agent.models.port import ModelFailed
 
 NOW = 1_700_000_000.0
 
@@ -22,6 +24,7 @@ NOW = 1_700_000_000.0
         ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "Fri, 31 Dec 99999999999 23:59:59 GMT"}, None),
     ],
 )
 def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
@@ -53,3 +56,13 @@ def test_a_long_page_is_cut() -> None:
     failed = failures.of_status(502, b"<p>" * 10_000, retry_after_s=None, cure="")
 
     assert len(str(failed)) < 600
+
+
+@pytest.mark.parametrize(
+    ("wish_s", "kept_s"),
+    [(math.inf, 86_400.0), (1e15, 86_400.0), (math.nan, None), (-math.inf, 0.0), (30.0, 30.0), (None, None)],
+)
+def test_no_wish_of_a_provider_holds_an_agent_for_more_than_a_day_or_is_no_number(
+    wish_s: float | None, kept_s: float | None
+) -> None:
+    assert ModelFailed("RateLimited", "", is_transient=True, retry_after_s=wish_s).retry_after_s == kept_s
