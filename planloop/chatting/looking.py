@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planloop import pointing
 from planloop.chatting.lines import Command
 from planloop.chatting.room import Room, name_of
 from planloop.exits import Exit, Halt
@@ -60,22 +61,8 @@ def why(room: Room, command: Command) -> Iterator[str]:
     """Who set a field."""
     if not command.words:
         raise Halt(Exit.USAGE, "/why needs the path of a field", "/why task/ui/goal")
-    answer = room.access.get("why", at=pointer.render(field_path(command.words[0])))
+    answer = room.access.get("why", at=pointer.render(pointing.field_named(command.words[0])))
     yield from explanations.why(answer).splitlines()
-
-
-def field_path(text: str) -> tuple[str, ...]:
-    """The place in the document that `task/ui/goal`, `goal` or `/tasks/ui/goal` names. Raises Halt."""
-    if text.startswith("/"):
-        try:
-            return pointer.parse(text)
-        except pointer.BadPointer as error:
-            raise Halt(Exit.USAGE, str(error), "/tasks/ui/goal, or task/ui/goal") from None
-    parts = text.removeprefix("task/").split("/")
-    *path, field = [part for part in parts if part not in ("", ".")] or [""]
-    if not field:
-        raise Halt(Exit.USAGE, f"`{text}` names no field", "task/ui/goal")
-    return (*pointer.of_task(path), *field.split("."))
 
 
 def logs(room: Room, command: Command) -> Iterator[str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planloop import pointing
 from planloop.chatting import listening
 from planloop.chatting.lines import Command
-from planloop.chatting.looking import field_path
 from planloop.chatting.room import Room
-from planloop.cli.approve import answer_of
 from planloop.exits import Exit, Halt
 from planloop.verdicts import refusal
-from schemas import pointer
-from schemas.encoding import Json, JsonObject, decode
+from schemas.encoding import JsonObject
 
 
 def patch(room: Room, command: Command) -> Iterator[str]:
@@ -20,8 +18,9 @@ def patch(room: Room, command: Command) -> Iterator[str]:
     if len(command.words) < 2:
         raise Halt(Exit.USAGE, "/patch needs a path and a value", "/patch task/ui/goal 'a page'")
     path, value = command.words[0], " ".join(command.words[1:])
-    op: JsonObject = {"op": "add", "path": pointer.render(field_path(path)), "value": _value(value)}
-    yield outcome(room.access.post("patch", {"ops": [op], "reason": f"said in a chat with {room.agent}"}))
+    document = room.access.object(f"plan/{room.plan}").spec
+    op = pointing.setting(document, pointing.field_named(path), pointing.value_of(value))
+    yield outcome(room.access.post("patch", {"ops": [op.to_json()], "reason": f"said in a chat with {room.agent}"}))
 
 
 def outcome(verdict: JsonObject, done: str = "patched") -> str:
@@ -35,19 +34,12 @@ def outcome(verdict: JsonObject, done: str = "patched") -> str:
             return f"{done}, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
 
 
-def _value(text: str) -> Json:
-    try:
-        return decode(text)
-    except ValueError:
-        return text
-
-
 def approve(room: Room, command: Command) -> Iterator[str]:
     """Says yes."""
     address = _waiting(room, command.words[0] if command.words else None)
     body: JsonObject = {"address": address, "reason": " ".join(command.words[1:])}
     if room.access.object(address).spec["kind"] == "input":
-        body = {"address": address, "reason": "", "content": answer_of(tuple(command.words[1:]))}
+        body = {"address": address, "reason": "", "content": pointing.answer_of(command.words[1:])}
     answer = room.access.post("approve", body)
     if answer["verdict"] == "refused":
         raise refusal(answer)

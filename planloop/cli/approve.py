@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
-from planloop.cli import patching, selecting
+from planloop import pointing
+from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
-from schemas.encoding import JsonObject, decode
+from schemas.encoding import JsonObject
 
 EXAMPLE = """
 \b
@@ -33,13 +34,15 @@ def command(what: str, plan: str | None, happened: str | None, answers: tuple[st
     of a call.
     """
     access = access_to(plan)
-    address = selecting.address_of(what, "approval")
+    address = pointing.address_of(what, "approval")
     if not address.startswith("call/"):
         body: JsonObject = {"address": address, "reason": reason}
         if answers:
-            body["content"] = answer_of(answers)
+            body["content"] = pointing.answer_of(answers)
         patching.say(access.post("approve", body), access.place.name, did="approved")
         return
+    if answers:
+        raise Halt(Exit.USAGE, f"{address} asks no question", f"plan approve {address} --happened, or --did-not")
     if happened is None:
         call = access.object(address)
         hint = f"look first: plan describe {address}; then --happened or --did-not"
@@ -47,18 +50,3 @@ def command(what: str, plan: str | None, happened: str | None, answers: tuple[st
     answer = access.post("settle", {"address": address, "happened": happened == "yes", "reason": reason})
     then = "taken as done" if happened == "yes" else "made again"
     click.echo(f"{address} is {then}, rev {answer['rev']}")
-
-
-def answer_of(answers: tuple[str, ...]) -> JsonObject:
-    """`name=Ada age=36` as a map. A value is JSON where it reads as a number, a flag or a list. Raises Halt."""
-    out: JsonObject = {}
-    for each in answers:
-        name, equals, text = each.partition("=")
-        if not equals or not name:
-            raise Halt(Exit.USAGE, f"`{each}` is no part of an answer", "write --answer name=value")
-        try:
-            value = decode(text)
-        except ValueError:
-            value = text
-        out[name] = text if isinstance(value, dict) else value
-    return out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
 from planloop.rendering import budgets, descriptions, printing, tables
@@ -34,7 +34,7 @@ def command(what: str, plan: str | None) -> None:
     from planloop import wiring
 
     access = access_to(plan)
-    item = access.object(selecting.address_of(what))
+    item = access.object(pointing.address_of(what))
     known = access.objects()
     related, costs = _related(known, item), budgets.Costs(known)
     text = descriptions.text(item, related, _recent(access, item), costs=costs, now=wiring.now())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.client import OwnerGone
 from planloop.following import Following, all_records
@@ -39,7 +39,7 @@ def command(
     Every change of the plan is a record: who asked, what was changed, what was refused, what ran and how it ended.
     """
     access = access_to(plan)
-    address = selecting.address_of(what) if what else None
+    address = pointing.address_of(what) if what else None
     following = Following(access) if watch else None
     found = [record for record in all_records(access, after) if _is_about(record, address, type_)]
     for record in found[-limit:] if limit else found:

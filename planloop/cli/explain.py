@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
+from schemas import pointer
 
 EXAMPLE = """
 \b
@@ -33,7 +35,8 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
 
     if why is not None:
         access = access_to(plan)
-        click.echo(made_of(access, why) or explanations.why(access.get("why", at=pointer_of(why))))
+        place = pointer.render(pointing.field_named(why))
+        click.echo(made_of(access, why) or explanations.why(access.get("why", at=place)))
         return
     if what is None:
         click.echo(explanations.index())
@@ -53,7 +56,6 @@ def made_of(access: Access, text: str) -> str | None:
     from compiler import check_document, explaining
     from planloop.rendering import explanations
     from planloop.sources import FolderSources
-    from schemas import pointer
     from schemas.fields_all import fields_of
 
     head, _, rest = text.removeprefix("/").rpartition("/")
@@ -61,7 +63,7 @@ def made_of(access: Access, text: str) -> str | None:
     if name == rest or name not in fields_of("agent"):
         return None
     document = access.object(f"plan/{access.place.name}").spec
-    if pointer.has(document, pointer.parse(pointer_of(text))):
+    if pointer.has(document, pointing.field_named(text)):
         return None
     graph = check_document(document, sources=FolderSources(access.place.root)).graph
     address = f"agent/{head.removeprefix('task').strip('/') or '.'}"
@@ -71,22 +73,3 @@ def made_of(access: Access, text: str) -> str | None:
     source = explaining.provenance(graph, address, field.name)
     values = {one: graph.objects[address].spec.get(one) for one in field.lowered}
     return explanations.made(values, source)
-
-
-def pointer_of(text: str) -> str:
-    """The pointer that `task/a/b/goal`, `a/goal` or `/tasks/a/goal` means. Raises Halt.
-
-    In `task/a/b/goal` the last word is the field; a field within a field follows with dots: `task/a/budget.usd`.
-    """
-    from planloop.cli import patching, selecting
-    from schemas import pointer
-
-    if text.startswith("/"):
-        return text
-    head, _, field = text.rpartition("/")
-    if not head or not field:
-        task, _, rest = text.removeprefix("task/").partition(".")
-        hint = f"plan explain --why task/{task or '.'}/{rest or 'goal'}"
-        raise Halt(Exit.USAGE, f"`{text}` names no field of a task", hint)
-    address = selecting.address_of("task/." if head == "task" else head)
-    return pointer.render(patching.field_of(address, field))

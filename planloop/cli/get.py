@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
 from planloop.cli import selecting
 from planloop.cli.options import OUTPUTS, access_to, output_option, plan_option
@@ -78,4 +79,4 @@ def _costs(access: Access, output: str | None) -> Costs | None:
 
 
 def _kinds(what: tuple[str, ...]) -> str:
-    return " or ".join(f"{selecting.kind_of(word) or 'object'}s" for word in what or ("tasks",))
+    return " or ".join(f"{pointing.kind_of(word) or 'object'}s" for word in what or ("tasks",))

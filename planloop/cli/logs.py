@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
@@ -57,7 +57,7 @@ class Source:
 def command(what: str, plan: str | None, follow: bool, check: str | None) -> None:
     """Show outputs of commands and transcripts of agents."""
     access = access_to(plan)
-    item = access.object(selecting.address_of(what))
+    item = access.object(pointing.address_of(what))
     if check is not None:
         _print_check(access, item, check)
         return

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import patching, selecting
+from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
 from schemas import patching as operations
@@ -60,7 +61,7 @@ def command(
     if json_:
         ops = _operations(json_)
     else:
-        address = selecting.address_of(what or ".")
+        address = pointing.address_of(what or ".")
         _require(access, address)
         ops = _merge_ops(access, address, merge) if merge else _field_ops(access, address, changes)
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
@@ -68,7 +69,7 @@ def command(
 
 def _require(access: Access, address: str) -> None:
     """Raises Halt unless there is such an object: a slip in a name must not make a new task of that name."""
-    patching.field_of(address, "")
+    pointing.field_of(address, "")
     access.object(address)
 
 
@@ -85,7 +86,7 @@ def _operations(text: str) -> list[JsonObject]:
 
 
 def _merge_ops(access: Access, address: str, text: str) -> list[JsonObject]:
-    document, at = document_of(access), patching.field_of(address, "")
+    document, at = document_of(access), pointing.field_of(address, "")
     if not pointer.has(document, at):
         return [operations.Op("add", at, operations.merge({}, _json(text))).to_json()]
     old = pointer.get(document, at)
@@ -103,14 +104,10 @@ def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObjec
     if not equals:
         if not change.endswith("-"):
             raise Halt(Exit.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
-        path = patching.field_of(address, change[:-1])
+        path = pointing.field_of(address, change[:-1])
         return [operations.Op("remove", path).to_json()] if pointer.has(document, path) else []
-    path = patching.field_of(address, field)
-    # Maps on the way that are not there yet (`budget.usd=40` without a budget) are added with the value in them.
-    value: Json = patching.value_of(text)
-    while len(path) > 1 and not pointer.has(document, path[:-1]) and "tasks" not in path[-2:-1]:
-        path, value = path[:-1], {path[-1]: value}
-    return [operations.Op("add", path, value).to_json()]
+    path = pointing.field_of(address, field)
+    return [pointing.setting(document, path, pointing.value_of(text)).to_json()]
 
 
 def document_of(access: Access) -> JsonObject:

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import click
 
 from planloop.access import Access
-from planloop.exits import Exit, Halt
 from planloop.rendering import differences, printing
 from planloop.verdicts import refusal
-from schemas import pointer
-from schemas.encoding import Json, JsonObject, decode
+from schemas.encoding import JsonObject
 
 
 def submit(access: Access, ops: Sequence[JsonObject], *, reason: str = "", dry_run: bool = False) -> None:
@@ -48,28 +46,3 @@ def _print_differences(verdict: JsonObject, now: float) -> None:
     shown = differences.text(found, now=now, width=printing.width()) or differences.unmoved(found)
     if shown:
         click.echo(shown)
-
-
-def field_of(address: str, field: str) -> tuple[str, ...]:
-    """The path in the document of a field of an object: `task/a/b` and `budget.usd`. Raises Halt."""
-    kind, _, path = address.partition("/")
-    names = () if path == "." else tuple(path.split("/"))
-    fields = tuple(field.split(".")) if field else ()
-    match kind:
-        case "task":
-            return (*pointer.of_task(names), *fields)
-        case "agent":
-            return (*pointer.of_task(names), "agent", *fields)
-        case "container" | "hook":
-            return (f"{kind}s", *names, *fields)
-    raise Halt(
-        Exit.USAGE, f"a {kind} is not part of the plan document", "patch a task, an agent, a container or a hook"
-    )
-
-
-def value_of(text: str) -> Json:
-    """`40`, `true`, `null`, `[1, 2]` and `{"a": 1}` as JSON says; anything else is text."""
-    try:
-        return decode(text)
-    except ValueError:
-        return text

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 
 from compiler.suggesting import did_you_mean
-from planloop import compiling, places, wiring
+from planloop import compiling, places, pointing, wiring
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.client import OwnerClient, OwnerGone
 from planloop.compiling import PlanFile
 from planloop.exits import Exit, Halt
@@ -56,8 +55,8 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
         path=file.path.name,
         content=file.content,
         document=file.document,
-        targets=tuple(map(selecting.address_of, targets)),
-        excludes=tuple(map(selecting.address_of, excludes)),
+        targets=tuple(map(pointing.address_of, targets)),
+        excludes=tuple(map(pointing.address_of, excludes)),
         checked=file.compiled,
     )
     place = places.of_file(file.path, file.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from planloop.cli import selecting
+from planloop import pointing
 from planloop.cli.options import access_to, plan_option
 
 EXAMPLE = """
@@ -22,6 +22,6 @@ Examples:
 def command(what: str, plan: str | None, reason: str) -> None:
     """Turn down something that waits for a person."""
     access = access_to(plan)
-    address = selecting.address_of(what, "approval")
+    address = pointing.address_of(what, "approval")
     answer = access.post("reject", {"address": address, "reason": reason})
     click.echo(f"{address} was rejected, rev {answer['rev']}; nothing was changed")

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.exits import Exit, Halt
-from schemas.address import KINDS
 from schemas.resource import Resource
-
-
-def kind_of(word: str) -> str | None:
-    """The kind that `word` names in singular or plural; None when it names none.
-
-    There are no short names: `a` and `c` are what people call tasks.
-    """
-    if word in KINDS:
-        return word
-    if word in ("server", "servers"):
-        return "mcp"
-    return word[:-1] if word.endswith("s") and word[:-1] in KINDS else None
 
 
 def selected(access: Access, what: Sequence[str]) -> list[Resource]:
@@ -34,21 +21,10 @@ def selected(access: Access, what: Sequence[str]) -> list[Resource]:
 def _of(access: Access, word: str) -> list[Resource]:
     if word == "all":
         return access.objects()
-    kind = kind_of(word)
+    kind = pointing.kind_of(word)
     if kind is not None:
         return access.objects(kind)
-    return [access.object(address_of(word))]
-
-
-def address_of(word: str, kind: str = "task") -> str:
-    """The address meant: `task/a/b` as it is, `a/b` as a task, `.` as the root task. Raises Halt."""
-    head, slash, rest = word.partition("/")
-    named = kind_of(head)
-    if named is not None and slash and rest:
-        return f"{named}/{rest}"
-    if not word or not all(word.split("/")):
-        raise Halt(Exit.USAGE, f"`{word}` names no object", f"write {kind}/NAME, or {kind}/PARENT/NAME")
-    return f"{kind}/{word}"
+    return [access.object(pointing.address_of(word))]
 
 
 def headline(access: Access, tasks: Sequence[Resource]) -> str:

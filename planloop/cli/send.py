@@ -7,8 +7,8 @@ import time
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.exits import Exit, Halt
 from planloop.rendering import printing
@@ -68,7 +68,7 @@ def command(
     text = sys.stdin.read() if words[-1] == "-" else words[-1]
     if not text.strip():
         raise Halt(Exit.USAGE, "the message is empty", 'plan send AGENT "what you want to say"')
-    body: JsonObject = {"to": [selecting.address_of(word, "agent") for word in words[:-1]], "text": text}
+    body: JsonObject = {"to": [pointing.address_of(word, "agent") for word in words[:-1]], "text": text}
     body |= {"delivery": delivery, "key": key, "untrusted": untrusted}
     if expires is not None:
         body["expires_s"] = seconds_of(expires)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planloop import pointing
 from planloop.cli import patching, selecting
 from planloop.cli.options import access_to
 from planloop.cli.patch import document_of
@@ -30,7 +31,7 @@ def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
     ops: list[JsonObject] = [
         {"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)
     ]
-    roots = [addresses.parse(selecting.address_of(word)) for word in what]
+    roots = [addresses.parse(pointing.address_of(word)) for word in what]
     for task in selecting.selected(access, ("tasks",)):
         address = addresses.parse(task.address)
         does_work = task.spec["work"]["kind"] != "group"
@@ -53,14 +54,14 @@ def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
 
 def paths_of(document: JsonObject, what: Sequence[str]) -> list[tuple[str, ...]]:
     """Where the tasks named by `what` stand in the document. Raises Halt."""
-    return [_path_of(document, selecting.address_of(word)) for word in what]
+    return [_path_of(document, pointing.address_of(word)) for word in what]
 
 
 def _path_of(document: JsonObject, address: str) -> tuple[str, ...]:
     kind, _, name = address.partition("/")
     if kind != "task":
         raise Halt(Exit.USAGE, f"{address} is not a task", f"name the task that it works for: task/{name}")
-    path = patching.field_of(address, "")
+    path = pointing.field_of(address, "")
     if not pointer.has(document, path):
         raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from planloop import pointing
 from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
@@ -29,7 +30,7 @@ def command(top: str, plan: str | None, depth: int | None) -> None:
     access = access_to(plan)
     known = access.objects()
     tasks = {item.address: item for item in known if item.kind == "task"}
-    address = selecting.address_of(top)
+    address = pointing.address_of(top)
     if address not in tasks:
         raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
     costs = Costs(known)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.cli.watching import not_running
 from planloop.client import OwnerGone
@@ -44,7 +44,7 @@ def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, time
     cancelled. Exit 9 on timeout.
     """
     access = access_to(plan)
-    addresses = [selecting.address_of(word) for word in what] or ["task/."]
+    addresses = [pointing.address_of(word) for word in what] or ["task/."]
     claim = claim_of(goal)
     deadline = None if timeout is None else time.monotonic() + seconds_of(timeout)
     for address in addresses:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from planloop import pointing
 from planloop.access import Access
-from planloop.cli.selecting import kind_of
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.following import Following
@@ -26,7 +26,7 @@ def not_running(access: Access) -> Halt:
 def print_changes(access: Access, shown: Sequence[Resource], what: Sequence[str], output: str | None) -> None:
     """One line (or one JSON document) for each change of what was asked for."""
     seen: dict[str, str | None] = {item.address: _face(item) for item in shown}
-    kinds = {kind for word in what if (kind := kind_of(word))}
+    kinds = {kind for word in what if (kind := pointing.kind_of(word))}
     single = {item.address for item in shown} if not kinds else set()
     following = Following(access)
     try:

@@ -100,9 +100,11 @@ class Gate:
 
         `content` is the answer to a question.
 
-        Raises errors.Terminal when nothing waits there.
+        Raises errors.Terminal when nothing waits there, and for an answer to what asks no question.
         """
         now, approval = self.present, approving.waiting(self._store.view, address)
+        if content is not None and approval.spec.get("kind") != "input":
+            raise Terminal("NoQuestion", f"{address} asks no question that `{', '.join(content)}` could answer")
         yes = Answer(APPROVED, by, reason, content)
         if approving.is_of_request(approval):
             return await self._grant(approval, yes, now)

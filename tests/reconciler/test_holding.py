@@ -127,6 +127,13 @@ async def test_an_approved_edit_is_applied_as_its_author_and_leaves_nothing_wait
     assert record.draft.data["approved"] == {"approval": waiting.approval, "by": "human:cli", "reason": "yes"}
 
 
+async def test_an_answer_to_what_asks_no_question_is_refused_and_it_still_waits(plan: Plan) -> None:
+    waiting = await held(plan, "ab")
+    with pytest.raises(Terminal, match="asks no question"):
+        await plan.gate.approve(waiting.approval, HUMAN_CLI, content={"name": "Ada"})
+    assert plan.store.view.get(waiting.approval) is not None
+
+
 async def test_a_save_is_the_merge_base_once_it_is_approved(plan: Plan) -> None:
     waiting = await held(plan, "ab")
     await plan.gate.approve(waiting.approval, HUMAN_CLI)

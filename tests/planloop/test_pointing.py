@@ -1,0 +1,62 @@
+"""What people write and what it points at."""
+
+from __future__ import annotations
+
+import pytest
+
+from planloop import pointing
+from planloop.exits import Exit, Halt
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        ("task/ui/form/goal", ("tasks", "ui", "tasks", "form", "goal")),
+        ("ui/budget.usd", ("tasks", "ui", "budget", "usd")),
+        ("task/./goal", ("goal",)),
+        ("task/goal", ("goal",)),
+        ("goal", ("goal",)),
+        ("budget.usd", ("budget", "usd")),
+        ("agent/ui/tools", ("tasks", "ui", "agent", "tools")),
+        ("hook/guard/on", ("hooks", "guard", "on")),
+        ("/tasks/ui/goal", ("tasks", "ui", "goal")),
+    ],
+)
+def test_words_name_a_field(words: str, path: tuple[str, ...]) -> None:
+    assert pointing.field_named(words) == path
+
+
+@pytest.mark.parametrize("words", ["", "frontend", "ui/", "call/1/op"])
+def test_words_that_name_no_field_are_refused_with_a_cure(words: str) -> None:
+    with pytest.raises(Halt) as fault:
+        pointing.field_named(words)
+    assert fault.value.exit == Exit.USAGE
+    assert fault.value.hint
+
+
+def test_a_field_is_set_with_the_maps_on_the_way_that_are_missing() -> None:
+    document = {"tasks": {"ui": {"goal": "x"}}}
+
+    op = pointing.setting(document, ("tasks", "ui", "budget", "usd"), 4)
+
+    assert (op.path, op.value) == (("tasks", "ui", "budget"), {"usd": 4})
+
+
+def test_a_task_that_there_is_not_is_not_made_by_setting_a_field_of_it() -> None:
+    op = pointing.setting({"tasks": {}}, ("tasks", "nobody", "goal"), "x")
+
+    assert op.path == ("tasks", "nobody", "goal")
+
+
+def test_an_answer_reads_numbers_and_leaves_text_as_it_is() -> None:
+    assert pointing.answer_of(["name=Ada", "age=36", "sure=true", "map={}"]) == {
+        "name": "Ada",
+        "age": 36,
+        "sure": True,
+        "map": "{}",
+    }
+
+
+def test_a_part_of_an_answer_without_a_name_is_refused() -> None:
+    with pytest.raises(Halt, match="no part of an answer"):
+        pointing.answer_of(["=x"])
