@@ -89,6 +89,11 @@ class CallSpec:
         }
 
 
+def as_map(arguments: Json) -> JsonObject:
+    """The arguments as a call object holds them, and as a model is shown them again: a map, whatever the mind gave."""
+    return arguments if isinstance(arguments, dict) else {"given": arguments}
+
+
 def call_from_json(raw: JsonObject) -> CallSpec:
     """Inverse of `CallSpec.to_json`."""
     return CallSpec(

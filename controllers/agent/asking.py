@@ -27,6 +27,7 @@ from controllers.agent.tools.faults import ToolFault
 from controllers.agent.workspaces import RESERVED, environment, workspace_of
 from schemas import limits
 from schemas.agent import Model, Outside, Program, PythonFunction, Script
+from schemas.call import as_map
 
 REFERENCE: Final = "env:"
 
@@ -140,4 +141,4 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
 
 
 def _outcome(call: PastCall) -> CallOutcome:
-    return CallOutcome(call.address, call.tool, calls.as_map(call.arguments), call.result)
+    return CallOutcome(call.address, call.tool, as_map(call.arguments), call.result)

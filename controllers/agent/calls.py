@@ -218,11 +218,6 @@ def is_stuck(same: tuple[str, int]) -> bool:
     return same[1] >= limits.SAME_CALL_MAX
 
 
-def as_map(arguments: Json) -> JsonObject:
-    """The arguments as a call object holds them: a map, whatever the mind gave."""
-    return arguments if isinstance(arguments, dict) else {"given": arguments}
-
-
 def _is_free(call: TurnCall, tools: Tools) -> bool:
     tool = tools.get(call.tool)
     return tool is not None and tool.is_free

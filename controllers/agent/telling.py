@@ -7,11 +7,12 @@ are made from levels: an edited goal, a child that ended, a verdict, an answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from controllers.agent import budget
+from controllers.agent import budget, transcript
 from controllers.agent.observing import Observed
 from schemas.agent import Model
 from schemas.approval import APPROVED, REJECTED
@@ -24,6 +25,7 @@ from schemas.resource import Resource
 SENDER: Final = "controller:agent"
 UNREAD: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
 DIGEST_CHARS: Final = 12
+_MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number: what people and agents send has other ids.
 
 
 @frozen
@@ -183,20 +185,39 @@ def _answers(found: _Gathering) -> None:
     """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
     for approval in found.seen.approvals.values():
         if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
-            facts = {"asked": approval.address, "answer": approval.state, "reason": approval.status.get("reason", "")}
-            found.tell("answer", {**facts, "what": approval.spec["what"]}, kind="approval")
+            facts = {"answer": approval.state, "reason": approval.status.get("reason", "")}
+            found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
         elif approval.address in found.seen.unanswerable:
-            facts = {"asked": approval.address, "answer": "nobody", "what": approval.spec["what"]}
-            found.tell("answer", {**facts, "reason": "whoever was asked takes no turns any more"}, kind="approval")
+            facts = {"answer": "nobody", "reason": "whoever was asked takes no turns any more"}
+            found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
     for call in doubts(found.seen):
         if call.state != CallState.UNKNOWN:
             happened = call.state == CallState.SUCCEEDED
-            found.tell(
-                "answer", {"call": call.address, "tool": call.spec["tool"], "happened": happened}, kind="approval"
-            )
+            facts = {"call": _name_of(found.seen, call), "tool": call.spec["tool"], "happened": happened}
+            found.tell("answer", facts, kind="approval")
             found.drops.append(call)
+
+
+def is_made(message: Message) -> bool:
+    """Whether it is one of those made here, from levels: nobody sent it."""
+    return _MADE.fullmatch(message.id) is not None
+
+
+def _asked_for(approval: Resource) -> JsonObject:
+    """What was asked for, without the revision and the id that a held patch got: they differ from run to run."""
+    what: JsonObject = approval.spec["what"]
+    if approval.spec["kind"] == "request":
+        return {"asked": approval.address, "what": what}
+    return {"what": {name: what[name] for name in ("ops", "reason") if name in what}}
+
+
+def _name_of(seen: Observed, call: Resource) -> str:
+    """A call as the mind knows it: models by its place, for they are shown no ids."""
+    if not isinstance(seen.spec.mind, Model):
+        return call.address
+    return transcript.call_id(call.spec["turn"], call.spec["index"])
 
 
 def doubts(seen: Observed) -> Sequence[Resource]:

@@ -15,13 +15,13 @@ from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed, judges_doubt
 from controllers.agent.origins import NO_ORIGIN, Origin
 from controllers.agent.status import Chunk, OpenTurn, PastCall, TurnCall, boxed
-from controllers.agent.telling import News
+from controllers.agent.telling import News, is_made
 from reconciler.effects import journal
 from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState, Model, Script
-from schemas.call import CallResult, CallSpec, CallState
+from schemas.call import CallResult, CallSpec, CallState, as_map
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
@@ -192,7 +192,7 @@ def call_spec(seen: Observed, turn: int, index: int, call: TurnCall, tools: call
         incarnation=seen.status.incarnation,
         op=call.address.partition("/")[2],
         tool=call.tool,
-        arguments=calls.as_map(call.arguments),
+        arguments=as_map(call.arguments),
         turn=turn,
         index=index,
         is_process=tool is not None and tool.is_process,
@@ -304,10 +304,16 @@ def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:
 
 
 def closed(seen: Observed, view: View, why: str) -> Draft:
-    """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it."""
+    """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it.
+
+    What it had read and nobody has thought about is unread again.
+    """
     drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
     drops += budget.release(view, seen.resource)
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
+    opened = seen.status.open
+    if opened is not None and not opened.is_replied:
+        merge["inbox"] = {each.id: each.to_json() for each in opened.messages if not (each.asks or is_made(each))}
     data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}
     return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)
 

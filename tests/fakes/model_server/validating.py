@@ -5,6 +5,7 @@ Sources: the published OpenAPI description of the endpoint, and the texts of the
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -116,9 +117,18 @@ def _check_calls(where: str, calls: Any) -> None:
             raise Invalid(f"Invalid '{at}.function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'")
         if not isinstance(function.get("arguments"), str):
             raise Invalid(f"Invalid type for '{at}.function.arguments': expected a string")
+        if not _is_object(function["arguments"]):  # As vLLM, llama.cpp and Ollama have it; OpenAI lets it pass.
+            raise Invalid(f"Failed to parse '{at}.function.arguments' as a JSON object")
         ids.append(call["id"])
     if len(set(ids)) < len(ids):
         raise Invalid(f"Duplicate ids in '{where}.tool_calls': {ids}")
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _check_id(at: str, id_: Any) -> None:
