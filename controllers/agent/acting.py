@@ -44,6 +44,7 @@ from controllers.agent.requesting import Desk, Request
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.agents import AgentTools
 from controllers.agent.tools.faults import ToolDenied
+from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
@@ -66,12 +67,13 @@ class AgentReconciler:
 
     def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
         self._world = world
-        self._tools = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
+        served = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
+        self._tools = KeptTools(served, lambda: world.store.view)
         self._specs = Specs()
         self._prompts = Prompts()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache(), self._settled)
-        self._desk = Desk(world, self._tools, self.look, self._go_on, world.ids.mint())
+        self._desk = Desk(world, self._tools, self.look, self._go_on_alone, world.ids.mint())
 
     @property
     def kind(self) -> str:
@@ -82,7 +84,7 @@ class AgentReconciler:
         store = self._world.store
         before = store.view.rev
         self._permits.sweep()
-        outcome = await self._go_on(str(address), Ahead(store), "")
+        outcome = await self._go_on(str(address), self._ahead(str(address)), "")
         if store.view.rev != before:
             await store.flush(store.view.rev)
         return outcome
@@ -104,6 +106,7 @@ class AgentReconciler:
 
         `without` is the key of the job that calls this as its last act, empty when none does.
         """
+        seen: Observed | None = None
         for _ in range(limits.PASS_STEPS_MAX):
             seen = self._see(address, ahead, without)
             if seen is not None and not ahead.is_empty and _has_waiting(seen):
@@ -116,13 +119,22 @@ class AgentReconciler:
                 ahead.commit()
                 return outcome
         ahead.commit()
-        return Done()
+        return Done() if seen is None else Again(0.0)
 
     async def _settled(self, seen: Observed, draft: Draft, key: str) -> None:
         """The last act of a call's job: its result, and the steps that follow from it."""
-        ahead = Ahead(self._world.store)
+        ahead = self._ahead(seen.resource.address)
         ahead.add(seen.resource.address, draft)
-        await self._go_on(seen.resource.address, ahead, key)
+        await self._go_on_alone(seen.resource.address, ahead, key)
+
+    async def _go_on_alone(self, address: str, ahead: Ahead, key: str) -> None:
+        """The last act of the job `key`: nobody needs to wake the agent for it afterwards, but when a timer is due."""
+        outcome = await self._go_on(address, ahead, key)
+        if isinstance(outcome, Again):
+            self._world.work.poke(address, after_s=outcome.after_s)
+
+    def _ahead(self, address: str) -> Ahead:
+        return Ahead(self._world.store, lambda: self._world.work.driving(address))
 
     async def _take(self, seen: Observed, ahead: Ahead) -> Outcome | None:
         """Does the one next step; None when there may be another."""

@@ -7,7 +7,8 @@ between the first step and the append.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from reconciler.storing.store import Store, View
 from schemas import record as records
@@ -47,10 +48,14 @@ class _Overlay(MutableMapping[str, Resource]):
 
 
 class Ahead:
-    """A `View` of what will be, and the steps that lead there. After `commit` it starts again from what is."""
+    """A `View` of what will be, and the steps that lead there. After `commit` it starts again from what is.
 
-    def __init__(self, store: Store) -> None:
+    `driving` holds while a record is proposed: whoever takes the steps goes on by itself and need not be woken.
+    """
+
+    def __init__(self, store: Store, driving: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self._store = store
+        self._driving = driving
         self._objects = _Overlay(store.view)
         self._drafts: list[Draft] = []
         self._expect: dict[str, int | None] = {}
@@ -88,7 +93,10 @@ class Ahead:
         drafts, self._drafts = self._drafts, []
         expect, self._expect = self._expect, {}
         self._objects.made.clear()
-        return self._store.propose(one_of(drafts), expect) if drafts else self.rev
+        if not drafts:
+            return self.rev
+        with self._driving():
+            return self._store.propose(one_of(drafts), expect)
 
     def _merged(self, found: Sequence[Resource], belongs: object) -> Sequence[Resource]:
         if not self._objects.made:

@@ -62,6 +62,7 @@ class Request:
     ready: Prepared | None
     asked_at: float
     wanted: ToSum | None = None
+    went_on: bool = False
     used: list[Usage] = field(default_factory=list)
     said_chars: int = 0
 
@@ -133,7 +134,7 @@ class Request:
         self.said_chars += len(text)
 
     async def _replied(self, reply: Reply, queued_s: float) -> None:
-        world, ahead = self.desk.world, Ahead(self.desk.world.store)
+        world, ahead = self.desk.world, self._ahead()
         seen = self.desk.look(self.address)
         if seen is None:
             return
@@ -147,7 +148,7 @@ class Request:
         if queued_s > QUEUED_S and opened is not None:
             more.append(turn.change(seen, {"open": {"waited_s": opened.waited_s + queued_s}}))
         ahead.add(self.address, replace(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
-        await self.desk.go_on(self.address, ahead, self.key)
+        await self._go_on(ahead)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)
 
@@ -158,7 +159,7 @@ class Request:
         self.used.append(answer.usage)
         if not answer.text.strip():
             raise ModelFailed(attempts.EMPTY, "its summary is empty", is_transient=True, usage=self.used.pop())
-        world, ahead = self.desk.world, Ahead(self.desk.world.store)
+        world, ahead = self.desk.world, self._ahead()
         seen = self.desk.look(self.address)
         if seen is None or not attempts.is_current(seen, self.op):
             return
@@ -166,7 +167,15 @@ class Request:
         data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
         billed = (*self._billed(seen, ahead), turn.change(seen, {"open": {"tries": 0}}))
         ahead.add(self.address, attempts.compacted(seen, chunks, data, billed))
+        await self._go_on(ahead)
+
+    def _ahead(self) -> Ahead:
+        world = self.desk.world
+        return Ahead(world.store, lambda: world.work.driving(self.address))
+
+    async def _go_on(self, ahead: Ahead) -> None:
         await self.desk.go_on(self.address, ahead, self.key)
+        self.went_on = self.ready is not None  # Nothing is awaited any more: no other job sees this one in its way.
 
     def _doubts(self) -> JsonObject:
         """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""
@@ -175,13 +184,13 @@ class Request:
         return {"tokens_counted": self.ready.tokens}
 
     async def _failed(self, fault: ModelFailed) -> None:
-        ahead = Ahead(self.desk.world.store)
+        ahead = self._ahead()
         seen = self.desk.look(self.address)
         assert self.ready is not None, "only models fail like this"
         if seen is None or not attempts.is_current(seen, self.op):
             return
         ahead.add(self.address, attempts.failed(seen, ahead, fault, self.ready, self.desk.life))
-        await self.desk.go_on(self.address, ahead, self.key)
+        await self._go_on(ahead)
 
     def _called_off(self) -> None:
         """The request was closed before it was answered: what it had cost by then is estimated."""

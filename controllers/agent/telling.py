@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from controllers.agent import budget, transcript
 from controllers.agent.observing import Observed
+from schemas import limits
 from schemas.agent import Model
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
@@ -64,6 +66,7 @@ class _Gathering:
         self.messages.append(Message(message_id, kind, sender, receiver, body, self.seen.now))
 
 
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def digest(text: str) -> str:
     """A short digest of a told text."""
     return digest_of(text)[:DIGEST_CHARS]

@@ -123,7 +123,7 @@ class Engine:
         view = self._store.view
         for address in self._watcher.concerned(view, changed):
             resource = view.get(address)
-            if address == self._muted or not self._is_ours(address, resource):
+            if address in (self._muted, self._work.driven) or not self._is_ours(address, resource):
                 continue
             delay_s = self._held_back(resource, address in changed) if resource and is_controller else 0.0
             # What else such a record says is for others.

@@ -8,6 +8,7 @@ can compare it with what should be.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 
@@ -17,7 +18,8 @@ class WorkPlane(Protocol):
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
         """Queues `job`; it runs when `pool` has room, higher priority first. A live or queued key is left alone.
 
-        When the job ends, however it ends, `owner` is reconciled.
+        When the job ends, however it ends, `owner` is reconciled; but for a job that says (`went_on` is true of it)
+        that its last act, with nothing awaited after it, was to take its owner's next steps itself.
         """
         ...
 
@@ -35,6 +37,10 @@ class WorkPlane(Protocol):
 
     def live_for(self, owner: str) -> Sequence[str]:
         """The keys of live jobs of `owner`."""
+        ...
+
+    def driving(self, address: str) -> AbstractContextManager[None]:
+        """While it holds, what is written does not wake `address`: whoever writes it takes its next steps already."""
         ...
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:

@@ -8,7 +8,8 @@ Works on asyncio and trio. Who starts which job is the controllers' business.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
@@ -54,6 +55,8 @@ class WorkPools:
         self._by_owner: dict[str, dict[str, None]] = {}
         self._arrivals = 0
         self._group: TaskGroup | None = None
+        self.driven: str | None = None
+        """The address that nobody needs to wake for what is being written."""
         self.on_fault: Callable[[str, str, Fault], Awaitable[None]] = self._only_poke
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
@@ -84,6 +87,14 @@ class WorkPools:
 
     def live_for(self, owner: str) -> Sequence[str]:
         return tuple(self._by_owner.get(owner, ()))
+
+    @contextmanager
+    def driving(self, address: str) -> Iterator[None]:
+        before, self.driven = self.driven, address
+        try:
+            yield
+        finally:
+            self.driven = before
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
         self._queue.add(address, after_s=after_s, priority=priority)
@@ -138,7 +149,8 @@ class WorkPools:
             self._fill(job.pool)
         if fault is None:
             self._queue.forget(job.key)
-            self._queue.add(job.owner)
+            if not getattr(job.work, "went_on", False):
+                self._queue.add(job.owner)
         else:
             await self.on_fault(job.owner, job.key, fault)
 

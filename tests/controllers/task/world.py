@@ -7,6 +7,7 @@ and how it ends, and what a check finds.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +38,9 @@ class NotedPlane:
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
         raise AssertionError("the pure core starts nothing")
+
+    def driving(self, address: str) -> AbstractContextManager[None]:
+        raise AssertionError("the pure core writes nothing")
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
         raise AssertionError("the pure core pokes nobody")

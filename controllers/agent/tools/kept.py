@@ -1,0 +1,44 @@
+"""A registry of tools as a plain map, put together again only when what it is made from has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from controllers.agent.tools.tool import Tool
+from reconciler.storing.store import View
+from schemas.resource import Resource
+
+
+class KeptTools(Mapping[str, Tool]):
+    """`tools`, which depend on the plan and on its servers alone, as of now."""
+
+    def __init__(self, tools: Mapping[str, Tool], view: Callable[[], View]) -> None:
+        self._tools = tools
+        self._view = view
+        self._rev = -1
+        self._made_from: list[Resource] = []
+        self._now: dict[str, Tool] = {}
+
+    def __getitem__(self, name: str) -> Tool:
+        found = self._fresh().get(name)
+        # What is withheld is in no list, and is there to be refused with the reason.
+        return self._tools[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fresh())
+
+    def __len__(self) -> int:
+        return len(self._fresh())
+
+    def _fresh(self) -> dict[str, Tool]:
+        view = self._view()
+        if view.rev == self._rev:
+            return self._now
+        self._rev = view.rev
+        made_from = [*view.list("mcp"), *view.list("plan")]
+        if len(made_from) != len(self._made_from) or any(
+            new is not old for new, old in zip(made_from, self._made_from, strict=True)
+        ):
+            self._made_from = made_from
+            self._now = {name: self._tools[name] for name in self._tools}
+        return self._now
