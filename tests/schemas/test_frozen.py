@@ -102,3 +102,36 @@ def test_a_class_that_inherits_is_refused() -> None:
         @frozen
         class Below(Single):
             """More."""
+
+
+@frozen
+class Many:
+    """More members than are set one by one."""
+
+    a: int
+    b: int
+    c: int
+    d: int
+    e: int
+    f: int
+    g: int = 7
+    h: list[int] = field(default_factory=list)
+    i: str = "i"
+
+
+class BelowMany(Many):
+    """It has a dictionary of its own."""
+
+
+@pytest.mark.parametrize("kind", [Many, BelowMany])
+def test_a_class_with_many_members_is_as_frozen_as_one_with_few(kind: type[Many]) -> None:
+    made = kind(1, 2, 3, 4, e=5, f=6)
+    assert type(made) is kind
+    assert [getattr(made, name) for name in "abcdefghi"] == [1, 2, 3, 4, 5, 6, 7, [], "i"]
+    assert dataclasses.replace(made, c=9).c == 9
+    assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
+    assert made.h is not kind(1, 2, 3, 4, 5, 6).h
+    with pytest.raises(FrozenInstanceError):
+        made.a = 2  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        kind(1)  # type: ignore[call-arg]
