@@ -5,6 +5,7 @@ One thread, over the blocking API, on whatever `Terminal` there is: a screen wit
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from planloop.chatting import commands, lines, listening
 from planloop.chatting.asking import Question, not_run
 from planloop.chatting.commands import Leave
 from planloop.chatting.listening import Answered, Asks, Doing, Event, Over, Resting, Spoke
+from planloop.chatting.noticing import notice
 from planloop.chatting.room import Room, chosen, name_of
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
@@ -39,6 +41,10 @@ class Terminal(Protocol):
         """A line beside the conversation: what an agent does, what a command could not do."""
         ...
 
+    def interject(self, text: str) -> None:
+        """A note from another thread, above the line that is being written, which stays as it is."""
+        ...
+
 
 class Conversation:
     """One person, one plan. `failed` turns true when an agent could not answer."""
@@ -48,12 +54,16 @@ class Conversation:
         self.failed = False
         self._terminal = terminal
         self._told: set[str] = set()  # Approvals that were shown.
+        self._telling = threading.Lock()
+        self._is_asking = False  # An answer is waited for: what comes up is in what is followed meanwhile.
         self._flowing = ""  # What has been written so far of a reply that is still being written.
         self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
 
     def run(self) -> None:
         """Until the input ends or somebody leaves. Raises Halt when the plan's process ends meanwhile."""
         terminal = self._terminal
+        if terminal.is_live:
+            notice(self.room.access, self.room.agent, self._interject)
         with suppress(Leave):
             while True:
                 self._show_waiting()
@@ -97,6 +107,7 @@ class Conversation:
             self._terminal.note(fault.text())
             return
         self._flowing = self._shown = ""
+        self._is_asking = True
         try:
             for event in question.events():
                 self._tell(event)
@@ -104,6 +115,8 @@ class Conversation:
             if question.is_answered:
                 raise  # Nothing is waited for any more: it is meant for the conversation.
             self._terminal.note(f"\n{self.room.agent} goes on; its answer will be in /logs")
+        finally:
+            self._is_asking = False
 
     def _tell(self, event: Event | Heard) -> None:
         terminal = self._terminal
@@ -145,12 +158,25 @@ class Conversation:
     def _show_waiting(self) -> None:
         """What waits for a yes and was not shown yet."""
         for one in listening.waiting(self.room.access.objects("approval")):
-            if one.approval not in self._told:
-                self._ask(one)
+            self._ask(one)
+
+    def _is_news(self, asked: Asks) -> bool:
+        """Whether nobody has shown it yet; who asks this does."""
+        with self._telling:
+            is_news = asked.approval not in self._told
+            self._told.add(asked.approval)
+            return is_news
+
+    def _interject(self, asked: Asks) -> None:
+        """Shows what comes up while a person writes. They are not asked: the line is theirs."""
+        if not self._is_asking and self._is_news(asked):
+            name = asked.approval.partition("/")[2]
+            self._terminal.interject(f"  {asked.by} asks for a yes: {asked.words} · /approve {name} · /reject {name}")
 
     def _ask(self, asked: Asks) -> None:
-        """A person is asked at once; a pipe is told how to answer."""
-        self._told.add(asked.approval)
+        """A person is asked at once, a pipe is told how to answer; nobody is twice."""
+        if not self._is_news(asked):
+            return
         name = asked.approval.partition("/")[2]
         self._terminal.note(f"  {asked.by} asks for a yes: {asked.words}")
         if not self._terminal.is_live:

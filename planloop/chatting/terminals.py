@@ -6,11 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import click
 
 from planloop.streams import shown, styled
 from schemas import limits
+
+CLEAR: Final = "\x1b[K"  # What is right of the cursor.
 
 
 class Pipe:
@@ -33,6 +36,10 @@ class Pipe:
     def note(self, text: str) -> None:
         click.echo(text, err=True)
 
+    def interject(self, text: str) -> None:
+        """As `note`: a pipe writes no line that could be disturbed."""
+        self.note(text)
+
 
 class Screen:
     """A person at a terminal. Arrow keys edit and recall lines, also those of earlier conversations; Tab completes."""
@@ -46,6 +53,7 @@ class Screen:
         self._history = history
         self._words = words
         self._found: list[str] = []
+        self._prompt = ""  # Of the line that is being written.
         with suppress(OSError):
             readline.read_history_file(history)
         readline.set_history_length(limits.CHAT_LINES_KEPT)
@@ -54,11 +62,14 @@ class Screen:
         readline.parse_and_bind("tab: complete")
 
     def read(self, prompt: str) -> str | None:
+        self._prompt = prompt
         try:
             return input(prompt)
         except EOFError:
             click.echo()
             return None
+        finally:
+            self._prompt = ""
 
     def say(self, text: str) -> None:
         click.echo(text)
@@ -68,6 +79,12 @@ class Screen:
 
     def note(self, text: str) -> None:
         styled(click.style(shown(text), dim=True) + "\n", sys.stdout)
+
+    def interject(self, text: str) -> None:
+        """Takes the place of the prompt, which is written again below it with what has been typed."""
+        typed = f"{self._prompt}{self._readline.get_line_buffer()}" if self._prompt else ""
+        styled(f"\r{CLEAR}{click.style(shown(text), dim=True)}\n{shown(typed)}", sys.stdout)
+        sys.stdout.flush()
 
     def close(self) -> None:
         """Keeps what was written, readable by its writer alone."""

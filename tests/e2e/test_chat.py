@@ -199,6 +199,23 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
         assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()
 
 
+@pytest.mark.slow
+def test_what_comes_up_while_a_person_writes_is_shown_at_once_and_their_line_stays(folder: Folder) -> None:
+    text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
+    with staying(folder, text), terminal(folder, "chat") as live:
+        live.until("demo > ")
+        live.press("/app")
+        live.until("demo > /app")
+        assert folder.run("send", ".", "how far?").code == 0
+        live.until("asks for a yes: write(")
+        live.until("/reject ")
+        live.until("\ndemo > /app")
+        live.press("rove\n")
+        live.until(" approved\r\ndemo > ")
+        live.press("/quit\n")
+        assert live.ended() == 0
+
+
 SERVED = """\
 plan: demo
 goal: an agent with a server of tools
