@@ -123,7 +123,8 @@ class Engine:
         view = self._store.view
         for address in self._watcher.concerned(view, changed):
             resource = view.get(address)
-            if address in (self._muted, self._work.driven) or not self._is_ours(address, resource):
+            is_driven = address == self._work.driven and not _is_released(resource)
+            if is_driven or address == self._muted or not self._is_ours(address, resource):
                 continue
             delay_s = self._held_back(resource, address in changed) if resource and is_controller else 0.0
             # What else such a record says is for others.
@@ -159,7 +160,7 @@ class Engine:
     async def _step(self, address: str) -> Outcome:
         parsed = addresses.parse(address)
         resource = self._store.view.get(address)
-        if resource is not None and resource.deleting and not resource.finalizers:
+        if resource is not None and _is_released(resource):
             await self._drop(resource)
             return Done()
         reconciler = self._reconcilers.get(parsed.kind)
@@ -254,3 +255,8 @@ def _first_fatal(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(fatal, BaseExceptionGroup):
         fatal = fatal.exceptions[0]
     return group if fatal is None else fatal
+
+
+def _is_released(resource: Resource | None) -> bool:
+    """Whether an object on its way out waits for nobody but the engine, which drops it."""
+    return resource is not None and resource.deleting and not resource.finalizers
