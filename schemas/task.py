@@ -37,6 +37,16 @@ ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED}
 """States in which nothing more happens unless somebody changes something. Holds their texts as well."""
 
 
+def is_over(status: JsonObject) -> bool:
+    """Whether the task's own work has come to its end by itself, though tasks below it may be at work (again)."""
+    if status.get("go") is not None:
+        return False
+    state = status.get("state")
+    # New children, or checks that are run once more, take the state from it and not its end.
+    has_ended = status.get("stage") in ("done", "failed") and state in (TaskState.RUNNING, TaskState.CHECKING)
+    return has_ended or state in (TaskState.DONE, TaskState.FAILED)
+
+
 @frozen
 class Group:
     """Only child tasks: done when they are."""

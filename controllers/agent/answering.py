@@ -19,7 +19,7 @@ from schemas.encoding import Json, JsonObject, encode
 from schemas.message import Message
 from schemas.record import Change, SetStatus
 from schemas.resource import Resource
-from schemas.task import TaskState
+from schemas.task import ENDED, TaskState
 from schemas.thread import Answer
 
 FAILURES: Final = {
@@ -86,7 +86,7 @@ def of_task(seen: Observed) -> Answer:
 
 def of_end(task: Resource) -> Answer:
     """The answer that a task which is over is by itself: its result, or why it failed and the class of that."""
-    if task.state == TaskState.DONE:
+    if task.state == TaskState.DONE or (task.state not in ENDED and task.status.get("stage") == "done"):
         return of_claim("done", (task.status.get("result") or {}).get("text"))
     ready = task.status.get("conditions", {}).get("Ready") or {}
     return Answer(str(ready.get("message") or f"its task is {task.state}"), str(ready.get("reason") or "Failed"))

@@ -205,6 +205,8 @@ def _without_go(seen: Observed) -> Step:
         return stop
     if seen.task_state in ENDED:
         return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
+    if seen.is_over:
+        return Rest(AgentState.ENDED, "its own part of its task is done")
     return Rest(AgentState.IDLE, "its task has not started")
 
 

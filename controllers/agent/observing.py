@@ -24,7 +24,7 @@ from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.model import models_digest
 from schemas.resource import Resource
-from schemas.task import ENDED, TaskSpec, TaskState, task_from_json
+from schemas.task import ENDED, TaskSpec, TaskState, is_over, task_from_json
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class Observed:
     @property
     def is_over(self) -> bool:
         """Whether its task has come to its end by itself, so that it can be asked but not set to work."""
-        return self.task is not None and self.go is None and self.task_state in (TaskState.DONE, TaskState.FAILED)
+        return self.task is not None and is_over(self.task.status)
 
     @property
     def interrupts(self) -> tuple[Message, ...]:

@@ -22,7 +22,7 @@ from schemas.agent import AgentState, Model
 from schemas.encoding import Json, encode
 from schemas.message import Delivery, Message, MessageKind
 from schemas.record import Change
-from schemas.task import ENDED
+from schemas.task import ENDED, is_over
 
 
 def done(
@@ -132,7 +132,7 @@ def _not_read(view: View, receiver: str) -> str:
     task = None if agent is None else view.get(str(agent.spec["task"]))
     if agent is None or task is None:
         return ""
-    if task.state in ENDED:
+    if task.state in ENDED or is_over(task.status):
         return f"{receiver}: its task is {task.state}; it reads this when it is asked something with `discuss`"
     if task.spec["pause"]:
         return f"{receiver} is paused; it reads this when it goes on"

@@ -134,7 +134,7 @@ class Arena:
     async def results(self, tool: str = "") -> list[JsonObject]:
         """The results of the settled calls, in order; of one tool if it is named."""
         settled = [draft.data for draft in await self.log() if draft.type == "call.settled"]
-        return [data["result"] for data in settled if data["tool"] == tool or not tool]
+        return [data["result"] for data in settled if not tool or data.get("tool") == tool]
 
     async def said(self) -> list[str]:
         """What minds said, in order."""
