@@ -131,6 +131,7 @@ HEARD_WORDS_MAX: Final = 1_000  # Stretches of text that wait for who listens to
 CHAT_LINES_KEPT: Final = 1_000  # Of what a person wrote in chats, in a file beside the log.
 REPLAY_NOTES_MAX: Final = 200  # Records in other words that a replay keeps; a systematic one would fill memory.
 STREAM_CHARS_MAX: Final = 16 << 10  # Of a reply under way, its newest end, for whoever watches.
+WIRE_NAME_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
 WRAPPED_WORDS_MAX: Final = 64  # Of a command behind `env` or `xargs`: each could be the one that is denied.

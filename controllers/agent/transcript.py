@@ -18,7 +18,6 @@ from schemas.encoding import JsonObject, digest, encode, encode_text
 from schemas.message import Message
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
-WIRE_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.
 _PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
@@ -42,8 +41,8 @@ def wire_name(tool: str) -> str:
     Names of two tools are never the same: what cannot be told from the name alone is told by a digest at its end.
     """
     name = _FOREIGN.sub("_", tool.replace(".", DOT).replace(":", DOT))
-    is_plain = len(name) <= WIRE_CHARS_MAX and _PLAIN.fullmatch(tool) is not None and DOT not in tool
-    return name if is_plain else f"{name[: WIRE_CHARS_MAX - 9]}_{digest(tool.encode())[:8]}"
+    is_plain = len(name) <= limits.WIRE_NAME_CHARS_MAX and _PLAIN.fullmatch(tool) is not None and DOT not in tool
+    return name if is_plain else f"{name[: limits.WIRE_NAME_CHARS_MAX - 9]}_{digest(tool.encode())[:8]}"
 
 
 def call_id(turn: int, index: int) -> str:

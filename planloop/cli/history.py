@@ -9,8 +9,7 @@ from planloop.following import all_records
 from planloop.rendering import printing, records, tables
 from schemas.record import Record, record_to_json
 
-TYPES = ("plan.patched", "plan.forked", "plan.refused", "plan.held", "plan.approved", "plan.rejected")
-REVISIONS = TYPES[:2]  # Those that made a document; the others say why none was made.
+DOCUMENTS = frozenset({"plan.patched", "plan.forked"})  # Those that made a document; others say why none was made.
 EXAMPLE = """
 \b
 Examples:
@@ -27,7 +26,9 @@ Examples:
 @click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
 def command(plan: str | None, output: str | None, everything: bool, limit: int) -> None:
     """List the plan's revisions with author and cause."""
-    wanted = TYPES if everything else REVISIONS
+    from reconciler.editing.history import REVISION_TYPES
+
+    wanted = REVISION_TYPES if everything else DOCUMENTS
     found = [record for record in all_records(access_to(plan)) if record.draft.type in wanted]
     found = found[-limit:] if limit else found
     match output:

@@ -36,3 +36,14 @@ def test_the_wheel_ships_the_library_the_examples_and_the_editor_schema(names: l
     assert any(name.startswith("plans/library/") for name in names)
     assert any(name.startswith("plans/examples/quickstart/") for name in names)
     assert any(name.startswith("schemas/json/") for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_wheel_ships_every_file_that_the_product_reads_or_starts(names: list[str]) -> None:
+    kept = [*(ROOT / "plans").rglob("*"), *(file for top in PACKAGES for file in (ROOT / top).rglob("*"))]
+    files = {file.relative_to(ROOT) for file in kept if file.is_file()}
+    shipped = {str(file) for file in files if not {"__pycache__", ".plan"} & set(file.parts)}
+
+    assert "controllers/agent/models/prices.yaml" in shipped
+    assert shipped - set(names) == set()

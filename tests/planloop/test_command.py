@@ -15,6 +15,7 @@ from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.exits import Exit, Halt
 
+EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"
 HEAVY = ("pydantic", "asyncio", "yaml", "rich", "anyio", "aiohttp", "watchfiles", "http.client")
 
@@ -33,6 +34,12 @@ def test_every_verb_has_an_example_in_its_help(verb: str) -> None:
     assert said.exit_code == 0
     assert "Example" in said.output
     assert f"plan {verb}" in said.output.partition("Example")[2]
+
+
+def test_the_help_of_init_names_every_example() -> None:
+    said = CliRunner().invoke(cli, ["init", "--help"], prog_name="plan").output
+
+    assert {path.name for path in EXAMPLES.iterdir() if path.name not in said} == set()
 
 
 @pytest.mark.parametrize("words", [["--help"], ["get"], ["version"], ["tree"], ["history"]], ids=" ".join)
