@@ -20,7 +20,7 @@ from controllers.agent.compacting import ToSum
 from controllers.agent.minds import outside_output
 from controllers.agent.minds.model import reply_of, usage_json
 from controllers.agent.minds.port import Reply
-from controllers.agent.models.port import ModelFailed, ModelReply, Usage
+from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from schemas.budget import Cost
@@ -28,6 +28,7 @@ from schemas.encoding import JsonObject
 from schemas.record import Change, Draft
 
 CANCELLED = "Cancelled"
+LATE = "Late"
 QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
 
 
@@ -86,7 +87,7 @@ class Request:
         if seen is None or not attempts.is_current(seen, self.op):
             return
         began_at = world.clock.now()
-        asked = Asking(world, self.desk.look, seen, self.op, self._ask)
+        asked = Asking(world, self.desk.look, seen, self.op, self._ask, self._renewed)
         try:
             if self.wanted is not None:
                 await self._sum(self.wanted)
@@ -95,13 +96,12 @@ class Request:
         except ModelFailed as fault:
             await self._failed(fault)
         except anyio.get_cancelled_exc_class():
-            self._called_off()
+            self._came_to_nothing(CANCELLED)
             raise
         else:
-            self.op = asked.op
             await self._replied(reply, began_at - self.asked_at)
             if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
-                world.processes.forget([asked.op])
+                world.processes.forget([self.op])
 
     async def _after_the_stale(self) -> Observed | None:
         """The agent, when nothing is left of the request that an earlier owner made."""
@@ -123,12 +123,38 @@ class Request:
         request = self.ready.request
         if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
             request = replace(request, key=replace(request.key, attempt=opened.asked))
-        answer = await self.desk.world.models.complete(request, self._heard)
-        self.used.append(answer.usage)
+        answer = await self._complete(request)
         if not answer.text.strip() and not answer.calls:
-            self.used.pop()
-            raise attempts.empty(answer.usage, opened.tries + 1)
+            raise attempts.empty(self.used.pop(), opened.tries + 1)
         return reply_of(answer, names_of(seen, self.desk.tools, answer))
+
+    async def _complete(self, request: ModelRequest) -> ModelReply:
+        """The answer, its cost counted; of a request that is closed before, what it had cost by then is estimated."""
+        assert self.ready is not None, "only models are asked like this"
+        self.said_chars = 0
+        try:
+            answer = await self.desk.world.models.complete(request, self._heard)
+        except anyio.get_cancelled_exc_class():
+            said = transcript.tokens_of(self.said_chars)
+            self.used.append(Usage(self.ready.tokens, said, is_estimated=True))
+            raise
+        self.used.append(answer.usage)
+        return answer
+
+    def _renewed(self, seen: Observed, op: str) -> tuple[Change, ...] | None:
+        """See `thinking.Renew`: the request before is billed, and what the next one may cost is set aside."""
+        if self.ready is None:
+            self.op = op
+            return ()
+        ahead = Ahead(self.desk.world.store)
+        billed = self._billed(seen, ahead)
+        ahead.add(self.address, Draft("model.failed", turn.ACTOR, self.address, billed))
+        reserved = attempts.reserved(seen, ahead, op, self.ready)
+        if isinstance(reserved, attempts.Spent):
+            return None
+        self.used.clear()
+        self.op = op
+        return (*billed, *reserved)
 
     def _heard(self, text: str) -> None:
         self.said_chars += len(text)
@@ -155,13 +181,13 @@ class Request:
     async def _sum(self, wanted: ToSum) -> None:
         """The summary takes the place of the turns that it stands for, and the agent goes on."""
         assert self.ready is not None, "a model writes summaries"
-        answer = await self.desk.world.models.complete(self.ready.request, self._heard)
-        self.used.append(answer.usage)
+        answer = await self._complete(self.ready.request)
         if not answer.text.strip():
             raise ModelFailed(attempts.EMPTY, "its summary is empty", is_transient=True, usage=self.used.pop())
         world, ahead = self.desk.world, self._ahead()
         seen = self.desk.look(self.address)
         if seen is None or not attempts.is_current(seen, self.op):
+            self._came_to_nothing(LATE)
             return
         chunks, data = compacting.summarised(seen, answer.text, wanted, world.store.put_blob)
         data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
@@ -188,18 +214,21 @@ class Request:
         seen = self.desk.look(self.address)
         assert self.ready is not None, "only models fail like this"
         if seen is None or not attempts.is_current(seen, self.op):
+            self.used += [] if fault.usage is None else [fault.usage]
+            self._came_to_nothing(fault.reason)
             return
         ahead.add(self.address, attempts.failed(seen, ahead, fault, self.ready, self.desk.life))
         await self._go_on(ahead)
 
-    def _called_off(self) -> None:
-        """The request was closed before it was answered: what it had cost by then is estimated."""
+    def _came_to_nothing(self, reason: str) -> None:
+        """A request that was closed, or that nobody waits for any more, is billed for what it had cost by then."""
         seen = self.desk.look(self.address)
-        if self.ready is None or seen is None or not attempts.is_current(seen, self.op):
+        if self.ready is None or seen is None or not (self.used or attempts.is_current(seen, self.op)):
             return
-        self.used.append(Usage(self.ready.tokens, transcript.tokens_of(self.said_chars), is_estimated=True))
+        data: JsonObject = {"op": self.op, "reason": reason}
+        if self.used:
+            data["usage"] = usage_json(self.used[-1])
         ahead = Ahead(self.desk.world.store)
-        data = {"op": self.op, "reason": CANCELLED, "usage": usage_json(self.used[-1])}
         draft = Draft("model.failed", turn.ACTOR, self.address, self._billed(seen, ahead), data)
         ahead.add(self.address, draft)
         ahead.commit()

@@ -21,11 +21,20 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.record import Change
 
 Look: TypeAlias = Callable[[str], Observed | None]
 Ask: TypeAlias = Callable[[Observed, str], Awaitable[Reply]]
 """Asks the mind for the open turn under an operation id. Raises MindFailed."""
 Inner: TypeAlias = Callable[[], Awaitable[Reply]]
+Renew: TypeAlias = Callable[[Observed, str], tuple[Change, ...] | None]
+"""The changes that go with asking once more, under another operation id; None: it cannot be paid for."""
+
+
+def for_nothing(seen: Observed, op: str) -> tuple[Change, ...]:
+    """Asking once more costs nothing that is set aside before."""
+    del seen, op
+    return ()
 
 
 @dataclass(slots=True)
@@ -37,6 +46,7 @@ class Asking:
     seen: Observed
     op: str
     ask: Ask
+    renew: Renew = for_nothing
     tries: int = 1
 
     async def answer(self, steps: Sequence[Step]) -> Reply:
@@ -91,9 +101,11 @@ class Asking:
         if seen.left.get("retries", 1) < 1:
             return False
         op = self.world.ids.mint()
-        draft = turn.requested(seen, op)
+        draft, more = turn.requested(seen, op), self.renew(seen, op)
+        if more is None:
+            return False
         note: JsonObject = {**draft.data, "retry": self.tries, "failed": str(fault)}
-        draft = replace(draft, changes=(*draft.changes, *billed(seen, store.view)), data=note)
+        draft = replace(draft, changes=(*draft.changes, *more, *billed(seen, store.view)), data=note)
         await store.append(draft, {seen.resource.address: seen.resource.rev})
         now = self.look(self.seen.resource.address)
         if now is None:
