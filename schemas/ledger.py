@@ -8,13 +8,13 @@ that have no account of their own, and by children whose grant came back; `grant
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from decimal import ROUND_DOWN, Decimal
 from typing import Final, TypeAlias
 
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 
 Unit: TypeAlias = str
 
@@ -68,7 +68,7 @@ class Account:
         """The same with a hand-over reserve for a request that costs `amount`; one that keeps none stays without."""
         if not self.keeps or unit not in ("tokens", "usd"):
             return self
-        return replace(self, keeps=max(self.keeps, _rounded(unit, min(amount, self.bound * limits.HANDOVER_SHARE_MAX))))
+        return remade(self, keeps=max(self.keeps, _rounded(unit, min(amount, self.bound * limits.HANDOVER_SHARE_MAX))))
 
     def kept(self, unit: Unit, bound: Decimal, keeps: Decimal) -> Decimal:
         """How much is to be kept of another bound, `keeps` at least: what a request cost once is not forgotten."""
@@ -81,21 +81,21 @@ class Account:
         lacking = self.keeps - self.handover
         if lacking <= 0 or self.left <= 0:
             return self
-        return replace(self, handover=self.handover + min(lacking, self.left))
+        return remade(self, handover=self.handover + min(lacking, self.left))
 
     def with_reserved(self, agent: str, op: str, amount: Decimal, *, is_last: bool = False) -> Account:
         """`amount` set aside for one request. A last turn may go into the hand-over reserve."""
         requests = {**self.reserved.get(agent, {}), op: amount}
-        out = replace(self, reserved={**self.reserved, agent: requests})
+        out = remade(self, reserved={**self.reserved, agent: requests})
         if is_last and out.left < 0:
-            return replace(out, handover=max(ZERO, out.handover + out.left))
+            return remade(out, handover=max(ZERO, out.handover + out.left))
         return out
 
     def without_reserved(self, agent: str, op: str | None = None) -> Account:
         """The same without what was set aside for `op`, or for anything of the agent."""
         requests = {} if op is None else {key: one for key, one in self.reserved.get(agent, {}).items() if key != op}
         others = {key: one for key, one in self.reserved.items() if key != agent}
-        return replace(self, reserved={**others, agent: requests} if requests else others)
+        return remade(self, reserved={**others, agent: requests} if requests else others)
 
 
 def accounts_of(status: JsonObject) -> dict[Unit, Account]:
@@ -164,7 +164,7 @@ def amount_of(unit: Unit, value: object) -> Decimal:
 
 
 def _amount(value: object) -> Decimal:
-    return Decimal(str(value))
+    return Decimal(value) if type(value) is int else Decimal(str(value))
 
 
 def amounts_of(raw: JsonObject) -> Iterator[tuple[Unit, Decimal]]:

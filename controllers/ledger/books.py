@@ -7,14 +7,13 @@ than was reserved, is passed on to its giver at once, so that no account ever be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from reconciler.storing.store import View
 from schemas.budget import Cost
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.ledger import ZERO, Account, Unit, account_to_json, accounts_of, amounts_of, written
 from schemas.record import SetStatus
 from schemas.resource import Resource
@@ -127,12 +126,12 @@ class Books:
                 if op not in account.reserved.get(agent, {}):
                     continue
                 amount, freed = amounts.pop(unit, ZERO), account.without_reserved(agent, op)
-                settled = replace(freed, spent=freed.spent + amount)
+                settled = remade(freed, spent=freed.spent + amount)
                 self.put(uid, unit, settled.keeping(unit, amount) if uid == own else settled)
         self._bill(amounts)
         if cost.usd is None and (at := self.holder("usd")):
             account = self._after[at]["usd"]
-            self.put(at, "usd", replace(account, unknown=account.unknown + 1))
+            self.put(at, "usd", remade(account, unknown=account.unknown + 1))
 
     def bill(self, cost: Cost) -> None:
         """Counts what was used without having been reserved."""
@@ -142,7 +141,7 @@ class Books:
         for unit, amount in amounts.items():
             if amount and (at := self.holder(unit)):
                 account = self._after[at][unit]
-                self.put(at, unit, replace(account, spent=account.spent + amount))
+                self.put(at, unit, remade(account, spent=account.spent + amount))
 
     def release(self, agent: str, op: str | None = None) -> None:
         """Gives back what is reserved for `op`, or for every request of the agent, and forgets what it waited for."""
@@ -163,14 +162,14 @@ class Books:
         if old is None or not (is_live or (not at and not old.giver)):
             old = Account(bound, keeps=keeps, giver=at)
         keeps = old.kept(unit, bound, keeps)
-        new = replace(old, bound=bound, keeps=keeps, handover=min(old.handover, keeps), giver=at, is_open=True)
+        new = remade(old, bound=bound, keeps=keeps, handover=min(old.handover, keeps), giver=at, is_open=True)
         if at:
             left = self.left(unit, above=child)
             needed = new.held - (old.held if is_live else ZERO)
             if left is not None and needed > max(left, ZERO):
                 return left
             giver = self._after[at][unit]
-            self.put(at, unit, _without_want(replace(giver, granted={**giver.granted, child: new.held}), child))
+            self.put(at, unit, _without_want(remade(giver, granted={**giver.granted, child: new.held}), child))
         self.put(child, unit, new)
         if not is_live or new.left > old.left:
             self._grown.add(child)  # Rare enough to tell everybody who refers to the task.
@@ -188,9 +187,9 @@ class Books:
                 continue
             found = True
             spent = account.committed - sum(sum(one.values(), ZERO) for one in account.reserved.values())
-            self.put(child, unit, replace(account, reserved={}, wants={}, handover=ZERO, keeps=ZERO, is_open=False))
+            self.put(child, unit, remade(account, reserved={}, wants={}, handover=ZERO, keeps=ZERO, is_open=False))
             granted = {uid: amount for uid, amount in giver.granted.items() if uid != child}
-            self.put(account.giver, unit, replace(giver, granted=granted, spent=giver.spent + spent))
+            self.put(account.giver, unit, remade(giver, granted=granted, spent=giver.spent + spent))
         self.unwant(child)
         return found
 
@@ -202,14 +201,14 @@ class Books:
         giver = self.account(account.giver, unit)
         for uid in heirs:
             self._touched[uid].add(unit)
-            self._after[uid][unit] = replace(self._after[uid][unit], giver=account.giver if giver is not None else "")
+            self._after[uid][unit] = remade(self._after[uid][unit], giver=account.giver if giver is not None else "")
         if giver is not None:
             granted = {uid: amount for uid, amount in giver.granted.items() if uid != child}
             granted |= account.granted
             reserved = dict(giver.reserved)
             for agent, requests in account.reserved.items():
                 reserved[agent] = {**reserved.get(agent, {}), **requests}
-            new = replace(giver, granted=granted, reserved=reserved, spent=giver.spent + account.spent)
+            new = remade(giver, granted=granted, reserved=reserved, spent=giver.spent + account.spent)
             self.put(account.giver, unit, new)
         self._grown.add(child)
 
@@ -219,12 +218,12 @@ class Books:
         old = self.account(account.giver, unit)
         if old is not None:
             granted = {uid: amount for uid, amount in old.granted.items() if uid != child}
-            self.put(account.giver, unit, replace(old, granted=granted))
+            self.put(account.giver, unit, remade(old, granted=granted))
         at = self.holder(unit, above=child)
         if at:
             giver = self._after[at][unit]
-            self.put(at, unit, replace(giver, granted={**giver.granted, child: account.held}))
-        self.put(child, unit, replace(account, giver=at))
+            self.put(at, unit, remade(giver, granted={**giver.granted, child: account.held}))
+        self.put(child, unit, remade(account, giver=at))
 
     def unwant(self, who: str) -> None:
         """Forgets what `who` waited for."""
@@ -238,7 +237,7 @@ class Books:
         if at := self.holder(unit, above=above):
             account = self._after[at][unit]
             wanted = max(amount, _LEAST.get(unit, Decimal(1)))
-            self.put(at, unit, replace(account, wants={**account.wants, who: wanted}))
+            self.put(at, unit, remade(account, wants={**account.wants, who: wanted}))
 
     def put(self, uid: str, unit: Unit, account: Account) -> None:
         """Makes `account` the present one; its giver is told at once when it holds more or less than before."""
@@ -251,7 +250,7 @@ class Books:
             self._grown.add(uid)
         giver = self.account(account.giver, unit) if account.is_open else None
         if giver is not None and giver.granted.get(uid) != account.held:
-            self.put(account.giver, unit, replace(giver, granted={**giver.granted, uid: account.held}))
+            self.put(account.giver, unit, remade(giver, granted={**giver.granted, uid: account.held}))
 
     def changes(self) -> tuple[SetStatus, ...]:
         """The status writes of all entries; none when nothing differs."""
@@ -284,7 +283,7 @@ class Books:
 def _without_want(account: Account, who: str) -> Account:
     if who not in account.wants:
         return account
-    return replace(account, wants={key: one for key, one in account.wants.items() if key != who})
+    return remade(account, wants={key: one for key, one in account.wants.items() if key != who})
 
 
 def _difference(old: JsonObject, new: JsonObject) -> JsonObject:

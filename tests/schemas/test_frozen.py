@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 
 
 @frozen
@@ -135,3 +135,12 @@ def test_a_class_with_many_members_is_as_frozen_as_one_with_few(kind: type[Many]
         made.a = 2  # type: ignore[misc]
     with pytest.raises(TypeError):
         kind(1)  # type: ignore[call-arg]
+
+
+def test_a_remade_value_differs_in_the_members_named() -> None:
+    many, single = Many(1, 2, 3, 4, 5, 6), Single(1.5)
+    assert remade(many, c=9, i="j") == dataclasses.replace(many, c=9, i="j")
+    assert remade(single, value=2.0) == Single(2.0)
+    assert remade(Empty()) == Empty()
+    with pytest.raises(KeyError):
+        remade(many, z=1)
