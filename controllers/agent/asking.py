@@ -98,6 +98,8 @@ async def ask(world: World, tools: Tools, stale: str | None, seen: Observed, op:
 
     `stale` is the request of an owner that did not live to see its answer, None when there was none.
     """
+    if world.minds is not None and not is_instant(seen):
+        return await world.minds(seen)
     return await mind_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
 
 

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from controllers.agent.minds.port import Reply
 from controllers.agent.models.port import Models, NoModels
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
@@ -20,6 +21,9 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.mcp import ServerFailed
 from schemas.patch import Author, Patch, Verdict
+
+if TYPE_CHECKING:
+    from controllers.agent.observing import Observed
 
 
 class Gate(Protocol):
@@ -100,7 +104,8 @@ class World:
 
     `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
     interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
-    by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds.
+    by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
+    answers in place of minds that are processes, as in a replay; None: they do.
     """
 
     store: Store
@@ -117,4 +122,5 @@ class World:
     mind_pool: str = "minds"
     surrounding: Mapping[str, str] = field(default_factory=dict)
     models: Models = NoModels()
+    minds: Callable[[Observed], Awaitable[Reply]] | None = None
     servers: Servers = NoServers()

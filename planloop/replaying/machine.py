@@ -18,6 +18,7 @@ from controllers.task.surroundings import Surroundings
 from planloop.places import Place
 from planloop.replaying import recorded
 from planloop.replaying.directing import Director
+from planloop.replaying.recorded_minds import RecordedMinds
 from planloop.replaying.stage import LifeOf
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
@@ -149,6 +150,7 @@ def _reconcilers(
         sys.executable,
         models=recorded.RecordedModels(director, stand.models(document), store.is_alive),
         servers=recorded.RecordedServers(director),
+        minds=RecordedMinds(director, store.is_alive).reply,
     )
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
     made: list[Reconciler] = [
