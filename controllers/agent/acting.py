@@ -7,7 +7,6 @@ what is written; an effect waits until its intent is flushed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -56,6 +55,7 @@ from schemas.address import Address
 from schemas.agent import UNPRICED, AgentState, Model
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
@@ -99,7 +99,7 @@ class AgentReconciler:
         if resource is None:
             return None
         seen = observe(resource, view, self._world.work, self._specs, self._world.clock.now(), self._world.plan)
-        return replace(seen, live=seen.live - {without}) if without in seen.live else seen
+        return remade(seen, live=seen.live - {without}) if without in seen.live else seen
 
     async def _go_on(self, address: str, ahead: Ahead, without: str) -> Outcome:
         """Takes steps after those in `ahead` until the agent rests or waits for a job, in as few records as can be.
@@ -121,17 +121,18 @@ class AgentReconciler:
         ahead.commit()
         return Done() if seen is None else Again(0.0)
 
-    async def _settled(self, seen: Observed, draft: Draft, key: str) -> None:
+    async def _settled(self, seen: Observed, draft: Draft, key: str) -> bool:
         """The last act of a call's job: its result, and the steps that follow from it."""
         ahead = self._ahead(seen.resource.address)
         ahead.add(seen.resource.address, draft)
-        await self._go_on_alone(seen.resource.address, ahead, key)
+        return await self._go_on_alone(seen.resource.address, ahead, key)
 
-    async def _go_on_alone(self, address: str, ahead: Ahead, key: str) -> None:
-        """The last act of the job `key`: nobody needs to wake the agent for it afterwards, but when a timer is due."""
+    async def _go_on_alone(self, address: str, ahead: Ahead, key: str) -> bool:
+        """The last act of the job `key`. True when nobody needs to wake the agent because the job has ended."""
         outcome = await self._go_on(address, ahead, key)
         if isinstance(outcome, Again):
             self._world.work.poke(address, after_s=outcome.after_s)
+        return not self._permits.are_out
 
     def _ahead(self, address: str) -> Ahead:
         return Ahead(self._world.store, lambda: self._world.work.driving(address))

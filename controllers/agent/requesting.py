@@ -25,6 +25,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from schemas.budget import Cost
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.record import Change, Draft
 
 CANCELLED = "Cancelled"
@@ -42,7 +43,7 @@ class Desk:
     world: World
     tools: Tools
     look: Callable[[str], Observed | None]
-    go_on: Callable[[str, Ahead, str], Awaitable[object]]
+    go_on: Callable[[str, Ahead, str], Awaitable[bool]]
     life: str
     lost: set[str] = field(default_factory=set)
 
@@ -173,7 +174,7 @@ class Request:
         more = list(self._billed(seen, ahead, reply))
         if queued_s > QUEUED_S and opened is not None:
             more.append(turn.change(seen, {"open": {"waited_s": opened.waited_s + queued_s}}))
-        ahead.add(self.address, replace(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
+        ahead.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
         await self._go_on(ahead)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)
@@ -200,8 +201,9 @@ class Request:
         return Ahead(world.store, lambda: world.work.driving(self.address))
 
     async def _go_on(self, ahead: Ahead) -> None:
-        await self.desk.go_on(self.address, ahead, self.key)
-        self.went_on = self.ready is not None  # Nothing is awaited any more: no other job sees this one in its way.
+        is_alone = await self.desk.go_on(self.address, ahead, self.key)
+        # Nothing is awaited any more: no other job sees this one in its way.
+        self.went_on = is_alone and self.ready is not None
 
     def _doubts(self) -> JsonObject:
         """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""

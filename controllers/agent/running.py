@@ -41,14 +41,15 @@ Look = Callable[[str], Observed | None]
 class Bench:
     """What all calls of one owner share. `rule` says what stands against a call with other arguments, None: nothing.
 
-    `settle` writes the record of a result, with the steps of its agent that follow, as the last act of the job named.
+    `settle` writes the record of a result, with the steps of its agent that follow, as the last act of the job named;
+    True when nobody needs to wake the agent for that.
     """
 
     world: World
     look: Look
     rule: Callable[[Observed, Resource, JsonObject], CallResult | None]
     cache: Cache
-    settle: Callable[[Observed, Draft, str], Awaitable[None]]
+    settle: Callable[[Observed, Draft, str], Awaitable[bool]]
 
 
 @dataclass(slots=True)
@@ -202,8 +203,9 @@ class CallRun:
             # Evidence that changes nothing, so it was computed from nothing.
             await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
-        await self.bench.settle(seen, draft_of(seen, self.call, ending), self.call.address)
-        self.went_on = not self.spec.is_process  # Nothing is awaited any more: no other job sees this one in its way.
+        is_alone = await self.bench.settle(seen, draft_of(seen, self.call, ending), self.call.address)
+        # Nothing is awaited any more: no other job sees this one in its way.
+        self.went_on = is_alone and not self.spec.is_process
         is_over = isinstance(ending, Settlement) and ending.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
             await store.flush(store.view.rev)

@@ -65,6 +65,11 @@ class Permits:
         for bound in bounds:
             self._of(bound).holders[job] = None
 
+    @property
+    def are_out(self) -> bool:
+        """Whether anybody holds a permit or waits for one."""
+        return bool(self._counted)
+
     def sweep(self) -> None:
         """Pokes whoever waits where there is room again, in the order in which they came."""
         for key, counted in list(self._counted.items()):
