@@ -6,16 +6,14 @@ would drop their nulls and mix old keys with new ones; lists are replaced whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, TypeVar
+from typing import Any, Final
 
 from schemas.call import CallResult, result_from_json
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.message import Message, message_from_json
-
-T = TypeVar("T")
 
 
 @frozen
@@ -214,51 +212,21 @@ class AgentStatus:
 def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
     """The typed form of an agent's `status`; a fresh object's empty status gives the defaults.
 
-    `before` is an earlier status with its typed form, from which members that are the same objects are taken.
+    `before` is an earlier status with its typed form: only the members that are other objects by now are read.
     """
-
-    get = raw.get
-    old: JsonObject = {} if before is None else before[0]
-
-    def member(name: str, make: Callable[[Any], T], default: T) -> T:
-        value = get(name)
-        if not value:
-            return default
-        if before is not None and old.get(name) is value:
-            return getattr(before[1], name)  # type: ignore[no-any-return]
-        return make(value)
-
-    def chunks(value: JsonObject) -> dict[str, Chunk]:
-        return chunks_of(value, None if before is None else (before[0].get("transcript", {}), before[1].transcript))
-
-    return AgentStatus(
-        state=get("state", ""),
-        incarnation=get("incarnation", 0),
-        turn=get("turn", 0),
-        ended_at=get("ended_at"),
-        open=_open(get("open")),
-        memory=unboxed(get("memory")),
-        inbox=member("inbox", _messages, {}),
-        claim=member("claim", _claim, None),
-        claims=get("claims", 0),
-        told=member("told", _told, Told()),
-        past=member("past", _pasts, ()),
-        again=get("again", False),
-        wake_at=get("wake_at"),
-        used=member("used", _used, Used()),
-        files=get("files", {}),
-        same=(get("same", ["", 0])[0], get("same", ["", 0])[1]),
-        idle_turns=get("idle_turns", 0),
-        conditions=get("conditions", {}),
-        asked=member("asked", _messages, {}),
-        is_answering=get("is_answering", False),
-        interlocutors=get("interlocutors", {}),
-        requests=get("requests", 0),
-        transcript=member("transcript", chunks, {}),
-        had_last=get("had_last", False),
-        last=get("last", ""),
-        system=raw.get("system", ""),
-    )
+    old, status = before or ({}, AgentStatus())
+    members: dict[str, Any] = {}
+    for name, value in raw.items():
+        if old.get(name) is value or name not in _DEFAULTS:
+            continue
+        if name == "transcript":
+            members[name] = chunks_of(value, (old.get(name, {}), status.transcript))
+        else:
+            members[name] = _READERS[name](value) if name in _READERS else value
+    for name in old.keys() - raw.keys():
+        if name in _DEFAULTS:
+            members[name] = _DEFAULTS[name]
+    return remade(status, **members) if members else status
 
 
 def boxed(value: Json) -> list[Json]:
@@ -323,3 +291,22 @@ def _past(raw: JsonObject) -> PastCall:
 
 def _claim(raw: JsonObject) -> Claim | None:
     return Claim(raw["seq"], raw["kind"], unboxed(raw.get("result")), raw["incarnation"])
+
+
+def _same(raw: list[Any]) -> tuple[str, int]:
+    return raw[0], raw[1]
+
+
+_DEFAULTS: Final[Mapping[str, Any]] = {name: getattr(AgentStatus(), name) for name in AgentStatus.__match_args__}
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "open": _open,
+    "memory": unboxed,
+    "inbox": _messages,
+    "claim": _claim,
+    "told": _told,
+    "past": _pasts,
+    "used": _used,
+    "same": _same,
+    "asked": _messages,
+}
+"""How the members are read that are kept in another form."""
