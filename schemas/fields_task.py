@@ -244,7 +244,8 @@ HEAL: Final = FieldTable(
 
 BUDGET: Final = FieldTable(
     "budget",
-    "Upper bounds. A unit that is left out is bounded by what the parent has left.",
+    "Upper bounds. A unit that is left out is bounded by what the parent has left. One that is added to a task at work "
+    "counts from then on.",
     (
         Field("tokens", COUNT, "Model tokens, in and out; `2M` is two million.", 2000000),
         Field("usd", Scalar("money", minimum=0), "Money for model calls, in US dollars.", "20"),

@@ -118,13 +118,8 @@ def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Chan
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
     opened = seen.status.open
     assert opened is not None, "a model is asked inside a turn"
-    books = budget.books_of(view, seen.resource)
-    if opened.asked:
-        books.release(seen.resource.uid, opened.op)
-    own = view.get(seen.spec.task)
-    last_of = own.uid if ready.is_last and own is not None else ""
-    lacking = books.reserve(seen.resource.uid, op, ready.worst, last_of=last_of)
-    return books.changes() if lacking is None else lacking
+    before = opened.op if opened.asked else ""
+    return budget.reserve(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
 
 
 def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, ...]) -> Draft:

@@ -37,35 +37,73 @@ __all__ = [
 
 Standing: TypeAlias = Literal["open", "last", "spent"]
 
+HELD: Final = "held"
+"""In an agent's status: uids of tasks above its own that have something set aside for it, but for the topmost one."""
 PARKING: Final = ("tokens", "usd", "time_s", "calls", "turns")
 """Units without which an agent cannot take a turn. Retries are the task's."""
 
 
 def books_of(view: View, agent: Resource) -> Books:
-    """The ledgers that the agent draws from: for a record that makes several entries at once."""
-    return Books(chain_of(view, agent.spec["task"]))
+    """The ledgers that the agent draws from, and those of an earlier place of its that still hold something for it."""
+    chain = chain_of(view, agent.spec["task"])
+    now, known = view.get(agent.address), {task.uid for task in chain}
+    if now is None or known.issuperset(now.status.get(HELD) or ()):
+        return Books(chain)
+    return Books(chain, _elsewhere(view, agent.uid, known))
 
 
-def reserve(view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool = False) -> tuple[Change, ...] | Spent:
+def reserve(
+    view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool = False, instead_of: str = ""
+) -> tuple[Change, ...] | Spent:
     """The changes that set aside the most that the request `op` may use, or Spent when less is left than that.
 
-    A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money.
+    A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money. What was set
+    aside for the request `instead_of` is given back first.
     """
     books = books_of(view, agent)
+    if instead_of:
+        books.release(agent.uid, instead_of)
     own = view.get(agent.spec["task"])
     lacking = books.reserve(agent.uid, op, worst, last_of=own.uid if is_last and own is not None else "")
-    return books.changes() if lacking is None else lacking
+    return (*books.changes(), *_held(view, agent, books)) if lacking is None else lacking
 
 
 def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
     """The changes that put what `op` really used in the place of its reservation; without one it is just billed.
 
-    The agent's own tokens and money are counted too, bounded or not.
+    A task that moved in the meantime is billed where it was when the request began. The agent's own tokens and money
+    are counted too, bounded or not.
     """
     books = books_of(view, agent)
     own = view.get(agent.spec["task"])
     books.settle(agent.uid, op, cost, own="" if own is None else own.uid)
-    return (*books.changes(), *_counted(view, agent, cost))
+    return (*books.changes(), *_held(view, agent, books), *_counted(view, agent, cost))
+
+
+def _elsewhere(view: View, agent: str, known: set[str]) -> list[Resource]:
+    """Tasks beside those `known` that have something set aside for the agent of that uid, and who granted it to them.
+
+    Looks through the plan: for a task that moved while a model was asked for it.
+    """
+    found: dict[str, Resource] = {}
+    for task in view.list("task"):
+        if task.uid not in known and any(agent in one.get("reserved", ()) for one in _accounts(task)):
+            found |= {each.uid: each for each in chain_of(view, task.address) if each.uid not in known}
+    return list(found.values())
+
+
+def _accounts(task: Resource) -> list[JsonObject]:
+    return list(task.status.get("ledger", {}).values())
+
+
+def _held(view: View, agent: Resource, books: Books) -> tuple[Change, ...]:
+    """The change that keeps with the agent who has something set aside for it, of those that it could be moved from."""
+    now = view.get(agent.address)
+    if now is None:
+        return ()
+    tasks = (task for task in books.holding(agent.uid) if task.spec["parent"] and task.address != agent.spec["task"])
+    held = sorted(task.uid for task in tasks) or None
+    return () if now.status.get(HELD) == held else (SetStatus(agent.address, agent.uid, {HELD: held}),)
 
 
 def left_behind(agent: Resource, task: Resource | None) -> tuple[Change, ...]:
@@ -91,7 +129,7 @@ def release(view: View, agent: Resource, op: str | None = None) -> tuple[Change,
     """The changes that give back what is reserved for `op`; None gives back all of the agent's."""
     books = books_of(view, agent)
     books.release(agent.uid, op)
-    return books.changes()
+    return (*books.changes(), *_held(view, agent, books))
 
 
 def left_of(view: View, task_address: str) -> dict[str, float]:

@@ -121,8 +121,8 @@ class Books:
         because its last one will cost as much.
         """
         amounts = dict(amounts_of(cost.to_json()))
-        for uid in self._chain:
-            for unit, account in list(self._after[uid].items()):
+        for uid, accounts in self._after.items():
+            for unit, account in list(accounts.items()):
                 if op not in account.reserved.get(agent, {}):
                     continue
                 amount, freed = amounts.pop(unit, ZERO), account.without_reserved(agent, op)
@@ -145,10 +145,15 @@ class Books:
 
     def release(self, agent: str, op: str | None = None) -> None:
         """Gives back what is reserved for `op`, or for every request of the agent, and forgets what it waited for."""
-        for uid in self._chain:
-            for unit, account in list(self._after[uid].items()):
+        for uid, accounts in self._after.items():
+            for unit, account in list(accounts.items()):
                 if agent in account.reserved or (op is None and agent in account.wants):
                     self.put(uid, unit, _without_want(account.without_reserved(agent, op), agent))
+
+    def holding(self, agent: str) -> tuple[Resource, ...]:
+        """The tasks that have something set aside for requests of the agent of that uid."""
+        found = (uid for uid, each in self._after.items() if any(agent in one.reserved for one in each.values()))
+        return tuple(self._tasks[uid] for uid in found)
 
     def grant(self, child: str, unit: Unit, bound: Decimal, *, keeps: Decimal = ZERO) -> Decimal | None:
         """Carves `bound` for the task of that uid out of the nearest account above it, or changes what it holds.

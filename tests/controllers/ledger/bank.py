@@ -88,12 +88,11 @@ class Bank(World):
         agent = self.agent_of(request.agent)
         self.minted += 1
         again = replace(request, op=f"op{self.minted}")
-        books = budget.books_of(self.view, agent)
-        books.release(agent.uid, request.op)
-        lacking = books.reserve(agent.uid, again.op, again.worst)
-        self.fold(*books.changes())
-        if lacking is not None:
+        changes = budget.reserve(self.view, agent, again.op, again.worst, instead_of=request.op)
+        if isinstance(changes, budget.Spent):
+            self.fold(*budget.release(self.view, agent, request.op))
             return None
+        self.fold(*changes)
         self.requests[again.op] = again
         return again
 
@@ -119,7 +118,9 @@ class Bank(World):
         self.settle()
 
     def move(self, old: str, new: str) -> None:
-        """A task without children moves to another path, with its agent."""
+        """A task without children moves to another path, with its agent; what it has under way stays under way."""
+        for request in self.requests.values():
+            request.agent = new if request.agent == old else request.agent
         task, agent = self[f"task/{old}"], self.agent_of(old)
         self.fold(
             Move(task.address, task.uid, f"task/{new}"),

@@ -125,6 +125,18 @@ class Histories(RuleBasedStateMachine):
             if self.bank.view.get(f"task/{name}") is None:
                 self.bank.edit({name: _made(name, units, is_group)})
 
+    @rule(old=st.sampled_from(PLACES), new=st.sampled_from(PLACES))
+    def a_task_moves(self, old: str, new: str) -> None:
+        """With its requests under way, out of the reach of who set something aside for them, or not."""
+        known = {address.removeprefix("task/") for address in self.bank.specs}
+        is_leaf = not any(name.startswith(f"{old}/") for name in known)
+        is_agent = old in known and self.bank.view.get(f"agent/{old}") is not None
+        if not (is_agent and is_leaf) or new in known or not set(_above(new)) <= known - {old}:
+            return
+        self.bank.settle()
+        if self.bank.view.get(f"task/{new}") is None and self.bank.view.get(f"agent/{old}") is not None:
+            self.bank.move(old, new)
+
     @rule(name=st.sampled_from(PLACES), goal=st.integers(0, 3))
     def a_goal_is_edited(self, name: str, goal: int) -> None:
         """What had ended begins again."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.budget import Budget, Cost
-from schemas.ledger import ZERO
+from schemas.ledger import ZERO, accounts_of
 from schemas.task import TaskSpec
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
@@ -207,3 +207,70 @@ def test_a_task_that_moves_takes_its_grant_along() -> None:
     bank.claim("c")
     assert bank.left(".", "tokens") == 9_000
     assert bank["task/."].status["ledger"]["tokens"]["spent"] == int(ZERO) + 1_000
+
+
+UNITS = ("tokens", "calls")
+
+
+def teams() -> Bank:
+    """Two teams with budgets of their own; `a/x` works for the first and has none itself."""
+    team = {name: spec(GROUP, budget=Budget(tokens=4_000, calls=9)) for name in ("a", "b")}
+    return Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), **team, **{"a/x": thinks("a/x")})
+
+
+def test_a_request_of_a_task_that_moves_is_settled_where_it_was_set_aside() -> None:
+    bank = teams()
+    asked = bank.ask("a/x", Cost(tokens=1_000, calls=1))
+    assert asked is not None
+    bank.move("a/x", "b/x")
+    assert bank.account("a", "tokens")["left"] == 3_000
+    bank.answer(asked, Cost(tokens=400, calls=1))
+    assert [bank.account("a", unit)["spent"] for unit in UNITS] == [400, 1]
+    assert bank.account("a", "tokens")["left"] == 3_600 and "reserved" not in bank.account("a", "tokens")
+    assert bank.account("b", "tokens")["spent"] == 0
+    again = bank.ask("b/x", Cost(tokens=700))
+    assert again is not None
+    bank.answer(again, Cost(tokens=700))
+    assert bank.account("b", "tokens")["spent"] == 700
+    assert "held" not in bank.agent_of("b/x").status
+
+
+@pytest.mark.parametrize("how", ["called off", "made again", "withdrawn", "cost more"])
+def test_nothing_stays_set_aside_at_the_old_place_of_a_task_that_moved(how: str) -> None:
+    bank = teams()
+    asked = bank.ask("a/x", Cost(tokens=3_900))
+    assert asked is not None
+    bank.move("a/x", "b/x")
+    match how:
+        case "called off":
+            bank.call_off("b/x")
+        case "made again":
+            again = bank.repeat(asked)
+            assert again is not None and bank.account("b", "tokens")["left"] == 100
+            bank.answer(again, Cost(tokens=1))
+        case "withdrawn":
+            bank.budget("a")
+            bank.settle()
+            bank.answer(asked, Cost(tokens=1))
+        case _:
+            bank.answer(asked, Cost(tokens=5_000))
+            assert bank.account("a", "tokens")["left"] == -1_000
+            assert bank.left("b/x", "tokens") == 4_000
+    assert not any(account.reserved for task in bank.view.list("task") for account in accounts_of(task.status).values())
+
+
+def test_a_unit_that_is_added_to_the_budget_of_running_work_counts_from_then_on() -> None:
+    bank = Bank(root=spec(GROUP, budget=Budget(tokens=10_000)), a=thinks("a"))
+    before, under_way = bank.ask("a", Cost(tokens=900)), bank.ask("a", Cost(tokens=500))
+    assert before is not None and under_way is not None
+    bank.answer(before, Cost(tokens=900))
+    bank.budget("a", tokens=2_000)
+    bank.settle()
+    assert bank.account("a", "tokens")["spent"] == 0
+    bank.answer(under_way, Cost(tokens=500))
+    assert bank.account("a", "tokens")["spent"] == 0, "it was set aside before, so it counts above"
+    assert bank.account(".", "tokens")["spent"] == 1_400
+    later = bank.ask("a", Cost(tokens=300))
+    assert later is not None
+    bank.answer(later, Cost(tokens=300))
+    assert bank.account("a", "tokens")["spent"] == 300
