@@ -28,6 +28,7 @@ def command(agent: str | None, plan: str | None) -> None:
 
     What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
     see what it does, and are asked for what needs your yes. Lines that begin with / are commands; /help lists them.
+    /dump and /restore carry an agent in a file; prompts of tool servers are said as in /files.review language=python.
 
     Ctrl-C or /quit leaves; everything goes on. Without a terminal each line of standard input is a question, answers go
     to stdout and the rest to stderr: exit 1 when one could not be answered, 6 when nobody runs the plan.
