@@ -46,7 +46,8 @@ PARKING: Final = ("tokens", "usd", "time_s", "calls", "turns")
 def books_of(view: View, agent: Resource) -> Books:
     """The ledgers that the agent draws from, and those of an earlier place of its that still hold something for it."""
     chain = chain_of(view, agent.spec["task"])
-    now, known = view.get(agent.address), {task.uid for task in chain}
+    now = view.get(agent.address)
+    known: set[str] = {task.uid for task in chain}
     if now is None or known.issuperset(now.status.get(HELD) or ()):
         return Books(chain)
     return Books(chain, _elsewhere(view, agent.uid, known))
