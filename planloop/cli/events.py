@@ -11,7 +11,7 @@ from planloop.client import OwnerGone
 from planloop.following import Following, all_records
 from planloop.rendering import printing, records, tables
 from schemas.encoding import encode
-from schemas.record import Record, record_to_json
+from schemas.record import Also, Draft, Record, record_to_json
 
 EXAMPLE = """
 \b
@@ -43,7 +43,7 @@ def command(
     following = Following(access) if watch else None
     found = [record for record in all_records(access, after) if _is_about(record, address, type_)]
     for record in found[-limit:] if limit else found:
-        _print(record, output)
+        _print(record, output, address, type_)
     if not (found or watch or output):
         printing.note("no record" + (f" about {address}" if address else "") + (f" of type {type_}" if type_ else ""))
     if following is not None:
@@ -54,7 +54,7 @@ def _watch(access: Access, following: Following, address: str | None, type_: str
     try:
         for step in following.steps():
             if _is_about(step.record, address, type_):
-                _print(step.record, output)
+                _print(step.record, output, address, type_)
     except OwnerGone:
         from planloop.cli.watching import not_running
 
@@ -63,17 +63,21 @@ def _watch(access: Access, following: Following, address: str | None, type_: str
 
 def _is_about(record: Record, address: str | None, type_: str) -> bool:
     """Whether any step that the record tells of is asked for."""
-    return any(
-        one.type.startswith(type_)
-        and (address is None or one.subject == address or one.subject.startswith(f"{address}/"))
-        for one in record.draft.entries
-    )
+    return any(_is_asked_for(one, address, type_) for one in record.draft.entries)
 
 
-def _print(record: Record, output: str | None) -> None:
+def _is_asked_for(step: Also | Draft, address: str | None, type_: str) -> bool:
+    is_there = address is None or step.subject == address or step.subject.startswith(f"{address}/")
+    return is_there and step.type.startswith(type_)
+
+
+def _print(record: Record, output: str | None, address: str | None, type_: str) -> None:
+    """The record as it is, or a line for each of its steps that is asked for."""
     if output == "json":
         click.echo(encode(record_to_json(record)).decode())
         return
+    width = printing.width()
     for step in records.parted(record):
-        line, width = records.line(step), printing.width()
-        click.echo(line if width is None else tables.cut(line, width))
+        if _is_asked_for(step.draft, address, type_):
+            line = records.line(step)
+            click.echo(line if width is None else tables.cut(line, width))

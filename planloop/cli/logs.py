@@ -143,7 +143,7 @@ def _follow(access: Access, following: Following, source: Source) -> None:
                 continue
             for op in list(shown):
                 shown[op] = _print_live(access, op, shown[op])
-            if writing and step.record.draft.subject == source.agent:
+            if writing and any(one.subject == source.agent for one in step.record.draft.entries):
                 click.echo()
                 writing = False
             _print_if_covered(access, source, step.record, "")

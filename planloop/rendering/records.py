@@ -37,12 +37,28 @@ def line(record: Record) -> str:
 
 
 def parted(record: Record) -> list[Record]:
-    """Each step that the record tells of as a record of its own: most are one, an agent's turn may be several."""
+    """Each step that the record tells of as a record of its own: most are one, an agent's turn may be several.
+
+    What the whole record makes of an object is the last word of the last step about it.
+    """
     if not record.draft.also:
         return [record]
-    draft = record.draft
-    steps = (replace(draft, type=one.type, subject=one.subject, data=one.data, also=()) for one in draft.entries)
-    return [replace(record, draft=step) for step in steps]
+    draft, steps = record.draft, record.draft.entries
+    last = {step.subject: index for index, step in enumerate(steps)}
+    return [
+        replace(
+            record,
+            draft=replace(
+                draft,
+                type=one.type,
+                subject=one.subject,
+                data=one.data,
+                changes=tuple(each for each in draft.changes if index == last.get(each.address, index)),
+                also=(),
+            ),
+        )
+        for index, one in enumerate(steps)
+    ]
 
 
 def clock_time(at: float) -> str:
@@ -154,6 +170,11 @@ def _checked(data: JsonObject) -> str:
     return f"check {data.get('check', '')} {data.get('result', '')}: {data.get('message', '')}"
 
 
+def _began(data: JsonObject) -> str:
+    reasons = ", ".join(str(reason) for reason in data.get("reasons") or ())
+    return f"turn {data.get('turn', '')}" + (f": {reasons}" if reasons else "")
+
+
 def _turned(data: JsonObject) -> str:
     calls = amounts.plural(int(data.get("calls", 0)), "call")
     return f"turn {data.get('turn', '')}: {calls}, {amounts.duration(float(data.get('active_s', 0.0)))}"
@@ -196,5 +217,10 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "call.settled": _settled,
     "check.ran": _checked,
     "epoch.taken": _taken,
+    "turn.started": _began,
 }
-_LAST_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {"turn.ended": _turned, "task.changed": _stood}
+_LAST_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
+    "model.replied": lambda _: "",
+    "turn.ended": _turned,
+    "task.changed": _stood,
+}

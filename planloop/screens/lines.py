@@ -47,11 +47,11 @@ class Lines:
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
-        word = TOLD.get(record.draft.type) or _fault_of_server(record)
-        if word is not None:
-            said = records.words(record.draft)
-            by = "" if record.draft.actor.startswith(OWN) else f"by {records.author(record.draft.actor)}: "
-            self._tell(record, word, record.draft.subject, by + said)
+        for step in records.parted(record):
+            word = TOLD.get(step.draft.type) or _fault_of_server(step)
+            if word is not None:
+                by = "" if step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "
+                self._tell(step, word, step.draft.subject, by + records.words(step.draft))
         for address in changed:
             if address.startswith(("task/", "plan/")):
                 self._task(address, record)

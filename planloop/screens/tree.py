@@ -61,6 +61,10 @@ class Tree:
         """Announces edits above the tree and keeps the newest messages."""
         del changed  # The whole tree is painted anew, at most ten times a second.
         self._is_dirty = True
+        for step in records.parted(record):
+            self._step(step)
+
+    def _step(self, record: Record) -> None:
         draft = record.draft
         if draft.type.startswith("message.sent"):
             self._messages.append(f"{draft.actor} → {draft.subject}: {records.words(draft)}")

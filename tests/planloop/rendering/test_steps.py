@@ -1,0 +1,62 @@
+"""A record of several steps, told step by step: none is lost, and each says what it is and not what came after."""
+
+from __future__ import annotations
+
+from planloop.rendering import records
+from schemas.record import Also, Change, Draft, Put, Record, SetStatus
+from schemas.resource import Uid
+
+ME, CALL = "agent/.", "call/c1"
+
+
+def record(steps: list[Also], *changes: Change) -> Record:
+    first, rest = steps[0], tuple(steps[1:])
+    return Record(7, 0.0, 1, Draft(first.type, "agent:.", first.subject, changes, first.data, also=rest))
+
+
+def told(found: Record) -> list[tuple[str, str]]:
+    return [(step.draft.type, records.words(step.draft)) for step in records.parted(found)]
+
+
+def test_a_turn_that_ends_in_sleep_is_told_from_its_start_on() -> None:
+    steps = [
+        Also("turn.started", ME, {"turn": 2, "reasons": ["results"]}),
+        Also("model.replied", ME, {"turn": 2, "text": "", "usage": {}, "calls": []}),
+        Also("turn.ended", ME, {"turn": 2, "calls": 0, "active_s": 0.1}),
+        Also("agent.slept", ME, {"why": "waits for task/kid"}),
+    ]
+    status = SetStatus(ME, Uid("u"), {"state": "asleep", "why": "waits for task/kid", "turn": 2})
+    assert told(record(steps, status)) == [
+        ("turn.started", "turn 2: results"),
+        ("model.replied", ""),
+        ("turn.ended", "turn 2: 0 calls, 0.1 s"),
+        ("agent.slept", "asleep: waits for task/kid"),
+    ]
+
+
+def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start() -> None:
+    parked = [
+        Also("call.settled", CALL, {"tool": "list", "result": {"state": "Succeeded"}}),
+        Also("turn.ended", ME, {"turn": 1, "calls": 1, "active_s": 2.0}),
+        Also("agent.parked", ME, {"why": "its budget of turns is used up"}),
+    ]
+    status = SetStatus(ME, Uid("u"), {"state": "parked", "why": "its budget of turns is used up"})
+    assert told(record(parked, status)) == [
+        ("call.settled", "list ok"),
+        ("turn.ended", "turn 1: 1 call, 2.0 s"),
+        ("agent.parked", "parked: its budget of turns is used up"),
+    ]
+    begun = [
+        Also("turn.started", ME, {"turn": 1, "reasons": ["start"]}),
+        Also("call.started", ME, {"calls": [CALL]}),
+    ]
+    call = Put(CALL, Uid("c1"), {"tool": "list", "arguments": {}})
+    assert told(record(begun, SetStatus(ME, Uid("u"), {"state": "running"}), call)) == [
+        ("turn.started", "turn 1: start"),
+        ("call.started", "list()"),
+    ]
+
+
+def test_a_record_of_one_step_is_told_as_it_is() -> None:
+    one = record([Also("task.changed", "task/.", {"state": "done"})])
+    assert records.parted(one) == [one]
