@@ -157,7 +157,7 @@ class AgentMaking:
             case "python":
                 return PythonFunction(fields["python"], fields.get("options", {}))
             case "run":
-                return Program(_argv(fields["run"]))
+                return Program(argv_of(fields["run"]))
             case "outside":
                 return _outside(fields["outside"])
             case _:
@@ -209,16 +209,17 @@ class AgentMaking:
 
 def _outside(how: JsonObject) -> Outside:
     return Outside(
-        argv=_argv(how.get("run", ())),
+        argv=argv_of(how.get("run", [])),
         prompt=how.get("prompt", "stdin"),
         output=how.get("output", "text"),
         pointer=how.get("field", ""),
-        resume=_argv(how.get("continue", ())),
+        resume=argv_of(how.get("continue", [])),
         session=how.get("session", ""),
         env=how.get("env", {}),
         timeout_s=how.get("timeout"),
     )
 
 
-def _argv(command: str | list[str]) -> tuple[str, ...]:
+def argv_of(command: str | list[str]) -> tuple[str, ...]:
+    """A command as the plan writes it, as the words that are run: a line is for the shell."""
     return ("sh", "-c", command) if isinstance(command, str) else tuple(command)

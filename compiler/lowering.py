@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from compiler.agents import AgentMaking, Choice
+from compiler.agents import AgentMaking, Choice, argv_of
 from compiler.graph import Graph
 from compiler.needs import TaskPath
 from schemas import limits
@@ -204,9 +204,8 @@ def _may_use(spec: AgentSpec, server: str) -> bool:
 
 
 def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
-    command = written.get("command", ())
     return McpSpec(
-        command=("sh", "-c", command) if isinstance(command, str) else tuple(str(word) for word in command),
+        command=argv_of(written.get("command", [])),
         url=written.get("url", ""),
         env=written.get("env", {}),
         tools=tuple(written["tools"]) if "tools" in written else None,
