@@ -24,7 +24,7 @@ class _Pattern:
 
 
 def remade(one: T, **members: Any) -> T:
-    """`dataclasses.replace` for what `@frozen` made, in a third of the time. Raises KeyError for no member of it."""
+    """`dataclasses.replace` for what `@frozen` made, in about half the time. Raises KeyError for no member of it."""
     made: Any = one.__class__
     values = list(made.__members__(one))
     for name, value in members.items():
@@ -102,7 +102,7 @@ def _init(made: Any, fields: dict[str, Field[Any]]) -> Callable[..., None]:
 
 
 def _detour(known: dict[str, Any], made: Any, fields: dict[str, Field[Any]]) -> list[str]:
-    """The lines that set many members: four times as fast in a class with the same slots that refuses nothing.
+    """The lines that set many members: two to four times as fast in a class with the same slots that refuses nothing.
 
     The instance is of that class while it is being made. One of a derived class has another layout and cannot be.
     """
