@@ -298,6 +298,7 @@ def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:
     said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": boxed(claim["result"])}
     return {
         "claims": seq,
+        "signal": seq,
         "state": str(AgentState.CLAIMED),
         "claim": {**said, "incarnation": seen.status.incarnation},
     }

@@ -1,6 +1,7 @@
 """Which addresses a change concerns: the level-triggered side of waking.
 
-A changed object wakes itself, its owner, and, when its `signal` changed, those that name it in their `refs`. The
+A changed object wakes itself, its owner, and, when its `signal` changed, those that name it in their `refs`; an owner
+that does so has said that the signal is what it looks at. The
 answer depends on state before and after only, never on what kind of record it was; so a wake-up that is lost is found
 again by reconciling everything, as every start does.
 """
@@ -33,11 +34,13 @@ class Watcher:
         for address in changed:
             old = self._seen.get(address)
             resource = view.get(address)
+            is_same = old is not None and resource is not None and old == _Seen(resource.signal, resource.owner)
             owners = {old.owner if old else None, resource.owner if resource else None}
-            woken.update(dict.fromkeys(owner for owner in owners if owner is not None))
+            heard = view.referrers(address) if is_same else ()
+            woken.update(dict.fromkeys(owner for owner in owners if owner is not None and owner not in heard))
             if resource is None:
                 self._seen.pop(address, None)
-            elif old is not None and old.signal == resource.signal and old.owner == resource.owner:
+            elif is_same:
                 continue
             else:
                 self._seen[address] = _Seen(resource.signal, resource.owner)
