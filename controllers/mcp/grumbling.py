@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from schemas import limits
+
+HEAD: Final = "--- "
+"""How a line of ours begins: each run has one before its words."""
 
 
 class Grumbles:
@@ -29,9 +33,10 @@ class Grumbles:
             return
 
     def last(self) -> str:
-        """The last line that says something, for telling why a server ended; empty when there is none."""
+        """The last line of the newest run, for telling why a server ended; empty when it said nothing."""
         try:
             lines = self._path.read_bytes()[-4096:].decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+        said = next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+        return "" if said.startswith(HEAD) else said

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from controllers.mcp import deciding, results, writing
-from controllers.mcp.grumbling import Grumbles
+from controllers.mcp.grumbling import HEAD, Grumbles
 from controllers.mcp.lifeline import Launch
 from controllers.mcp.serving import LiveServers
 from controllers.mcp.status import Run, read
@@ -97,7 +97,7 @@ class ServerRun:
 
     async def _live(self, spec: McpSpec, op: str) -> None:
         """Until the server ends, or cannot be used."""
-        self._grumbles.heard(f"--- {self.address} {self.name} {op}\n".encode())
+        self._grumbles.heard(f"{HEAD}{self.address} {self.name} {op}\n".encode())
         # In a thread: the SDK takes a second to import, and the loop serves everybody else.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "controllers.mcp.linking")
         self._link = linking.Link(self._grumbles.heard)
@@ -119,7 +119,7 @@ class ServerRun:
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
         said = self._grumbles.last()
-        ended = ServerFailed("Disconnected", f"it ended{': ' if said else ''}{said}")
+        ended = ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
         self._say(ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else ended)
         scope.cancel()
 

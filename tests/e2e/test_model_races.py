@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -29,6 +30,10 @@ def until(holds: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline, "it did not come true"
 
 
+def has_goal(folder: Folder, goal: str) -> bool:
+    return bool(folder.json("get", "task/a")["spec"]["goal"] == goal)
+
+
 def endings(server: StartedServer) -> Counter[str]:
     return Counter(entry["how"] for entry in server.log if entry["event"] == "ended")
 
@@ -43,7 +48,7 @@ def test_fifty_goals_while_the_model_streams_and_a_removed_agent_leave_no_stream
             until(lambda: len(server.asked) >= 2)
             for number in range(50):
                 folder.write("p.plan.yaml", plan(server, f"goal {number}", other))
-                until(lambda number=number: f"goal {number}\n" in folder.json("get", "task/a")["spec"]["goal"] + "\n")
+                until(partial(has_goal, folder, f"goal {number}"))
             owner.until(r"done +task/a")
             folder.write("p.plan.yaml", plan(server, "goal 49"))
             assert owner.ended() == 0

@@ -135,14 +135,21 @@ def _gap(path: Path) -> bytes:
 def _by_key(path: Path) -> dict[str, list[JsonObject]]:
     """The whole lines of a file; what a crash left of one is passed over."""
     found: dict[str, list[JsonObject]] = {}
-    for line in path.read_bytes().splitlines():
-        try:
-            value = encoding.decode(line)
-        except ValueError:
-            continue
+    with path.open("rb") as file:
+        lines = (line for line in file if line.startswith(BEGIN))  # A file of another kind is passed over fast.
+        values = [value for line in lines if (value := _decoded(line)) is not None]
+    for value in values:
         if isinstance(value, dict) and {"key", "model", "prompt", "tools", "messages"} <= value.keys():
-            found.setdefault(value["key"], []).append(value)
+            found.setdefault(str(value["key"]), []).append(value)
     return found
+
+
+def _decoded(line: bytes) -> Json:
+    """The value of a line, None for half a one."""
+    try:
+        return encoding.decode(line)
+    except ValueError:
+        return None
 
 
 def _short(content: bytes) -> str:

@@ -231,3 +231,14 @@ async def test_arguments_of_any_shape_stay_in_a_conversation_that_providers_take
 
     made = next(each["tool_calls"] for each in asked(models) if each.get("tool_calls"))
     assert isinstance(json.loads(made[0]["function"]["arguments"]), dict)
+
+
+async def test_a_provider_that_wants_to_be_left_alone_for_ages_blocks_with_a_way_out(tmp_path: Path) -> None:
+    steps = [{"status": 429, "headers": {"retry-after": "99999999999"}}, says("done")]
+    async with arena(tmp_path, models=ScriptedModels(steps)) as here:
+        await here.apply(PLAN)
+        await here.until_state("agent/.", "blocked")
+
+        status = here.get("agent/.").status
+        assert "asked again after 24 h" in status["why"]
+        assert "name another model" in status["conditions"]["NoModel"]["unblocks"]

@@ -181,3 +181,10 @@ async def test_a_prompt_has_one_digest_recorded_and_replayed() -> None:
     digests = {replace(ASKED, model=model).prompt_digest for model in ("a/b", "record/f@a/b", "replay/f@a/b")}
 
     assert len(digests) == 1
+
+
+async def test_lines_that_are_no_recording_are_passed_over_and_do_not_hide_what_is_one(path: Path) -> None:
+    await recorded(path, "hi")
+    path.write_bytes(b'\xff\xfe\n{"a":1}\n[' + b"9" * 100_000 + b"\n" + path.read_bytes() + b'{"key":\n{"key":[1]}\n')
+
+    assert (await replayed(path)).text == "hi"
