@@ -22,6 +22,7 @@ from planloop.core import Core, Machine
 from planloop.exits import Exit
 from planloop.live_edits import LiveEdits
 from planloop.rendering import amounts, records
+from planloop.rendering import objects as cells
 from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
@@ -43,6 +44,7 @@ from schemas.resource import Resource
 from schemas.task import ENDED, TaskState
 
 ROOT: Final = "task/."
+FLUSHES_MAX: Final = 10  # On leaving; each takes along what was written before it.
 LEFT_BEHIND: Final = 50  # Records looked at for when an earlier owner wrote last.
 LOOK_S: Final = 0.02  # How often an ended plan is looked at for whether its engine is done, too.
 
@@ -111,9 +113,9 @@ class Owning:
             if self._wish.sync:
                 await self._edits.sync_now()
             if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
-                await core.store.flush(core.store.view.rev)
                 sockets.remove(core.place.folder)
                 await self._close_screen()
+                await self._flush_all()
                 # Ends the process: cancelling the group would stop what is to go on.
                 self._on_leave(self._leaving)
             group.cancel_scope.cancel()
@@ -140,6 +142,15 @@ class Owning:
         """Ends the screen alone, which puts the terminal back as it was."""
         self._screen_scope.cancel()
         await self._screen_closed.wait()
+
+    async def _flush_all(self) -> None:
+        """Makes durable what is said to be left, also what came meanwhile; a plan that never rests ends it, too."""
+        store, flushed = self._core.store, -1
+        for _ in range(FLUSHES_MAX):
+            if (rev := store.view.rev) == flushed:
+                return
+            await store.flush(rev)
+            flushed = rev
 
     def _pressed(self, key: Key) -> None:
         match key:
@@ -286,6 +297,10 @@ def summary(view: View, plan: str) -> str:
     others = [state for state in dict.fromkeys(states) if state != TaskState.DONE]
     rest = "".join(f", {states.count(state)} {state}" for state in others)
     state = root.state if root is not None else "new"
+    if root is not None and (state == TaskState.FAILED or not tasks):
+        said = cells.what_of(root)  # Of a plan without tasks below it, this is all there is to say.
+        counted = f": {states.count('done')} of {len(states)} tasks done{rest}" if tasks else ""
+        return f"{plan}  {state}{counted}" + (f"{';' if counted else ':'} {said}" if said else "")
     return f"{plan}  {state}: {states.count('done')} of {len(states)} tasks done{rest}"
 
 

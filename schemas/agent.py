@@ -36,6 +36,9 @@ UNPRICED: Final = "UnknownPrice"
 WITHOUT_MODEL: Final = frozenset({NO_MODEL, UNPRICED})
 """The conditions of an agent that a change of the plan's models may end."""
 
+FOR_OTHERS: Final = WITHOUT_MODEL | {"AwaitingApproval", "AwaitingInput", "BudgetSpent", "InDoubt"}
+"""The conditions in which an agent, and its task with it, goes on only when somebody else does something."""
+
 
 @frozen
 class Script:

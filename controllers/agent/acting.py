@@ -279,7 +279,7 @@ class AgentReconciler:
             if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=seen.status.had_last):
                 ahead.add(address, turn.made_last(seen))
                 return None
-            return self._rest(seen, deciding.parked(seen, tuple(changes.asked)), ahead, changes)
+            return self._rest(seen, deciding.parked(seen, tuple(changes.asked), changes), ahead, changes)
         ahead.add(address, attempts.requested(seen, op, ready, changes))
         ahead.commit()
         pool = attempts.pool_of(ready.request.model, self._world.store.view, self._world.plan)

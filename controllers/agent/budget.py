@@ -147,6 +147,16 @@ def left_of(view: View, task_address: str) -> dict[str, float]:
     return {unit: max(0.0, float(rest)) for unit, rest in left.items()}
 
 
+def bounds_of(view: View, task_address: str) -> dict[str, str]:
+    """The task whose budget bounds a task in each unit, itself or the nearest above it: what is to be raised."""
+    bounds: dict[str, str] = {}
+    for task in chain_of(view, task_address):
+        for unit, account in task.status["ledger"].items():
+            if not account.get("closed"):
+                bounds.setdefault(unit, task.address)
+    return bounds
+
+
 def spending(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
     """The changes that bill what was used at the task `address` without a reservation."""
     books = Books(chain_of(view, address))

@@ -402,11 +402,17 @@ def _start(seen: Observed, found: News) -> Step:
     return _without_servers(seen) or Start(found, is_last=standing == "last")
 
 
-def parked(seen: Observed, spent: tuple[str, ...]) -> Rest:
-    """Until the budget of these units grows."""
-    words = ", ".join(_unit(unit) for unit in spent)
-    ways = (f"plan patch {seen.spec.task} budget.{_unit(spent[0])}=…",)
-    return Rest(AgentState.PARKED, f"its budget of {words} is used up", "BudgetSpent", ways)
+def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = None) -> Rest:
+    """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
+    bound = seen.bounds.get(spent[0], seen.spec.task)
+    whose = "its budget" if bound == seen.spec.task else f"the budget of {bound}"
+    words = f"{whose} of {', '.join(_unit(unit) for unit in spent)} is used up"
+    unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
+    if short is not None and unit is not None:
+        of = "dollars" if unit == "usd" else _unit(unit)
+        left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
+        words = f"too little of {whose} is left: {left}, and the next request may take {asked}"
+    return Rest(AgentState.PARKED, words, "BudgetSpent", (f"plan patch {bound} budget.{_unit(spent[0])}=…",))
 
 
 def _without_servers(seen: Observed) -> Rest | None:

@@ -128,7 +128,7 @@ class Observed:
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
     view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
-    `table` tells one table of models of the plan from another.
+    `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget.
     """
 
     resource: Resource
@@ -147,6 +147,7 @@ class Observed:
     unanswerable: frozenset[str] = frozenset()
     servers: tuple[Resource, ...] = ()
     table: str = ""
+    bounds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def go(self) -> int | None:
@@ -237,6 +238,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         live=frozenset(work.live_for(resource.address)),
         now=now,
         left=budget.left_of(view, spec.task),
+        bounds=budget.bounds_of(view, spec.task),
         plan_rev=view.rev,
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),

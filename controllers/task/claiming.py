@@ -8,7 +8,8 @@ from __future__ import annotations
 from controllers.task import family, finishing, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
-from schemas.agent import AgentState
+from schemas.agent import FOR_OTHERS, AgentState
+from schemas.condition import of_status
 from schemas.encoding import Json, JsonObject
 from schemas.task import TaskState
 
@@ -52,8 +53,22 @@ def _said(claim: JsonObject) -> Json:
 
 
 def _at_work(observed: Observed) -> Says:
+    """It works, unless its agent waits for what only somebody else can do: then the task says what that is."""
     agent = observed.agent
-    if agent is not None and agent.state == AgentState.PARKED:
-        says = f"{agent.address} has used up its budget"
-        return Says(TaskState.BLOCKED, "BudgetSpent", says, ("its budget is raised",))
-    return Says(TaskState.RUNNING, "Running", "its agent works")
+    if agent is None or agent.state not in (AgentState.PARKED, AgentState.BLOCKED):
+        return Says(TaskState.RUNNING, "Running", _works(observed))
+    found = [one for type_, one in of_status(agent.status).items() if type_ in FOR_OTHERS]
+    if found:
+        return Says(TaskState.BLOCKED, found[0].reason, f"{agent.address}: {found[0].message}", found[0].unblocks)
+    if agent.state == AgentState.PARKED:
+        return Says(TaskState.BLOCKED, "BudgetSpent", f"{agent.address} has used up its budget")
+    return Says(TaskState.RUNNING, "Running", _works(observed))
+
+
+def _works(observed: Observed) -> str:
+    """That it works, and on what after a claim that its checks did not bear out."""
+    verdict = observed.me.status.get("verdict") or {}
+    is_of_now = verdict.get("incarnation") == observed.progress.incarnation
+    if is_of_now and not verdict.get("accepted") and verdict.get("failing"):
+        return f"its agent works on what failed: {verdict['message']}"
+    return "its agent works"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NoReturn
@@ -31,6 +32,8 @@ from reconciler.storing.store import View
 from schemas.encoding import JsonObject, decode, encode
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
+from schemas.resource import Resource
+from schemas.task import TaskState
 
 START_S: Final = 20.0  # A background owner that has not answered by then has failed.
 TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
@@ -137,7 +140,12 @@ def confirmed(shown: Shown) -> bool:
 def is_loss(difference: JsonObject) -> bool:
     """Whether running work would be thrown away."""
     stake = difference.get("stake") or {}
-    return difference["action"] in ("cancel", "replace", "restart") and stake.get("state") in ("running", "checking")
+    return difference["action"] in ("cancel", "replace", "restart") and _is_at_work(stake)
+
+
+def _is_at_work(stake: JsonObject) -> bool:
+    state = stake.get("state")
+    return state in ("running", "checking") or (state == "blocked" and stake.get("started_at") is not None)
 
 
 def own(place: Place, wish: Wish) -> None:
@@ -173,10 +181,18 @@ def _next_after(view: View, place: Place) -> str:
     """What gets further after an end that nobody wanted."""
     failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
     if not failed:
-        return "plan tree"
+        return _next_for_root(view.get(hosting.ROOT), place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
     again = f"{what}, then {apply_command(place)}: tries what failed again"
     return f"plan describe {failed[0]} · plan logs {failed[0]}\nplan resume {again}"
+
+
+def _next_for_root(root: Resource | None, place: Place) -> str:
+    """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
+    if root is None or root.state != TaskState.FAILED:
+        return "plan tree"
+    looks = "plan describe . · plan logs ."
+    return f"{looks}\nplan resume ., then {apply_command(place)}: tries it again"
 
 
 def apply_command(place: Place) -> str:
@@ -186,17 +202,20 @@ def apply_command(place: Place) -> str:
 
 def _leave_at_once(view: View, place: Place) -> NoReturn:
     """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over."""
-    calls = [call for call in view.list("call") if call.state == "Started"]
-    click.echo(f"\nleft {place.name} at rev {view.rev}")
-    if calls:
-        owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
-        verb = "goes" if len(calls) == 1 else "go"
-        click.echo(f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts")
-        click.echo(f"next: {apply_command(place)} goes on · plan down stops them")
-    else:
-        click.echo(f"nothing goes on running; {apply_command(place)} goes on from here")
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):  # Whoever read along may have gone first, as `| head` does.
+        click.echo(f"\nleft {place.name} at rev {view.rev}\n{_left_running(view, place)}")
+        sys.stdout.flush()
     os._exit(Exit.CANCELLED)
+
+
+def _left_running(view: View, place: Place) -> str:
+    calls = [call for call in view.list("call") if call.state == "Started"]
+    if not calls:
+        return f"nothing goes on running; {apply_command(place)} goes on from here"
+    owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
+    verb = "goes" if len(calls) == 1 else "go"
+    goes_on = f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
+    return f"{goes_on}\nnext: {apply_command(place)} goes on · plan down stops them"
 
 
 def _hand_over(wish: Wish) -> NoReturn:

@@ -23,6 +23,8 @@ Examples:
 def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
     """Let a paused subtree go on, and what failed in it try once more.
 
-    Also takes back a `plan cancel`: the task runs again.
+    Also takes back a `plan cancel`: the task runs again. A model that could not be asked, for want of a key or a
+    server, is asked again. Keys in variables are read where `plan apply` runs: for one that was not set there, leave
+    it and apply again instead.
     """
     steering.resume(what, plan, reason=reason, dry_run=dry_run)

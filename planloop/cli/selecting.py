@@ -31,10 +31,10 @@ def headline(access: Access, tasks: Sequence[Resource]) -> str:
     """`webchat  rev 41  2 of 5 tasks done, 1 running  (nobody runs it: plan apply webchat.plan.yaml)`."""
     status = access.get("status")
     states = [task.state for task in tasks if task.kind == "task" and task.address != "task/."]
-    parts = [f"{states.count('done')} of {len(states)} tasks done"]
+    parts = [f"{states.count('done')} of {len(states)} tasks done"] if states else []
     parts += [f"{states.count(state)} {state}" for state in ("running", "blocked", "failed") if state in states]
     owner = "" if status["pid"] else f"   not running: plan apply {_file_name(access)}"
-    return f"{status['plan']}  rev {status['rev']}  {', '.join(parts)}{owner}"
+    return f"{status['plan']}  rev {status['rev']}{'  ' if parts else ''}{', '.join(parts)}{owner}"
 
 
 def _file_name(access: Access) -> str:

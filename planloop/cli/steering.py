@@ -9,9 +9,13 @@ from planloop.cli import patching, selecting
 from planloop.cli.options import access_to
 from planloop.cli.patch import document_of
 from planloop.exits import Exit, Halt
+from planloop.verdicts import refusal
 from schemas import address as addresses
 from schemas import pointer
+from schemas.agent import WITHOUT_MODEL
+from schemas.condition import of_status
 from schemas.encoding import Json, JsonObject
+from schemas.resource import Resource
 from schemas.task import TaskState
 
 
@@ -24,7 +28,10 @@ def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *,
 
 
 def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
-    """Takes `pause` and `cancel` away from each task, and has what failed in it run again. Raises Halt."""
+    """Takes `pause` and `cancel` away from each task, has what failed in it run again, and models asked again.
+
+    Raises Halt.
+    """
     access = access_to(plan)
     document = document_of(access)
     fields_at = [(*path, field) for path in paths_of(document, what) for field in ("pause", "cancel")]
@@ -32,13 +39,29 @@ def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
         {"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)
     ]
     roots = [addresses.parse(pointing.address_of(word)) for word in what]
+    unasked: list[str] = []
     for task in selecting.selected(access, ("tasks",)):
         address = addresses.parse(task.address)
-        does_work = task.spec["work"]["kind"] != "group"
-        if task.state == TaskState.FAILED and does_work and any(address.is_within(root) for root in roots):
+        if task.spec["work"]["kind"] == "group" or not any(address.is_within(root) for root in roots):
+            continue
+        if task.state == TaskState.FAILED:
             at = pointer.render((*pointer.of_task(address.path), "again"))
             ops.append({"op": "add", "path": at, "value": task.spec.get("again", 0) + 1})
+        elif _lacks_model(task):
+            unasked.append(pointer.render((*pointer.of_task(address.path), "pause")))
+    if unasked and not dry_run:
+        # Pausing and going on keeps all that the agents have done; they ask anew because their tasks were touched.
+        verdict = access.post("patch", {"ops": [{"op": "add", "path": at, "value": True} for at in unasked]})
+        if verdict["verdict"] == "refused":
+            raise refusal(verdict)
+        ops += [{"op": "remove", "path": at} for at in unasked]
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def _lacks_model(task: Resource) -> bool:
+    """Whether its agent waits for somebody to look after the model that it could not ask."""
+    ready = of_status(task.status).get("Ready")
+    return task.state == TaskState.BLOCKED and ready is not None and ready.reason in WITHOUT_MODEL
 
 
 def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:

@@ -158,6 +158,12 @@ def worst(conditions: dict[str, Condition]) -> Condition | None:
     return max(bad, key=lambda condition: condition.since, default=None)
 
 
+def way_on(item: Resource) -> str:
+    """The first command that would get it further; empty when its conditions name none."""
+    ways = (way for one in of_status(item.status).values() if is_bad(one) for way in one.unblocks)
+    return next((way for way in ways if way.startswith("plan ")), "")
+
+
 POSITIVE = frozenset({"Ready", "Accepted", "Progressing", "Done", "Available"})
 
 

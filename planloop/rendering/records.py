@@ -166,6 +166,19 @@ def _reconciled(data: JsonObject) -> str:
     return f"{data.get('tool', '')} failed, {_spaced(failed.get('error', ''))}: try {tried} follows"
 
 
+def _requested(data: JsonObject) -> str:
+    tokens = f", about {amounts.count(int(data['tokens']))} tokens" if data.get("tokens") else ""
+    purpose = f" for a {data['purpose']}" if data.get("purpose") else ""
+    return f"attempt {data.get('attempt', 1)}: asks {data.get('model', '')}{purpose}{tokens}"
+
+
+def _unanswered(data: JsonObject) -> str:
+    if data.get("reason") == "Cancelled":
+        return f"attempt {data['attempt']}: called off" if data.get("attempt") else "called off"
+    tried = f"attempt {data.get('attempt', 1)}: {data.get('reason', '')}, {data.get('message', '')}"
+    return tried + (f"; tried again in {amounts.duration(float(data['wait_s']))}" if "wait_s" in data else "")
+
+
 def _checked(data: JsonObject) -> str:
     return f"check {data.get('check', '')} {data.get('result', '')}: {data.get('message', '')}"
 
@@ -212,6 +225,8 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.held": lambda data: str(data.get("why", "")),
     "message.sent": _message,
     "message.delivered": _message,
+    "model.requested": _requested,
+    "model.failed": _unanswered,
     "model.replied": _replied,
     "call.reconciled": _reconciled,
     "call.settled": _settled,

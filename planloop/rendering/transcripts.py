@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from planloop.rendering import amounts
 from planloop.rendering.objects import call_words, one_line
-from planloop.rendering.records import clock_time, parted
+from planloop.rendering.records import clock_time, parted, words
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.record import Draft, Record, SetStatus
 
@@ -42,6 +42,8 @@ class Transcript:
         match draft.type:
             case "model.replied":
                 return list(self._replied(draft))
+            case "model.failed":
+                return list(_marked("!", words(draft)))
             case "call.settled" if not draft.data.get("late"):
                 return _settled(draft.data)
             case "call.waiting":

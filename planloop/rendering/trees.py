@@ -26,6 +26,8 @@ PLAIN_SIGNS: Final = {
     "failed": "x", "cancelled": "-", "paused": "=", "stopping": "-", "deleting": "-", "parked": "#", "claimed": "*",
 }  # fmt: skip
 
+STUCK: Final = ("blocked", "failed", "paused", "cancelled")
+
 
 @frozen
 class Row:
@@ -49,12 +51,20 @@ def rows(
     top: str = "task/.",
     depth: int | None = None,
 ) -> list[Row]:
-    """The tasks below `top`, which itself is left out, in the plan's order; with `costs` each says what it cost."""
-    out: list[Row] = []
+    """The tasks below `top`, in the plan's order; with `costs` each says what it cost.
+
+    `top` itself is left out, unless nothing else tells how it stands: it works alone, or itself and is stuck.
+    """
+    out: list[Row] = [_row(tasks[top], "", now)] if top in tasks and _is_told_of(tasks[top], tasks) else []
     _below(tasks, top, "", now, depth, out)
     if costs is None:
         return out
     return [replace(row, cost=costs.short(tasks[row.address])) for row in out]
+
+
+def _is_told_of(top: Resource, tasks: Mapping[str, Resource]) -> bool:
+    is_group = (top.spec.get("work") or {}).get("kind") == "group"
+    return not is_group and (top.state in STUCK or not any(child in tasks for child in children_of(tasks, top.address)))
 
 
 def _below(

@@ -15,7 +15,9 @@ from planloop.rendering import objects as cells
 from planloop.rendering import records
 from planloop.screens.port import Key
 from reconciler.storing.store import View
+from schemas.encoding import JsonObject
 from schemas.record import Record
+from schemas.resource import Resource
 
 TOLD: Final = {
     "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
@@ -26,6 +28,9 @@ TOLD: Final = {
 
 OWN: Final = ("human:file", "controller:")  # Who needs no naming: the file is being followed.
 UNTOLD: Final = ("waiting", "new")
+WITH_REASON: Final = ("failed", "blocked", "cancelled")  # Of a plan: nobody asks why it runs or is done.
+GROUP: Final[JsonObject] = {"kind": "group"}  # A task that is only its tasks.
+NAMED_MAX: Final = 5  # In the remark on a quiet run.
 QUIET_S: Final = 60.0
 GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
@@ -80,8 +85,16 @@ class Lines:
             before = self._told
             await anyio.sleep(QUIET_S)
             if before == self._told:
-                running = [address for address, state in self._states.items() if state == "running"]
-                self.say(f"{len(running)} running: {', '.join(running[:5])}" if running else "waiting")
+                self.say(self._quiet())
+
+    def _quiet(self) -> str:
+        """What is at work, and what waits for somebody."""
+        tasks = [] if self._view is None else [one for one in self._view.list("task") if one.spec["work"] != GROUP]
+        running = [one.address for one in tasks if one.state in ("running", "checking")]
+        blocked = [f"{one.address}: {cells.what_of(one)}" for one in tasks if one.state == "blocked"]
+        parts = [f"{len(running)} running: {', '.join(running[:NAMED_MAX])}"] if running else []
+        parts += [f"{len(blocked)} blocked: {'; '.join(blocked[:NAMED_MAX])}"] if blocked else []
+        return " · ".join(parts) or "waiting"
 
     def _print(self, line: str) -> None:
         # Not `click.echo`, which asks for the terminal and flushes at every line.
@@ -97,8 +110,15 @@ class Lines:
         self._states[address] = state
         if address == "task/." or state in UNTOLD:
             return
-        what = "" if task is None or task.kind == "plan" else cells.what_of(task)
-        self._tell(record, state, address, what)
+        self._tell(record, state, address, "" if task is None else self._what(task))
+
+    def _what(self, task: Resource) -> str:
+        """Why it stands as it does; how a plan ended or what it waits for is said by its root task."""
+        if task.kind == "plan":
+            root = self._view.get("task/.") if self._view is not None else None
+            return self._what(root) if root is not None and root.state in WITH_REASON else ""
+        way = cells.way_on(task) if task.state == "blocked" else ""
+        return " · ".join(part for part in (cells.what_of(task), way) if part)
 
     def _tell(self, record: Record, word: str, address: str, what: str) -> None:
         self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {word:<10} {address}  {what}".rstrip())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schemas.encoding import JsonObject
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
@@ -190,11 +192,46 @@ def test_a_cancelled_agent_is_called_back_and_the_task_is_cancelled_when_it_has_
     assert world.state("a") == "cancelled"
 
 
-def test_an_agent_without_budget_blocks_its_task_and_says_so() -> None:
+def waiting_for(reason: str) -> JsonObject:
+    """The conditions of an agent that needs somebody else."""
+    one: JsonObject = {"status": "True", "reason": reason, "message": "it lacks something", "since": 1.0}
+    return {reason: one | {"observed_generation": 1, "unblocks": ["plan resume task/a"]}}
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [("parked", "BudgetSpent"), ("blocked", "NoModel"), ("blocked", "AwaitingApproval"), ("blocked", "InDoubt")],
+)
+def test_an_agent_that_needs_somebody_else_blocks_its_task_which_says_why_and_what_helps(
+    state: str, reason: str
+) -> None:
     world = working()
-    world.agent("a", state="parked")
+    world.agent("a", state=state, conditions=waiting_for(reason))
     world.settle()
-    assert world.says("a") == "blocked BudgetSpent"
+    ready = world["task/a"].status["conditions"]["Ready"]
+    assert world.says("a") == f"blocked {reason}"
+    assert (ready["message"], ready["unblocks"]) == ("agent/a: it lacks something", ["plan resume task/a"])
+
+    world.agent("a", state="running", conditions={reason: None})
+    world.settle()
+    assert world.says("a") == "running Running"
+
+
+def test_an_agent_that_waits_for_its_like_keeps_its_task_running() -> None:
+    world = working()
+    world.agent("a", state="blocked", conditions=waiting_for("AwaitingLock"))
+    world.settle()
+    assert world.says("a") == "running Running"
+
+
+def test_a_task_whose_checks_failed_says_what_its_agent_works_on() -> None:
+    world = working(acceptance=(sh("x"),))
+    world.agent("a", state="claimed", claim=claim("done"))
+    world.settle()
+    world.finds("a", "fail")
+    world.settle()
+    assert world.says("a") == "running Running"
+    assert str(world["task/a"].status["why"]).startswith("its agent works on what failed: ")
 
 
 def test_the_verdict_is_part_of_what_wakes_the_agent() -> None:

@@ -1,0 +1,80 @@
+"""What `plan apply` says of work that needs somebody: why it stands, and a command that then gets it further."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.folder import Folder
+from tests.fakes.model_server.running import started
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+APPROVED = """\
+plan: p
+approve: ["shell(echo *)"]
+tasks:
+  a: {goal: x, agent: {tools: [shell], script: [{call: {shell: {command: echo hi}}}, {done: it is}]}}
+"""
+
+
+def named(line: str) -> list[str]:
+    """The words after `plan` of the command at the end of a line."""
+    found = re.search(r"· plan (\S+ \S+)$", line.strip())
+    assert found is not None, line
+    return found[1].split()
+
+
+def test_a_call_that_needs_a_yes_is_told_of_with_the_command_that_gives_it(folder: Folder) -> None:
+    folder.write("p.plan.yaml", APPROVED)
+    with folder.started("p.plan.yaml") as owner:
+        line = owner.until(r"blocked +task/a ")
+        assert "shell needs somebody's yes" in line
+        assert "1 blocked" in folder.run("tree").out
+
+        assert folder.run(*named(line)).code == 0
+
+        assert owner.ended() == 0
+
+
+def test_a_model_that_refuses_is_told_of_and_asked_again_by_the_command_that_is_named(folder: Folder) -> None:
+    refusal = {"status": 401, "error": {"message": "who are you"}}
+    with started([refusal, {"reply": {"text": "the answer"}}], folder.path) as server:
+        folder.write("p.plan.yaml", f"plan: p\ngoal: x\nagent: {{model: 'm@{server.url}', tools: [read]}}\n")
+        with folder.started("p.plan.yaml") as owner:
+            line = owner.until(r"blocked +plan/p ")
+            assert "HTTP 401: who are you" in line
+            assert ". " in folder.run("tree").out.splitlines()[1]
+
+            assert folder.run(*named(line)).code == 0
+
+            assert owner.ended() == 0
+    assert owner.text.splitlines()[-1] == "p  done: the answer"
+    assert "Refused, HTTP 401: who are you" in folder.run("logs", "agent/.").out
+
+
+def test_a_plan_that_fails_as_a_whole_says_why_and_what_tries_it_again(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ngoal: x\nrun: echo no such luck >&2; test -e luck\n")
+
+    said = folder.run("apply", "p.plan.yaml")
+
+    assert said.code == 10
+    assert re.search(r"failed +plan/p +.*no such luck", said.out)
+    assert "plan describe . · plan logs ." in said.err
+    (folder.path / "luck").touch()
+    assert "plan resume ., then plan apply p.plan.yaml" in said.err
+    assert folder.run("resume", ".").code == 0
+    assert folder.run("apply", "p.plan.yaml").code == 0
+
+
+def test_the_budget_that_is_used_up_is_named_with_its_task(folder: Folder) -> None:
+    script = [{"call": {"list": {"path": "."}}}] * 4
+    folder.write(
+        "p.plan.yaml", f"plan: p\nbudget: {{turns: 2}}\ntasks:\n  a: {{agent: {{tools: [list], script: {script}}}}}\n"
+    )
+    with folder.started("p.plan.yaml") as owner:
+        line = owner.until(r"blocked +task/a ")
+
+    assert "the budget of task/. of turns is used up" in line
+    assert line.strip().endswith("plan patch task/. budget.turns=…")
