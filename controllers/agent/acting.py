@@ -7,6 +7,7 @@ what is written; an effect waits until its intent is flushed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -56,7 +57,7 @@ from schemas.agent import UNPRICED, AgentState, Model
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
-from schemas.record import Change, Draft
+from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
 MIND: Final = "mind"
@@ -202,7 +203,8 @@ class AgentReconciler:
             case deciding.Reply(answer=answer):
                 return turn.answered(seen, answer)
             case deciding.Resolve(call=call, ending=ending):
-                return running.draft_of(seen, call, ending)
+                tool = self._tools.get(str(call.spec["tool"]))
+                return running.draft_of(seen, call, starting.waited_out(seen, call, tool, ending))
             case _:
                 return None
 
@@ -223,13 +225,18 @@ class AgentReconciler:
         # One key an asking: the next one may be started by the last act of the job before it.
         key = f"{MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
-            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full)), ahead)
+            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full), is_wait=True), ahead)
         if isinstance(seen.spec.mind, Model):
             return self._ask_model(seen, key, ahead)
         # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
         stale = opened.op if opened.asked else None
         op = self._world.ids.mint() if stale else opened.op
-        ahead.add(address, turn.requested(seen, op))
+        draft = turn.requested(seen, op)
+        if waited := waiting.waited(seen, opened):
+            draft = replace(
+                draft, changes=(*draft.changes, SetStatus(address, seen.resource.uid, {"open": dict(waited)}))
+            )
+        ahead.add(address, draft)
         ahead.commit()
         self._start(seen, key, Request(self._desk, address, key, op, stale, None, seen.now), self._world.mind_pool)
         return Done()

@@ -127,11 +127,11 @@ def requested(seen: Observed, op: str, ready: Prepared, changes: tuple[Change, .
     opened = seen.status.open
     assert opened is not None, "a model is asked inside a turn"
     attempt = opened.asked + 1
-    merge: JsonObject = {"open": {"asked": attempt, "op": op}}
+    merge: JsonObject = {"open": {"asked": attempt, "op": op, **waiting.waited(seen, opened)}}
     if seen.status.had_last and not ready.is_last:
         merge["had_last"] = None  # There was enough left for a request again.
     if opened.failure is not None:
-        merge["open"] |= {"failure": None, **waiting.waited(seen, opened)}
+        merge["open"]["failure"] = None
         if opened.failure.retry_at is None:
             merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
     if seen.status.state != AgentState.RUNNING:

@@ -23,6 +23,9 @@ from schemas.resource import Resource
 
 STATES: Final = frozenset({CallState.AWAITING_CHILD, CallState.AWAITING_INPUT, CallState.AWAITING_LOCK})
 
+SINCE: Final = "waits_since"
+"""In a call's status: when it first began to wait, in seconds since 1970."""
+
 
 @frozen
 class Wait:
@@ -51,6 +54,8 @@ def begun(seen: Observed, call: Resource, wait: Waiting) -> Draft:
     assert wait.state in STATES or wait.state is CallState.AUTHORIZED, f"{wait.state} is no way to wait"
     merge: JsonObject = {**wait.call, "state": str(wait.state), "why": wait.why, "due_at": wait.due_at}
     merge["unblocks"] = list(wait.unblocks)
+    if SINCE not in call.status:
+        merge[SINCE] = seen.now
     changes = (turn.change(seen, {}), SetStatus(call.address, call.uid, merge), *wait.changes)
     data: JsonObject = {"tool": call.spec["tool"], "state": str(wait.state), "why": wait.why}
     return Draft("call.waiting", turn.signed(seen), call.address, changes, data)

@@ -10,6 +10,7 @@ from controllers.agent.behaviours.steps import Step, for_call, for_turn
 from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Ending, Tool
+from controllers.agent.waiting import SINCE
 from schemas.call import CallState
 from schemas.resource import Resource
 
@@ -28,6 +29,12 @@ def marked(seen: Observed, call: Resource, tool: Tool, ending: Ending) -> Ending
     """The ending of a call that ran in place, with what `trace` writes down of it."""
     is_traced = any(step.verb == "trace" for step in steps_of(seen, call, tool))
     return traced(ending, 0.0, 1) if is_traced else ending
+
+
+def waited_out(seen: Observed, call: Resource, tool: Tool | None, ending: Ending) -> Ending:
+    """The same for a call that waited, from when it began to."""
+    is_traced = tool is not None and any(step.verb == "trace" for step in steps_of(seen, call, tool))
+    return traced(ending, seen.now - float(call.status.get(SINCE, seen.now)), 1) if is_traced else ending
 
 
 def permitted(
