@@ -329,7 +329,8 @@ AGENT_TABLES: Final = (
             Field(
                 "output",
                 Scalar("word", ("text", "json-lines", "json")),
-                "Whether all that it prints, stderr too, is its answer, or each line is JSON, or all of it is one JSON value.",
+                "Whether all that it prints, stderr too, is its answer, or each line is JSON, or all of it is one JSON "
+                "value.",
                 "json-lines",
                 default="text",
             ),
