@@ -53,6 +53,7 @@ SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
 SERVER_PROBE_S: Final = 5.0  # For a server that let a call time out to show that it lives.
 PROMPT_WAIT_S: Final = 30.0  # A person who wants a prompt of a server said waits so long for its text.
 SERVER_LINGER_S: Final = 5.0  # It stays this long when nobody needs it: the next task may.
+SERVER_LISTED_EVERY_S: Final = 1.0  # Between two listings of a server that says all the time that it has changed.
 SERVER_STEADY_S: Final = 60.0  # Who has run this long begins a new count of failures.
 SERVER_FAILURES_MAX: Final = 6  # In a row, which takes three seconds and more; then agents go on without it.
 SERVER_QUEUE_MAX: Final = 256  # Requests that wait for their server to take them.

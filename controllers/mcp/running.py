@@ -169,15 +169,16 @@ class ServerRun:
             raise ServerFailed("NoSecret", str(fault)) from None
 
     async def _follow(self, link: Any) -> None:
-        """Lists again whenever the server says that something changed."""
+        """Lists again whenever the server says that something changed, but not all the time."""
         while True:
             await link.changed.wait()
             link.changed = anyio.Event()
             found = await self._found(link)
             resource = self._resource()
-            if resource is not None:
-                draft = writing.listed_again(resource, found, self.yard.clock.now())
+            draft = None if resource is None else writing.listed_again(resource, found, self.yard.clock.now())
+            if resource is not None and draft is not None:
                 await self.yard.store.append(draft, {self.address: resource.rev})
+            await self.yard.clock.sleep(limits.SERVER_LISTED_EVERY_S)
 
     async def _found(self, link: Any) -> writing.Found:
         """What the server says now. Raises what the SDK raises."""

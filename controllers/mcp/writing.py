@@ -14,7 +14,7 @@ from controllers.mcp import offering
 from controllers.mcp.deciding import HOPELESS
 from controllers.mcp.offering import Offer
 from controllers.mcp.status import McpStatus, Run, read
-from schemas import condition
+from schemas import condition, patching
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject, digest_of
@@ -67,10 +67,12 @@ def ready(server: Resource, name: str, run: Run, found: Found) -> Draft:
     return Draft("server.ready", ACTOR, server.address, (change(server, merge), *asks), _told(name, run))
 
 
-def listed_again(server: Resource, found: Found, now: float) -> Draft:
-    """The server says that its lists are others than before."""
+def listed_again(server: Resource, found: Found, now: float) -> Draft | None:
+    """The server says that its lists are others than before; None when they are not."""
     offer = found.offer
     merge, asks = _offered(server, offer, found.texts, now)
+    if patching.merge(server.status, merge) == server.status:
+        return None
     data: JsonObject = {"tools": len(offer.tools), "prompts": len(offer.prompts), "resources": len(offer.resources)}
     return Draft("server.changed", ACTOR, server.address, (change(server, merge), *asks), data)
 

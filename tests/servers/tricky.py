@@ -161,6 +161,14 @@ async def turn(ctx: Context[Any, Any]) -> str:
     return "turned"
 
 
+@server.tool()
+async def cry(ctx: Context[Any, Any], times: int) -> str:
+    """Says that its tools have changed, which they have not."""
+    for _ in range(times):
+        await ctx.notify_tools_changed()
+    return "cried"
+
+
 async def aardvark() -> str:
     return "aardvark"
 

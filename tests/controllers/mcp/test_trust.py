@@ -104,3 +104,13 @@ async def test_a_server_offers_only_what_the_plan_lets_it(tmp_path: Path) -> Non
         await here.until_state("task/.", "done", "failed")
         assert names(here) == ["echo"]
         assert here.get("mcp/t").status["conditions"]["ToolsMissing"]["message"] == "sing"
+
+
+async def test_a_server_that_cries_wolf_fills_no_log(tmp_path: Path) -> None:
+    """Each word of a change had the lists written down again, however they were."""
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": tricky()}, call("t.cry", times=50), call("t.grow"), GO, DONE))
+        await here.until_state("agent/.", "asleep")
+        await here.until(lambda: "aardvark" in names(here))
+        changed = [draft for draft in await here.log() if draft.type == "server.changed"]
+        assert len(changed) == 1
