@@ -53,7 +53,7 @@ from reconciler.contract import Again, Done, Outcome
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.address import Address
-from schemas.agent import UNPRICED, AgentState, Model
+from schemas.agent import UNPRICED, AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
@@ -146,7 +146,7 @@ class AgentReconciler:
             lambda call: self._resolved(seen, call),
             self._desk.life,
         )
-        if isinstance(step, deciding.Start) and asking.is_instant(seen):
+        if isinstance(step, deciding.Start) and seen.nature.is_instant:
             ahead.commit()  # Each turn of a script is a record of its own: people read them.
         draft = self._turned(seen, step, ahead) or self._ruled(seen, step)
         if draft is not None:
@@ -184,7 +184,7 @@ class AgentReconciler:
                 return None
 
     def _ended(self, seen: Observed, ahead: Ahead) -> Draft:
-        if not isinstance(seen.spec.mind, Model):
+        if not seen.nature.is_model:
             return turn.ended(seen, ahead)
         content = prompting.turn_blob(_opened(seen))
         return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content))
@@ -216,7 +216,7 @@ class AgentReconciler:
     async def _ask(self, seen: Observed, ahead: Ahead) -> Outcome | None:
         opened = _opened(seen)
         address = seen.resource.address
-        if asking.is_instant(seen) and not starting.needs_job(seen):
+        if seen.nature.is_instant and not starting.needs_job(seen):
             plain = partial(asking.ask, self._world, self._tools, None)
             reply = await asking.answered(Asking(self._world, self.look, seen, opened.op, plain))
             ids = [self._world.ids.mint() for _ in range(max(1, len(reply.calls)))]
@@ -226,7 +226,7 @@ class AgentReconciler:
         key = f"{MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
             return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full), is_wait=True), ahead)
-        if isinstance(seen.spec.mind, Model):
+        if seen.nature.is_model:
             return self._ask_model(seen, key, ahead)
         # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
         stale = opened.op if opened.asked else None

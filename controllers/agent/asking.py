@@ -32,11 +32,6 @@ from schemas.call import as_map
 REFERENCE: Final = "env:"
 
 
-def is_instant(seen: Observed) -> bool:
-    """Whether the mind answers in place, without anything outside this process."""
-    return isinstance(seen.spec.mind, Script)
-
-
 def mind_of(world: World, seen: Observed, stale: str | None = None) -> Mind:
     """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises MindFailed."""
     match seen.spec.mind:
@@ -88,17 +83,12 @@ def _setting(world: World, seen: Observed, most_s: float = limits.CALL_TIMEOUT_S
     return ProgramMind.Setting(str(workspace.root), environment(world, seen), time_s)
 
 
-def outlives(seen: Observed) -> bool:
-    """Whether a request may go on without its owner and is taken up by the next one."""
-    return isinstance(seen.spec.mind, Outside)
-
-
 async def ask(world: World, tools: Tools, stale: str | None, seen: Observed, op: str) -> Reply:
     """What the mind answers by itself, without any mixin. Raises MindFailed.
 
     `stale` is the request of an owner that did not live to see its answer, None when there was none.
     """
-    if world.minds is not None and not is_instant(seen):
+    if world.minds is not None and not seen.nature.is_instant:
         return await world.minds(seen)
     return await mind_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
 

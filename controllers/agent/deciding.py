@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controllers.agent import answering, attempts, budget, waiting
-from controllers.agent.observing import Observed, judges_doubt, prompt_of
+from controllers.agent.observing import Observed, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
 from controllers.agent.tools.tool import Ending
-from schemas.agent import NO_MODEL, AgentState, Model, Outside
+from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
@@ -301,7 +301,7 @@ def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
     """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
     if seen.interrupts:
         return True
-    if not turn.is_replied and isinstance(seen.spec.mind, Model | Outside):
+    if not turn.is_replied and seen.nature.is_redirected:
         return is_redirected(seen)
     is_wait = not seen.live and bool(waiting.of_turn(seen, turn.calls))
     return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
@@ -325,7 +325,7 @@ def is_answered(seen: Observed, call: Resource) -> bool:
 
 
 def _has_ended(seen: Observed, call: Resource) -> bool:
-    return CallState(call.state).is_final or (call.state == CallState.UNKNOWN and judges_doubt(seen))
+    return CallState(call.state).is_final or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
 
 
 def job_key(call: str) -> str:
@@ -395,8 +395,7 @@ def _between(seen: Observed) -> Step:
 
 def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
-    can_think = isinstance(seen.spec.mind, Model)
-    standing = budget.standing(seen.task, seen.left, can_think=can_think, had_last=seen.status.had_last)
+    standing = budget.standing(seen.task, seen.left, can_think=seen.nature.is_model, had_last=seen.status.had_last)
     if standing == "spent":
         return parked(seen, budget.spent_out(seen.left))
     return _without_servers(seen) or Start(found, is_last=standing == "last")

@@ -11,12 +11,13 @@ from typing import Generic, TypeVar
 
 from controllers.agent import budget
 from controllers.agent import status as statuses
+from controllers.agent.minds.nature import Nature, nature_of
 from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentSpec, Script, agent_from_json
+from schemas.agent import AgentSpec, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -150,6 +151,11 @@ class Observed:
     bounds: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def nature(self) -> Nature:
+        """What its mind is like."""
+        return nature_of(self.spec.mind)
+
+    @property
     def go(self) -> int | None:
         return None if self.task is None else self.task.status.get("go")
 
@@ -193,11 +199,6 @@ class Observed:
     def verdict(self) -> JsonObject | None:
         verdict = None if self.task is None else self.task.status.get("verdict")
         return verdict if isinstance(verdict, dict) else None
-
-
-def judges_doubt(seen: Observed) -> bool:
-    """Whether the mind is told of an unknown outcome as a result. A script cannot judge one: it waits for a person."""
-    return not isinstance(seen.spec.mind, Script)
 
 
 def prompt_of(seen: Observed, name: str) -> ServedPrompt:

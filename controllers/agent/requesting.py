@@ -110,7 +110,7 @@ class Request:
         seen = self.desk.look(self.address)
         if self.ready is not None or self.stale is None:
             return seen
-        if seen is not None and asking.outlives(seen) and attempts.is_current(seen, self.op):
+        if seen is not None and seen.nature.outlives_owner and attempts.is_current(seen, self.op):
             return seen
         await world.processes.stop(self.stale)
         world.processes.forget([self.stale])

@@ -10,7 +10,6 @@ from controllers.agent.calls import Tools
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
 from controllers.agent.telling import redirection
-from schemas.agent import Model, Outside
 from schemas.approval import APPROVED
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject
@@ -93,13 +92,13 @@ def interrupted(seen: Observed) -> Draft:
 
 def _told_before_the_reply(seen: Observed, opened: OpenTurn) -> Draft:
     """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
-    if not isinstance(seen.spec.mind, Model):
+    if not seen.nature.is_model:
         read = seen.interrupts
     elif opened.failure is not None:
         read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
     else:
         read = tuple(message for message in seen.unread if message.delivery != "queue")
-    news, told = redirection(seen) if isinstance(seen.spec.mind, Model | Outside) else ((), {})
+    news, told = redirection(seen) if seen.nature.is_redirected else ((), {})
     merge: JsonObject = {
         "open": {"messages": [message.to_json() for message in (*opened.messages, *read, *news)]},
         "inbox": dict.fromkeys(message.id for message in read),

@@ -16,7 +16,6 @@ from typing import Final
 from controllers.agent import budget, transcript
 from controllers.agent.observing import Observed
 from schemas import limits
-from schemas.agent import Model
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, digest_of
@@ -109,7 +108,7 @@ def _heard(seen: Observed) -> tuple[Message, ...]:
     say themselves when they look at a message.
     """
     is_at_rest = not seen.status.again or any(call.result.error == UNREAD for call in seen.status.past)
-    if is_at_rest or not isinstance(seen.spec.mind, Model):
+    if is_at_rest or not seen.nature.is_model:
         return seen.unread
     is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in seen.unread]
     return tuple(each for each, urgent in zip(seen.unread, is_urgent, strict=True) if urgent)
@@ -218,7 +217,7 @@ def _asked_for(approval: Resource) -> JsonObject:
 
 def _name_of(seen: Observed, call: Resource) -> str:
     """A call as the mind knows it: models by its place, for they are shown no ids."""
-    if not isinstance(seen.spec.mind, Model):
+    if not seen.nature.is_model:
         return call.address
     return transcript.call_id(call.spec["turn"], call.spec["index"])
 

@@ -12,7 +12,7 @@ from controllers.agent import answering, budget, calls, inbox, transcript
 from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
 from controllers.agent.minds.port import ProposedCall, Reply
-from controllers.agent.observing import Observed, judges_doubt
+from controllers.agent.observing import Observed
 from controllers.agent.origins import NO_ORIGIN, Origin
 from controllers.agent.status import Chunk, OpenTurn, PastCall, TurnCall, boxed
 from controllers.agent.telling import News, is_made
@@ -20,7 +20,7 @@ from reconciler.effects import journal
 from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentState, Model, Script
+from schemas.agent import AgentState
 from schemas.call import CallResult, CallSpec, CallState, as_map
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -152,14 +152,14 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
 
 def _noted(seen: Observed, reply: Reply, same: tuple[str, int]) -> str:
     """What a mind with a transcript is told of its own reply, after its results."""
-    if not (isinstance(seen.spec.mind, Model) and calls.is_stuck(same)):
+    if not (seen.nature.is_model and calls.is_stuck(same)):
         return reply.note
     stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
     return f"{reply.note}\n{stuck}" if reply.note else stuck
 
 
 def _has_delegated(seen: Observed) -> bool:
-    return isinstance(seen.spec.mind, Model) and any(child.is_live for child in seen.children)
+    return seen.nature.is_model and any(child.is_live for child in seen.children)
 
 
 def _told(call: TurnCall) -> JsonObject:
@@ -215,7 +215,7 @@ class Outcome:
 def settled(seen: Observed, outcome: Outcome) -> Draft:
     """A call has its result: it is in the turn, and the call object goes (Unknown: stays to be settled)."""
     call, result = outcome.call, outcome.result
-    is_result = result.state is not CallState.UNKNOWN or judges_doubt(seen)
+    is_result = result.state is not CallState.UNKNOWN or seen.nature.judges_doubt
     results: JsonObject = {call.address: boxed(result.to_json())} if is_result else {}
     opened: JsonObject = {"results": results, **(outcome.turn or {})}
     merge: JsonObject = {**(outcome.agent or {}), "open": opened}
@@ -238,7 +238,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
     used = seen.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
     # A script comes to its end whatever it repeats; programs may go round for ever.
-    is_repeat = bool(past) and not isinstance(seen.spec.mind, Script) and _asked(past) in (_asked(seen.status.past), [])
+    is_repeat = bool(past) and seen.nature.may_go_round and _asked(past) in (_asked(seen.status.past), [])
     idle_turns = seen.status.idle_turns + 1 if is_repeat or (turn.then == "again" and not past) else 0
     is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
     is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")

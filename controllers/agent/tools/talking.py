@@ -18,7 +18,7 @@ from controllers.agent.topology import NotReachable
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits
-from schemas.agent import AgentState, Model
+from schemas.agent import AgentState
 from schemas.encoding import Json, encode
 from schemas.message import Delivery, Message, MessageKind
 from schemas.record import Change
@@ -33,7 +33,7 @@ def done(
     if open_children:
         names = ", ".join(open_children[:5])
         return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
-    if isinstance(context.seen.spec.mind, Model) and any(each.wakes for each in context.seen.unread):
+    if context.seen.nature.is_model and any(each.wakes for each in context.seen.unread):
         return Settlement(failure(UNREAD, "not finished: there are messages that you have not read; they follow"))
     return _claim("done", result)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from controllers.agent.minds import actions
+from controllers.agent.minds import actions, nature
 from controllers.agent.minds.program import reply_from
 from schemas import limits
+from schemas.agent import Mind
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -165,3 +167,7 @@ def test_parallel_marks_its_calls() -> None:
         [{"parallel": [{"call": {"shell": {"command": "a"}}}, {"call": {"shell": {"command": "b"}}}]}]
     )
     assert [call.is_parallel for call in reply.calls] == [True, True]
+
+
+def test_every_kind_of_mind_has_a_nature() -> None:
+    assert set(nature.KINDS) == set(get_args(Mind))
