@@ -36,7 +36,7 @@ from controllers.agent.behaviours.permits import Permits
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.budget import Spent
 from controllers.agent.compacting import ToSum
-from controllers.agent.observing import Observed, Specs, observe
+from controllers.agent.observing import Observed, Specs, observe, observe_again
 from controllers.agent.ports import World
 from controllers.agent.pricing import Unpriced
 from controllers.agent.prompting import Prompts
@@ -107,20 +107,20 @@ class AgentReconciler:
 
         `without` is the key of the job that calls this as its last act, empty when none does.
         """
-        seen: Observed | None = None
-        for _ in range(limits.PASS_STEPS_MAX):
-            seen = self._see(address, ahead, without)
-            if seen is not None and not ahead.is_empty and _has_waiting(seen):
+        seen = self._see(address, ahead, without)
+        outcome: Outcome | None = Done() if seen is None else None
+        steps = 0
+        while seen is not None and outcome is None:
+            if not ahead.is_empty and _has_waiting(seen):
                 ahead.commit()  # What a waiting call looks at is what there is.
-                seen = self._see(address, ahead, without)
-            if seen is None:
-                break
             outcome = await self._take(seen, ahead)
-            if outcome is not None:
-                ahead.commit()
-                return outcome
+            steps += 1
+            if outcome is None and steps >= limits.PASS_STEPS_MAX:
+                outcome = Again(0.0)
+            if outcome is None:
+                seen = observe_again(seen, ahead, self._specs)
         ahead.commit()
-        return Done() if seen is None else Again(0.0)
+        return outcome or Done()
 
     async def _settled(self, seen: Observed, draft: Draft, key: str) -> bool:
         """The last act of a call's job: its result, and the steps that follow from it."""

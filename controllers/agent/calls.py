@@ -14,6 +14,7 @@ from typing import Final
 from controllers.agent.observing import Observed
 from controllers.agent.status import TurnCall
 from controllers.agent.tools.arguments import BadArguments
+from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.tool import Tool
 from schemas import limits, patterns
 from schemas.agent import AgentSpec
@@ -148,6 +149,12 @@ def _examples(name: str, spec: AgentSpec) -> list[str]:
 
 def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     """The names of the tools that the agent may use, in a stable order."""
+    if isinstance(tools, KeptTools):
+        return tools.kept_for(spec, lambda one: _granted(one, tools))
+    return _granted(spec, tools)
+
+
+def _granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     ordered, allowed = _ordered(tuple(tools), spec.tools, spec.rights.tools)
     return tuple(name for name in ordered if name in allowed or tools[name].is_free)
 

@@ -20,7 +20,7 @@ from schemas import limits
 from schemas.agent import AgentSpec, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.model import models_digest
@@ -220,11 +220,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
     task = view.get(spec.task)
     task_spec = specs.tasks.of(task) if task is not None else None
     status = specs.statuses.of(resource)
-    owned = view.owned_by(resource.address)
-    kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}}
-    for each in owned:
-        if each.kind in kinds:
-            kinds[each.kind][each.address] = each
+    kinds = _owned(view, resource.address)
     return Observed(
         resource=resource,
         spec=spec,
@@ -244,6 +240,36 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
     )
+
+
+def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
+    """The agent after steps of its own: what bears on it from outside is as it was. None when it is gone."""
+    resource = view.get(seen.resource.address)
+    if resource is None:
+        return None
+    kinds = _owned(view, resource.address)
+    return remade(
+        seen,
+        resource=resource,
+        status=specs.statuses.of(resource),
+        task=view.get(seen.spec.task),
+        calls=kinds["call"],
+        approvals=kinds["approval"],
+        threads=kinds["thread"],
+        unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
+        left=budget.left_of(view, seen.spec.task) if seen.left else seen.left,
+        plan_rev=view.rev,
+    )
+
+
+def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:
+    """The calls, approvals and threads of an agent, by kind and address."""
+    kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}}
+    for each in view.owned_by(address):
+        kind = each.kind
+        if kind in kinds:
+            kinds[kind][each.address] = each
+    return kinds
 
 
 def _is_unanswerable(view: View, approval: Resource) -> bool:

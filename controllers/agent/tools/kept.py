@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from controllers.agent.tools.tool import Tool
 from reconciler.storing.store import View
+from schemas import limits
 from schemas.resource import Resource
+
+T = TypeVar("T")
 
 
 class KeptTools(Mapping[str, Tool]):
@@ -18,6 +22,7 @@ class KeptTools(Mapping[str, Tool]):
         self._rev = -1
         self._made_from: list[Resource] = []
         self._now: dict[str, Tool] = {}
+        self._made: dict[int, tuple[object, dict[str, Tool], tuple[str, ...]]] = {}
 
     def __getitem__(self, name: str) -> Tool:
         found = self._fresh().get(name)
@@ -29,6 +34,16 @@ class KeptTools(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._fresh())
+
+    def kept_for(self, one: T, make: Callable[[T], tuple[str, ...]]) -> tuple[str, ...]:
+        """What `make` makes of these tools for `one`, made once for as long as both are the same."""
+        now = self._fresh()
+        found = self._made.get(id(one))
+        if found is None or found[0] is not one or found[1] is not now:
+            if len(self._made) >= limits.TOOLSETS_KEPT_MAX:
+                self._made.clear()
+            found = self._made[id(one)] = (one, now, make(one))
+        return found[2]
 
     def _fresh(self) -> dict[str, Tool]:
         view = self._view()
