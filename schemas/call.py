@@ -85,8 +85,7 @@ class CallSpec:
             "effect": str(self.effect),
             "turn": self.turn,
             "index": self.index,
-            "is_process": self.is_process,
-        }
+        } | ({"is_process": True} if self.is_process else {})
 
 
 def as_map(arguments: Json) -> JsonObject:

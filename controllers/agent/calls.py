@@ -28,6 +28,7 @@ Tools = Mapping[str, Tool]
 
 _STRICTNESS: Final = tuple(EffectClass)
 STUCK: Final = "Stuck"
+SAME_CHARS: Final = 12  # Of the digest of a call: enough to tell one from the one before.
 ENDINGS: Final = ("done", "fail")
 """What an agent may still call in its last turn."""
 
@@ -215,7 +216,7 @@ def is_parallel(call: TurnCall, spec: AgentSpec, tools: Tools) -> bool:
 def sameness(same: tuple[str, int], calls: Sequence[TurnCall]) -> tuple[str, int]:
     """How often the last call of `calls` has now been made in a row, with its digest."""
     for call in calls:
-        digest = digest_of([call.tool, call.arguments])
+        digest = digest_of([call.tool, call.arguments])[:SAME_CHARS]
         same = (digest, same[1] + 1) if digest == same[0] else (digest, 1)
     return same
 

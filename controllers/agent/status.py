@@ -127,9 +127,11 @@ class PastCall:
     arguments: Json
     result: CallResult
 
-    def to_json(self) -> JsonObject:
+    def to_json(self, *, is_told: bool) -> JsonObject:
+        """Not `is_told`: the mind has a transcript with what came of it, so only how it ended is kept here."""
+        result = self.result if is_told else CallResult(self.result.state, error=self.result.error)
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
-        return out | {"result": self.result.to_json()}
+        return out | {"result": result.to_json()}
 
 
 @frozen

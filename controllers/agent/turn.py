@@ -63,14 +63,16 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
     `is_last`: the budget is used up, and it is there to hand over.
     """
     turn = seen.status.turn + 1
-    merge: JsonObject = {
-        "state": str(AgentState.RUNNING),
-        "why": None,
+    raw = seen.resource.status
+    # What is so already is not written: most turns follow one that was like them.
+    clean: JsonObject = {"state": str(AgentState.RUNNING), "why": None, "again": False, "wake_at": None}
+    merge: JsonObject = {name: value for name, value in clean.items() if raw.get(name) != value}
+    if news.told:
+        merge["told"] = news.told
+    if news.read:
+        merge["inbox"] = dict.fromkeys(news.read)
+    merge |= {
         "turn": turn,
-        "again": False,
-        "wake_at": None,
-        "told": news.told,
-        "inbox": dict.fromkeys(news.read),
         "open": {
             "turn": turn,
             "started_at": seen.now,
@@ -129,16 +131,15 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
-    answer: JsonObject = {"text": reply.text, "then": then, "sleep_s": reply.sleep_s}
-    answer["calls"] = [call.to_json() for call in placed]
+    answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
+    if reply.sleep_s is not None:
+        answer["sleep_s"] = reply.sleep_s
     note = _noted(seen, reply, same)
     if note:
         answer["note"] = note
-    merge: JsonObject = {
-        "open": {"reply": boxed(answer)},
-        "memory": boxed(reply.memory),
-        "same": list(same),
-    }
+    merge: JsonObject = {"open": {"reply": boxed(answer)}, "same": list(same)}
+    if reply.memory is not None or seen.status.memory is not None:
+        merge["memory"] = boxed(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if calls.is_stuck(same) else ""
     merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
@@ -247,14 +248,16 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
     data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     merge: JsonObject = {
         "open": None,
-        "past": [call.to_json() for call in past],
+        "past": [call.to_json(is_told=blob is None) for call in past],
         "used": total.to_json(),
         "ended_at": seen.now,
         # After its last turn it is awake and parked: it goes on by itself when the budget grows.
         "again": (is_again and not pause_s) or (turn.is_last and turn.claim is None),
-        "idle_turns": idle_turns,
-        "wake_at": None if sleep_s is None else seen.now + sleep_s,
     }
+    if idle_turns != seen.status.idle_turns:
+        merge["idle_turns"] = idle_turns
+    if sleep_s is not None or seen.status.wake_at is not None:
+        merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
     if blob is not None:
         merge["transcript"] = {transcript.key_of(turn.turn): Chunk(blob, tokens).to_json()}
     if turn.claim is not None and not turn.is_answer:
