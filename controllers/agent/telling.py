@@ -139,6 +139,13 @@ def _verdict(found: _Gathering) -> None:
         found.tell("verdict", {"rejected": verdict})
 
 
+def has_unheard(seen: Observed) -> bool:
+    """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
+    told = seen.status.told.children
+    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
+    return is_unheard or any(each.wakes for each in seen.unread)
+
+
 def is_redirected(seen: Observed) -> bool:
     """Whether the goal or the notes are other than the mind was told last."""
     spec, told = seen.task_spec, seen.status.told

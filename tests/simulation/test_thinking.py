@@ -72,13 +72,13 @@ def check(story: Story, why: str, *, is_sure: bool = True) -> None:
     assert all(settled[call] + (call in ruled) == 1 for call in proposed), why
     read = [message for one in said if one.type in ("turn.started", "message.read") for message in one.data["read"]]
     assert len(read) == len(set(read)), why
-    sent = {key for record in story.log for key in _delivered(record.draft.changes)}
+    sent = {key for record in story.log for key in delivered(record.draft.changes)}
     assert sent == set(read), why
     replied = Counter((one.subject, one.data["turn"]) for one in said if one.type == "model.replied")
     assert set(replied.values()) == {1}, why
 
 
-def _delivered(changes: tuple[object, ...]) -> list[str]:
+def delivered(changes: tuple[object, ...]) -> list[str]:
     """The ids of the messages that these changes put into an inbox."""
     found = []
     for change in changes:

@@ -11,7 +11,7 @@ from pydantic import Field
 from controllers.agent import inbox, topology
 from controllers.agent.inbox import Refusal
 from controllers.agent.status import boxed
-from controllers.agent.telling import UNREAD
+from controllers.agent.telling import UNREAD, has_unheard
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from controllers.agent.topology import NotReachable
@@ -33,8 +33,8 @@ def done(
     if open_children:
         names = ", ".join(open_children[:5])
         return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
-    if context.seen.nature.is_model and any(each.wakes for each in context.seen.unread):
-        return Settlement(failure(UNREAD, "not finished: there are messages that you have not read; they follow"))
+    if context.seen.nature.is_model and has_unheard(context.seen):
+        return Settlement(failure(UNREAD, "not finished: there is news that you have not heard; it follows"))
     return _claim("done", result)
 
 
