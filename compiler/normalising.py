@@ -298,7 +298,7 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
         return
     near = None if work.faults.are_many else nearest(entry.key, fields_of(table))
     hint = f"did you mean `{near}`?" if near else did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
-    where = f"a {table}" if table != "plan" else "a plan"
+    where = f"{'an' if table[0] in 'aeiou' else 'a'} {table}"
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
 
 

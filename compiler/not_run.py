@@ -14,6 +14,7 @@ from compiler.faults import Faults, Pointer
 from compiler.graph import Graph
 from compiler.lowering import Provenance
 from compiler.resolving import Resolved
+from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import JsonObject
 
@@ -108,8 +109,10 @@ def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
         if unread:
             names = ", ".join(f"`{name}`" for name in sorted(unread))
             what = "mixin" if steps is not None else "mixin (which it does not have)"
-            hint = "they are kept in the plan"
-            faults.warn_on_key("P0406", f"nothing reads {names} of {what} `{mixin['name']}`", hint, to=to)
+            hint = (
+                did_you_mean(min(unread), sorted(steps.settings)) if steps is not None else "they are kept in the plan"
+            )
+            faults.warn_on_key("P0406", f"nothing reads {names} of {what} `{mixin['name']}`", hint, to=(*to, "mixins"))
 
 
 def _who(resolved: Resolved, addresses: list[str]) -> str:

@@ -34,10 +34,10 @@ Spent: TypeAlias = budget.Spent
 POOL: Final = "models"
 LONG_S: Final = 90.0  # Of a pause for which "soon" would be no answer.
 CURES: Final[Mapping[str, str]] = {
-    "NoKey": "state a key for its provider: models: {…: {key: env:NAME}}",
+    "NoKey": "give its provider a key: models: {…: {key: env:NAME}}; set a variable, then start `plan apply` again",
     "Refused": "look at the key and at what it may use",
     "Unreachable": "start the server, or correct its url",
-    "NotInstalled": "install what the provider needs, or name another",
+    "NotInstalled": "install what the provider needs",
     "ContextTooLong": "name a model with a larger window",
 }
 

@@ -114,7 +114,7 @@ def lacking(observed: Observed) -> Says | None:
     for unit, amount, left in _align(observed, books):
         giver = next(task for task in observed.above if task.uid == books.holder(unit, above=observed.me.uid))
         says = f"its budget of {shown(unit, amount)} is over what {_name(giver)} has left to give ({shown(unit, left)})"
-        cure = ("what holds the rest of it ends", f"or: plan patch {giver.address} budget.{named(unit)}=…")
+        cure = ("what holds the rest of it ends", f"plan patch {giver.address} budget.{named(unit)}=…")
         account = books.account(giver.uid, unit)
         may_come_back = account is not None and bool(account.granted or account.reserved)
         return Says(TaskState.BLOCKED, NO_BUDGET_LEFT, says, cure, is_stuck=not may_come_back)

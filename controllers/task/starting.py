@@ -134,7 +134,7 @@ def _locks(observed: Observed) -> Says | None:
     if lock is None:
         return None
     held = f"lock {lock.path} is held by {lock.holder}" if lock.holder else f"lock {lock.path} is not granted yet"
-    cure = (f"{lock.holder} ends", f"or: plan cancel {lock.holder}") if lock.holder else ("it is granted",)
+    cure = (f"{lock.holder} ends", f"plan cancel {lock.holder}") if lock.holder else ("it is granted",)
     return Says(TaskState.BLOCKED, "AwaitingLocks", held, cure)
 
 

@@ -77,6 +77,15 @@ def test_an_unknown_agent_is_told_with_the_place_of_the_one_that_was_meant() -> 
     assert [note.span.line for note in fault.related if note.span] == [2]
 
 
+def test_a_setting_that_its_mixin_has_not_is_told_where_it_is_given_with_the_one_that_was_meant() -> None:
+    mixin = "mixins:\n  careful: {settings: {attempts: 2}, around: [{retry: {max: $attempts}}]}\n"
+    text = f"{mixin}agents:\n  worker:\n    run: x\n    mixins: [{{careful: {{atempts: 3}}}}]\nagent: worker\ngoal: g\n"
+    fault = next(one for one in compiled(text).diagnostics if one.code == "P0406")
+    assert fault.hint == "did you mean `attempts`?"
+    assert fault.span is not None
+    assert fault.span.line == 6
+
+
 def test_faults_are_told_once_in_file_order_and_nothing_follows_from_them() -> None:
     text = "tasks:\n  a: {agent: nobody}\n  b: {goal: [x], needs: [c]}\n  c: {run: x, gaol: y, timeout: soon}\n"
     assert codes(text) == ["P0203", "P0202", "P0201", "P0202"]

@@ -27,7 +27,7 @@ def steps(top: str = TOP, worker: str = WORKER) -> list[Step]:
 
 
 def _top() -> list[Step]:
-    ended = ['"task/frontend"', '"task/backend"', '"done"']
+    ended = ["task/frontend is done", "task/backend is done"]
     return [
         # A text beside a call: not final.
         {"when": {"not": SPLIT}, "reply": {"text": SPLIT, "calls": [call("task", tasks=children())], "split": 7}},

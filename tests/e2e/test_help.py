@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from tests.e2e.folder import Folder
+from tests.e2e.test_tool_servers import TRICKY
 from tests.fakes.model_server.running import started
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -78,3 +80,16 @@ def test_the_budget_that_is_used_up_is_named_with_its_task(folder: Folder) -> No
 
     assert "the budget of task/. of turns is used up" in line
     assert line.strip().endswith("plan patch task/. budget.turns=…")
+
+
+def test_an_agent_that_waits_for_one_thing_after_another_says_which_it_is_by_now(folder: Folder) -> None:
+    tricky = {"command": TRICKY, "env": {"TRICKY_NOTES": str(folder.path / "notes")}}
+    agent = {"model": "house/big", "tools": ["tricky"]}
+    house = {"url": "http://house.example/v1"}
+    document = {"plan": "p", "goal": "x", "budget": {"usd": 1}, "models": {"house": house}, "mcp": {"tricky": tricky}}
+    folder.write("p.plan.yaml", json.dumps(document | {"agent": agent}))
+    with folder.started("p.plan.yaml") as owner:
+        line = owner.until(r"blocked +plan/p ")
+
+        assert "nobody knows what house/big costs" in line
+        assert line.strip().endswith("plan patch . limits.unknown-price=estimate (or allow)")

@@ -79,7 +79,10 @@ def _known_price(real: str, table: ModelTable) -> Price | None:
     if name.url:
         return FREE if is_loopback(name.url) else None
     provider = PROVIDERS.get(name.provider)
-    is_own = provider is not None and not provider.key
+    if provider is None:
+        config = table.config(real)
+        return FREE if is_loopback(config.url) and not config.key else None
+    is_own = not provider.key
     return FREE if is_own and not table.config(real).key else None
 
 

@@ -7,7 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.transcript import wire_name
+from controllers.agent.transcript import news_text, wire_name
+from schemas.message import Message
 
 names = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,4}([._:]{1,3}[a-z_]{1,4}){0,3}", fullmatch=True)
 
@@ -26,3 +27,20 @@ def test_plain_names_are_as_they_were() -> None:
         "files__read_file",
         "agent__critic",
     ]
+
+
+def told(body: object) -> str:
+    message = Message("m1", "state", "controller:agent", "agent/a", body, 0.0)
+    return news_text([message], (), {}).partition("\n")[2]
+
+
+def test_what_a_model_has_to_act_on_is_told_in_words_and_the_rest_as_it_is() -> None:
+    refused = {"rejected": {"claim": 1, "accepted": False, "message": "require-file: a.txt is not there"}}
+    ended = {"task": "task/b", "state": "done", "result": {"ok": True, "text": "it is written"}, "message": ""}
+    more = ended | {"result": {"ok": True, "text": "x", "files": 3}}
+
+    assert told(refused) == "Not accepted: require-file: a.txt is not there\nMend that, then call `done` again."
+    assert told({"goal": "another"}) == "Your goal is now: another"
+    assert told(ended) == "task/b is done.\nit is written"
+    assert told(more).startswith("{")
+    assert told({"budget_left": {"turns": 1}}) == '{"budget_left":{"turns":1}}'

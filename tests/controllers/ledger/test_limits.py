@@ -121,7 +121,7 @@ def test_a_child_that_there_is_not_enough_for_waits_with_a_cure_and_starts_when_
     told = bank["task/b"].status["conditions"]["Ready"]
     assert (bank.state("b"), told["reason"]) == ("blocked", "NoBudgetLeft")
     assert told["message"] == "its budget of $6.00 is over what the plan has left to give ($3.00)"
-    assert told["unblocks"] == ["what holds the rest of it ends", "or: plan patch task/. budget.usd=…"]
+    assert told["unblocks"] == ["what holds the rest of it ends", "plan patch task/. budget.usd=…"]
     assert "ledger" not in bank["task/b"].status, "never silently less"
     before = bank["task/."].signal
     bank.claim("a")

@@ -48,6 +48,12 @@ def test_a_server_that_wants_a_key_is_not_ones_own() -> None:
     assert prices.price("vllm/x", table(vllm={"url": "https://hosted/v1", "key": "env:K"})) is None
 
 
+def test_a_server_that_the_plan_gives_a_name_costs_nothing_on_this_machine() -> None:
+    assert of("gpu/x", gpu={"url": "http://127.0.0.1:8000/v1"}).cost(Usage(1_000_000, 1_000_000)) == 0
+    assert prices.price("gpu/x", table(gpu={"url": "http://127.0.0.1:8000/v1", "key": "env:K"})) is None
+    assert prices.price("gpu/x", table(gpu={"url": "http://gpu.local:8000/v1"})) is None
+
+
 def test_the_plan_has_the_first_word() -> None:
     price = of("openai/gpt-4o", openai={"price": {"in": 9, "out": 10}})
 

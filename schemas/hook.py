@@ -1,0 +1,203 @@
+"""A hook: an agent, a program or a rule above one agent, asked at stated points of its work.
+
+The object `hook/<path of the agent>/<name>` is one hook of one agent, with a state of its own; a hook that the plan
+declares once and that watches ten agents is ten objects. What it is asked and what it may answer is JSON, version 1:
+the same for rules, Python functions, programs and agents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, Literal, TypeAlias, assert_never
+
+from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
+
+VERSION: Final = 1
+
+Point: TypeAlias = Literal[
+    "on-input",
+    "before-call",
+    "after-call",
+    "before-reply",
+    "on-wake",
+    "on-sleep",
+    "on-child",
+    "on-patch",
+    "on-conflict",
+    "on-budget",
+    "on-end",
+]
+Decision: TypeAlias = Literal["allow", "ask", "defer", "deny"]
+STRICTNESS: Final[tuple[Decision, ...]] = ("allow", "ask", "defer", "deny")
+"""The lattice: of several verdicts the last in this order counts. `ask` wants a person's yes; `defer` is a no for now,
+which tells the agent to do something else first; `deny` is a no."""
+
+OnFault: TypeAlias = Literal["deny", "note"]
+Copy: TypeAlias = Literal["same", "read-only", "none"]
+
+
+@frozen
+class Rule:
+    """Clauses, the first that holds gives the verdict; `controllers/agent/hooking/rules.py` has what they may say."""
+
+    clauses: tuple[JsonObject, ...]
+
+
+@frozen
+class HookProgram:
+    """A program given one JSON value on stdin. `contract` says which: ours, or that of Claude Code's hook scripts."""
+
+    argv: tuple[str, ...]
+    contract: Literal["planloop", "claude-code"] = "planloop"
+
+
+@frozen
+class HookFunction:
+    """A Python function `file.py:name`, run in a process of its own: a map in, a map out."""
+
+    target: str
+
+
+@frozen
+class HookAgent:
+    """The agent at `address` is asked by a message: one made for this hook (`agent/<path>/~<name>`), or any other."""
+
+    address: str
+
+
+HookMind: TypeAlias = Rule | HookProgram | HookFunction | HookAgent
+
+
+@frozen
+class Expiry:
+    """When a hook ends by itself: after so many turns of its agent, seconds, or when `when`, a rule's condition, holds."""
+
+    turns: int | None = None
+    time_s: float | None = None
+    when: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class HookSpec:
+    """`watches` is the agent's address. `original`: the hook that this one is a copy of, empty for none.
+
+    `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
+    original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
+    settings of a hook of the library.
+    """
+
+    name: str
+    watches: str
+    on: tuple[Point, ...]
+    mind: HookMind
+    match: str = ""
+    original: str = ""
+    is_root: bool = False
+    is_read_only: bool = False
+    copy: Copy = "same"
+    expires: Expiry = Expiry()
+    on_fault: OnFault | None = None
+    timeout_s: float | None = None
+    options: JsonObject = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "watches": self.watches,
+            "on": list(self.on),
+            "mind": mind_to_json(self.mind),
+            "match": self.match,
+            "original": self.original,
+            "is_root": self.is_root,
+            "is_read_only": self.is_read_only,
+            "copy": self.copy,
+            "expires": {"turns": self.expires.turns, "time_s": self.expires.time_s, "when": self.expires.when},
+            "on_fault": self.on_fault,
+            "timeout_s": self.timeout_s,
+            "options": self.options,
+        }
+
+
+def hook_from_json(raw: JsonObject) -> HookSpec:
+    """Inverse of `HookSpec.to_json`."""
+    made = {"on": tuple(raw["on"]), "mind": mind_from_json(raw["mind"]), "expires": Expiry(**raw["expires"])}
+    return HookSpec(**{**raw, **made})
+
+
+def mind_to_json(mind: HookMind) -> JsonObject:
+    """A map whose `kind` is rule, program, python or agent."""
+    match mind:
+        case Rule():
+            return {"kind": "rule", "clauses": list(mind.clauses)}
+        case HookProgram():
+            return {"kind": "program", "argv": list(mind.argv), "contract": mind.contract}
+        case HookFunction():
+            return {"kind": "python", "target": mind.target}
+        case HookAgent():
+            return {"kind": "agent", "address": mind.address}
+        case other:
+            assert_never(other)
+
+
+def mind_from_json(raw: JsonObject) -> HookMind:
+    """Inverse of `mind_to_json`."""
+    match raw["kind"]:
+        case "rule":
+            return Rule(tuple(raw["clauses"]))
+        case "program":
+            return HookProgram(tuple(raw["argv"]), raw["contract"])
+        case "python":
+            return HookFunction(raw["target"])
+        case _:
+            return HookAgent(raw["address"])
+
+
+@frozen
+class Verdict:
+    """What a hook answers. `arguments` replaces those of the call; `comment` is shown to the model, labelled with the
+    hook's name, beside what it is about; `memory` is the hook's new state (None: as before); `is_last`: it quits.
+
+    `fault` is why the hook gave no verdict: it broke, was late, or said what cannot be understood.
+    """
+
+    decision: Decision = "allow"
+    reason: str = ""
+    arguments: JsonObject | None = None
+    comment: str = ""
+    memory: Json = None
+    is_last: bool = False
+    fault: str = ""
+
+    def to_json(self) -> JsonObject:
+        """Only what is not as in a plain `allow`."""
+        plain = Verdict()
+        found = {name: getattr(self, name) for name in self.__match_args__}
+        return {name: value for name, value in found.items() if value != getattr(plain, name)}
+
+
+def verdict_from_json(raw: JsonObject) -> Verdict:
+    """Inverse of `Verdict.to_json`."""
+    return Verdict(**raw)
+
+
+def default_on_fault(point: Point) -> OnFault:
+    """What a fault means where the hook does not say: what guards calls and patches guards them when it is broken."""
+    return "deny" if point in ("before-call", "on-patch") else "note"
+
+
+def hook_address(agent: str, name: str) -> str:
+    """The address of the hook `name` of the agent at `agent`: `hook/web/ui/careful`; of the root's `hook/careful`."""
+    path = agent.partition("/")[2]
+    return f"hook/{name}" if path == "." else f"hook/{path}/{name}"
+
+
+def hook_agent_address(agent: str, name: str) -> str:
+    """The address of the agent made for that hook. No task can have such an id."""
+    path = agent.partition("/")[2]
+    return f"agent/~{name}" if path == "." else f"agent/{path}/~{name}"
+
+
+def is_hook_agent(address: str) -> bool:
+    """Whether the agent at `address` was made for a hook."""
+    return address.rpartition("/")[2].startswith("~")
