@@ -108,6 +108,7 @@ class AgentSpec:
     is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
     `served_prompts` are prompts of servers, as `server/name`, that come before `prompt`; `compact` is as the plan
     has it. `source` is what it begins as a copy of: an agent's address, or `dump:` and the digest of what was restored.
+    `watches` is the agent that an agent made for a hook is asked about; empty for all others.
     """
 
     task: str
@@ -128,9 +129,11 @@ class AgentSpec:
     sandbox: Json = None
     budget: Budget = Budget()
     source: str = ""
+    watches: str = ""
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"source": self.source} if self.source else {}  # Few are copies.
+        # Few are copies, and few are hooks.
+        own: JsonObject = {name: value for name in ("source", "watches") if (value := getattr(self, name))}
         return own | {
             "task": self.task,
             "mind": mind_to_json(self.mind),
@@ -173,6 +176,7 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
         sandbox=raw["sandbox"],
         budget=budget_from_json(raw["budget"]),
         source=raw.get("source", ""),
+        watches=raw.get("watches", ""),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
-MessageKind: TypeAlias = Literal["chat", "state", "control", "conflict", "approval"]
+MessageKind: TypeAlias = Literal["chat", "state", "control", "conflict", "approval", "hook"]
 Delivery: TypeAlias = Literal["queue", "steer", "interrupt"]
 Trust: TypeAlias = Literal["trusted", "untrusted"]
 
@@ -20,8 +20,8 @@ Trust: TypeAlias = Literal["trusted", "untrusted"]
 class Message:
     """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts.
 
-    `asks`: the sender waits for an answer, in `thread`. `to_incarnation` fences: a message for a run of the receiver
-    that is over is dropped, None is for whichever run reads it. `expires_at`, in seconds since 1970, drops it unread.
+    `asks`: the sender waits for an answer, in `thread`; of the kind `hook` it is a question to a hook of the sender.
+    `to_incarnation` fences: a message for a run of the receiver that is over is dropped, None is for any run. `expires_at`, in seconds since 1970, drops it unread.
     `idempotency`: of two messages of a sender with one key the second changes nothing. `trust` labels what came from
     outside (web pages, servers, files) and was only passed on. One that does not wake (`wakes`) is read with the next
     turn that something else brings about.

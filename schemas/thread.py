@@ -1,7 +1,8 @@
 """A thread: a conversation with an end, as an object at `thread/<op>` owned by the agent that opened it.
 
 A `discuss` thread asks its speakers one after the other; the status holds who is asked now and what each answered. A
-`bridge` lets agents below its owner write to each other for as long as it stands.
+`bridge` lets agents below its owner write to each other for as long as it stands. A `hook` thread is one question of an
+agent to one of its hooks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Uid
 
-ThreadKind: TypeAlias = Literal["discuss", "bridge"]
+ThreadKind: TypeAlias = Literal["discuss", "bridge", "hook"]
 
 
 @frozen
