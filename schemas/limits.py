@@ -79,6 +79,7 @@ FILES_LISTED_MAX: Final = 1_000  # Paths in one listing.
 FILES_SEARCHED_MAX: Final = 20_000  # Looked at by one search.
 SEARCH_HITS_MAX: Final = 200
 MESSAGE_BYTES_MAX: Final = 16 << 10  # Body of one message; longer things are files.
+CHILDREN_NAMED_MAX: Final = 5  # Of children that stand in the way of something, where they are named in one line.
 CLAIM_BYTES_MAX: Final = 16 << 10  # Of a result or reason.
 INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past it is told "full".
 HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
@@ -142,6 +143,16 @@ MIXIN_PROGRAM_S: Final = 30.0  # For a program before or after a call: the call 
 MIXIN_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of such a program; the agent reads it.
 CACHE_ENTRIES_MAX: Final = 1_024  # Answers kept for one agent: a few KiB each.
 CACHE_GOOD_S: Final = 600.0  # For an answer when the mixin does not say.
+
+# Rules of hooks.
+RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.
+RULE_NESTING_MAX: Final = 16  # Of `any`, `all` and `not` in each other; people stop at three.
+RULE_PATTERN_CHARS_MAX: Final = 500  # Of a regular expression.
+RULE_PATTERN_STEPS_MAX: Final = 192  # It is made into so many steps at most, counted repeats written out.
+RULE_PATTERN_KEPT_MAX: Final = 4_096  # Of what one expression has learnt about characters: about 1 MiB.
+RULE_TEXT_CHARS_MAX: Final = 16 << 10  # That an expression looks through, in half a second at the worst.
+RULE_WORDS_CHARS_MAX: Final = 4_000  # Of a reason or comment with its blanks filled in; the agent reads it.
+RULE_NAMES_MAX: Final = 256  # Counters, marks and children that one hook remembers; the oldest are forgotten.
 
 # Budgets.
 BUDGET_TOLD_AT: Final = 0.8  # Share that is used when an agent and the one above it are told.

@@ -23,6 +23,7 @@ from controllers.agent import (
     prompting,
     ruling,
     running,
+    telling,
     transcript,
     turn,
     waiting,
@@ -373,7 +374,9 @@ class AgentReconciler:
 
     def _rest(self, seen: Observed, rest: deciding.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""
-        merge = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
+        blocking = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
+        failed = "" if rest.state is AgentState.ENDED else telling.words_of(telling.failures(seen))
+        merge = conditions.united((blocking, conditions.standing_merge(seen, failed)))
         raw = seen.resource.status
         # Why it runs is in its open turn; said once more, it would be a record for every step.
         is_said = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING

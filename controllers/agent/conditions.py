@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controllers.agent.observing import Observed
@@ -23,6 +23,9 @@ BLOCKING: Final = (
 )
 """At most one of these is True: it says why the agent does not go on."""
 
+CHILD_FAILED: Final = "ChildFailed"
+"""Stands, whatever else the agent does, while a child has failed and is not mended, taken away or accepted."""
+
 
 def condition_merge(seen: Observed, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
     """The status merge that makes the condition `kind` True with `message`, or takes it away when that is empty.
@@ -41,8 +44,17 @@ def condition_merge(seen: Observed, kind: str, message: str, *, unblocks: Sequen
 
 def blocking_merge(seen: Observed, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
     """The merge after which `kind` (empty: none) is the one blocking condition."""
+    return united(condition_merge(seen, each, message if each == kind else "", unblocks=unblocks) for each in BLOCKING)
+
+
+def standing_merge(seen: Observed, failed: str) -> JsonObject:
+    """The merge after which `failed`, the children that have failed in words, is a condition; empty: none has."""
+    return condition_merge(seen, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
+
+
+def united(merges: Iterable[JsonObject]) -> JsonObject:
+    """One merge of the conditions that each of `merges` changes; empty when none does."""
     changes: JsonObject = {}
-    for each in BLOCKING:
-        merge = condition_merge(seen, each, message if each == kind else "", unblocks=unblocks)
+    for merge in merges:
         changes |= merge.get("conditions", {})
     return {"conditions": changes} if changes else {}

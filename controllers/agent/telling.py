@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from controllers.agent import budget, transcript
-from controllers.agent.observing import Observed
+from controllers.agent.observing import Child, Observed
 from schemas import limits
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
@@ -22,6 +22,7 @@ from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.message import Message, MessageKind
 from schemas.resource import Resource
+from schemas.task import TaskState
 
 SENDER: Final = "controller:agent"
 UNREAD: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
@@ -144,6 +145,18 @@ def has_unheard(seen: Observed) -> bool:
     told = seen.status.told.children
     is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
     return is_unheard or any(each.wakes for each in seen.unread)
+
+
+def failures(seen: Observed) -> tuple[Child, ...]:
+    """The children that have failed and still stand so: not begun anew, and not being taken away."""
+    return tuple(each for each in seen.children if each.state == TaskState.FAILED and not each.view.is_removing)
+
+
+def words_of(failed: Sequence[Child]) -> str:
+    """The failed children and why, in one line; empty for none."""
+    named = [f"{each.address} failed: {each.view.message or 'it says no more'}" for each in failed]
+    more = len(named) - limits.CHILDREN_NAMED_MAX
+    return "; ".join(named[: limits.CHILDREN_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def is_redirected(seen: Observed) -> bool:

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 from pydantic import Field
 
 from controllers.agent import inbox, topology
+from controllers.agent.conditions import CHILD_FAILED
 from controllers.agent.inbox import Refusal
+from controllers.agent.observing import Child, Observed
 from controllers.agent.status import boxed
-from controllers.agent.telling import UNREAD, has_unheard
+from controllers.agent.telling import UNREAD, failures, has_unheard, words_of
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from controllers.agent.topology import NotReachable
@@ -26,16 +28,30 @@ from schemas.task import ENDED, is_over
 
 
 def done(
-    context: Context, result: Annotated[Any, Field(description="What came of it, for whoever asked.")] = None
+    context: Context,
+    result: Annotated[Any, Field(description="What came of it, for whoever asked.")] = None,
+    accept: Annotated[Sequence[str], Field(description="Children that failed and need not be mended.")] = (),
 ) -> Settlement:
     """Says that the task is finished. Its acceptance checks then decide; you are told if they do not hold."""
     open_children = [child.address for child in context.seen.children if child.is_live]
     if open_children:
-        names = ", ".join(open_children[:5])
+        names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
         return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
     if context.seen.nature.is_model and has_unheard(context.seen):
         return Settlement(failure(UNREAD, "not finished: there is news that you have not heard; it follows"))
+    if context.seen.nature.is_model and (failed := _not_accepted(context.seen, accept)):
+        ways = "mend it with `edit` or `task`, take it away with `terminate`, or say done with it in `accept`"
+        return Settlement(failure(CHILD_FAILED, f"not finished: {words_of(failed)}; {ways}"))
     return _claim("done", result)
+
+
+def _not_accepted(seen: Observed, accept: Sequence[str]) -> list[Child]:
+    """The failed children that are not among `accept`, by address, path or last id."""
+    return [child for child in failures(seen) if not _names(child.address) & set(accept)]
+
+
+def _names(task: str) -> set[str]:
+    return {task, task.partition("/")[2], task.rpartition("/")[2]}
 
 
 def fail(
