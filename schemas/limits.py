@@ -40,6 +40,12 @@ BACKOFF_JITTER: Final = 0.2  # Share of the delay, either way: spreads retries t
 FILE_SETTLE_S: Final = 0.02  # A save is taken when size and hash stood still this long.
 FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long is a save in progress.
 
+# Locks.
+LOCK_TTL_S: Final = 600.0  # A lease whose holder shows no progress for so long goes to who waits for it.
+LOCK_AGEING_S: Final = 30.0  # One step of priority is worth so long a wait: who waits long enough is before anybody.
+LOCK_PRIORITY_MAX: Final = 20  # Steps that count, either way: nobody is overtaken by who comes 20 minutes later.
+LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence; `plan get locks` has them all.
+
 # Pages.
 FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
 FETCH_REDIRECTS_MAX: Final = 5  # Browsers take 20; five are a shop, a login and a loop.
@@ -144,6 +150,12 @@ MIXIN_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of such a program
 CACHE_ENTRIES_MAX: Final = 1_024  # Answers kept for one agent: a few KiB each.
 CACHE_GOOD_S: Final = 600.0  # For an answer when the mixin does not say.
 
+# Locks that agents take.
+LOCK_WAIT_S: Final = 120.0  # For a lock when a call does not say: a turn of a model and its tools; then it is refused.
+LOCK_WAIT_MAX_S: Final = 3_600.0  # That a call may say: whoever holds a file longer is to be asked about it.
+LOCKS_AT_ONCE_MAX: Final = 64  # Paths in one wish; a folder is one glob.
+LOCK_REASON_CHARS_MAX: Final = 200  # Everybody who waits is told it.
+
 # Rules of hooks.
 RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.
 RULE_NESTING_MAX: Final = 16  # Of `any`, `all` and `not` in each other; people stop at three.
@@ -153,6 +165,13 @@ RULE_PATTERN_KEPT_MAX: Final = 4_096  # Of what one expression has learnt about 
 RULE_TEXT_CHARS_MAX: Final = 16 << 10  # That an expression looks through, in half a second at the worst.
 RULE_WORDS_CHARS_MAX: Final = 4_000  # Of a reason or comment with its blanks filled in; the agent reads it.
 RULE_NAMES_MAX: Final = 256  # Counters, marks and children that one hook remembers; the oldest are forgotten.
+
+# Hooks that are agents.
+HOOK_SHOWN_BYTES: Final = (4_096, 1_024, 256, 64)
+"""Of one text in what a hook is shown; the first of these with which the whole fits into a message."""
+HOOK_ITEMS_SHOWN_MAX: Final = 32  # Of one list in it: children, messages, files.
+HOOK_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of a hook; the agent that it watches reads it.
+HOOK_OBJECTS_MAX: Final = 64  # Braces in an answer that are tried as the beginning of a JSON object.
 
 # Budgets.
 BUDGET_TOLD_AT: Final = 0.8  # Share that is used when an agent and the one above it are told.
