@@ -1,8 +1,8 @@
 """Regular expressions whose time is bounded: a search costs at most the pattern's length times the text's.
 
 Plans and agents write patterns that the owner runs between two of its steps, so nothing here backtracks: all ways
-through the pattern are followed at once, and what was worked out for one character is kept for the next. In return there
-are no back references and no looking around. `^` and `$` are the ends of lines. Globs of paths are in `patterns.py`.
+through the pattern are followed at once, and what was worked out for one character is kept for the next. In return
+there are no back references and no looking around. `^` and `$` are the ends of lines. Globs are in `patterns.py`.
 """
 
 from __future__ import annotations
@@ -217,7 +217,9 @@ class _Reader:
     def _group(self, depth: int) -> _Node:
         self.at += 1
         if self._text.startswith("?", self.at) and not self._take("?:"):
-            raise NotRegular(f"`({self._text[self.at : self.at + 2]}` is not to be had here: groups are `(…)` or `(?:…)`")
+            raise NotRegular(
+                f"`({self._text[self.at : self.at + 2]}` is not to be had here: groups are `(…)` or `(?:…)`"
+            )
         found = self.alternatives(depth + 1)
         if not self._take(")"):
             raise NotRegular("a `(` is not closed")

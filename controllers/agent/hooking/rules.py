@@ -1,10 +1,18 @@
-"""What a rule answers: the first of its clauses that holds, as a pure function of the facts and the hook's memory."""
+"""What a rule answers: a pure function of the facts and the hook's memory. The language is in `schemas/rule.py`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from controllers.agent.hooking import blanks
+from controllers.agent.hooking.conditions import CannotTell, Known, Memory, holds
 from controllers.agent.hooking.facts import Facts
-from schemas.encoding import Json
-from schemas.hook import HookSpec, Rule, Verdict, verdict_from_json
+from schemas import limits
+from schemas.encoding import Json, JsonObject, digest_of
+from schemas.hook import STRICTNESS, Decision, HookSpec, Rule, Verdict
+
+N = TypeVar("N", bound=float)
 
 
 def evaluate(hook: HookSpec, memory: Json, facts: Facts) -> Verdict:
@@ -13,5 +21,118 @@ def evaluate(hook: HookSpec, memory: Json, facts: Facts) -> Verdict:
     `memory` is what the last verdict of this very hook kept, None at first; the verdict's own is kept from now on.
     """
     assert isinstance(hook.mind, Rule), "only rules are evaluated"
-    del memory, facts
-    return verdict_from_json(hook.mind.clauses[0]) if hook.mind.clauses else Verdict()
+    began = _remembered(memory, facts)
+    reading = _Reading(hook, facts, began)
+    try:
+        for index, clause in enumerate(hook.mind.clauses):
+            if reading.takes(index, clause):
+                break
+    except CannotTell as fault:
+        return Verdict(fault=str(fault))
+    is_kept = reading.memory != began or (memory is None and _counts_turns(list(hook.mind.clauses)))
+    return reading.verdict(reading.memory.to_json() if is_kept else None)
+
+
+def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts) -> bool:
+    """Whether a condition that stands outside of the rule holds, as that of `expires`; not if nobody can tell."""
+    try:
+        return holds(when, Known(facts, hook.options, _remembered(memory, facts)))
+    except CannotTell:
+        return False
+
+
+def _remembered(memory: Json, facts: Facts) -> Memory:
+    return Memory(**memory) if isinstance(memory, dict) else Memory(facts.turn)
+
+
+def _counts_turns(rule: Json) -> bool:
+    """Whether a rule counts from its own beginning, so that this has to be kept."""
+    if isinstance(rule, dict):
+        return "turns-since" in rule or _counts_turns(list(rule.values()))
+    if isinstance(rule, list):
+        return any(_counts_turns(one) for one in rule)
+    return isinstance(rule, str) and "{turns-since." in rule
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One reading of the clauses, from the top. What a clause counts the next one sees."""
+
+    hook: HookSpec
+    facts: Facts
+    memory: Memory
+    decision: Decision = "allow"
+    reason: str = ""
+    comments: list[str] = field(default_factory=list)
+    arguments: JsonObject | None = None
+    is_last: bool = False
+
+    def takes(self, index: int, clause: JsonObject) -> bool:
+        """Lets a clause have its effects if it holds. True when it decides."""
+        when = clause.get("when", {})
+        if not holds(when, self._known) or self._is_repeated(str(index), clause, when):
+            return False
+        self._remember(clause, when)
+        if "comment" in clause:
+            self.comments.append(blanks.shown(clause["comment"], when, self._known))
+        if "rewrite" in clause:
+            self._rewrite(clause["rewrite"], when)
+        self.is_last = self.is_last or clause.get("quit") is True
+        for name in STRICTNESS:
+            if name in clause:
+                said = clause[name]
+                self.decision = name
+                self.reason = blanks.shown(said, when, self._known) if isinstance(said, str) else ""
+                return True
+        return False
+
+    def verdict(self, memory: Json) -> Verdict:
+        changed = None if self.arguments == self.facts.arguments else self.arguments
+        said = "\n".join(self.comments)
+        return Verdict(self.decision, self.reason, changed, said, memory, self.is_last)
+
+    @property
+    def _known(self) -> Known:
+        return Known(self.facts, self.hook.options, self.memory)
+
+    def _is_repeated(self, index: str, clause: JsonObject, when: Json) -> bool:
+        if "once" not in clause:
+            return False
+        now = digest_of(blanks.filled(clause["once"], when, self._known))
+        if self.memory.once.get(index) == now:
+            return True
+        self.memory = replace(self.memory, once={**self.memory.once, index: now})
+        return False
+
+    def _remember(self, clause: JsonObject, when: Json) -> None:
+        for name in self._names(clause.get("reset", []), when):
+            counts = {key: number for key, number in self.memory.counts.items() if key != name}
+            marks = {key: turn for key, turn in self.memory.marks.items() if key != name}
+            self.memory = replace(self.memory, counts=counts, marks=marks)
+        counted = clause.get("count", [])
+        added = counted if isinstance(counted, dict) else dict.fromkeys(self._names(counted, when), 1)
+        for name, number in added.items():
+            raised = self.memory.counts.get(name, 0) + number
+            self.memory = replace(self.memory, counts=_bounded({**self.memory.counts, name: raised}))
+        for name in self._names(clause.get("mark", []), when):
+            self.memory = replace(self.memory, marks=_bounded({**self.memory.marks, name: self.facts.turn}))
+
+    def _names(self, written: Json, when: Json) -> list[str]:
+        return [
+            blanks.shown(str(one), when, self._known) for one in (written if isinstance(written, list) else [written])
+        ]
+
+    def _rewrite(self, changes: JsonObject, when: Json) -> None:
+        arguments = dict(self.facts.arguments if self.arguments is None else self.arguments)
+        for name, value in changes.items():
+            if value is None:
+                arguments.pop(name, None)
+            else:
+                arguments[name] = blanks.filled_value(value, when, self._known)
+        self.arguments = arguments
+
+
+def _bounded(named: dict[str, N]) -> dict[str, N]:
+    """Without the names that were made first, over the bound."""
+    surplus = max(0, len(named) - limits.RULE_NAMES_MAX)
+    return {name: named[name] for name in list(named)[surplus:]}

@@ -1,0 +1,310 @@
+"""Whether a condition of a rule holds, of facts and the hook's memory: pure. What each word means is `schemas/rule.py`.
+
+What is not known at a point makes its condition false, and so the `not` around it true.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
+from schemas import address as addresses
+from schemas import limits, patterns
+from schemas.encoding import Json, JsonObject, encode
+from schemas.frozen import frozen
+from schemas.message import Message
+from schemas.regular import NotRegular, regular
+from schemas.rule import CHILD_TESTS, MESSAGE_TESTS
+
+Number = float | int
+
+_COMPARED: Final[Mapping[str, Callable[[Number, Number], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+_SOME: Final[JsonObject] = {">": 0}
+_LISTED: Final = ("is", "not", "like", "contains")
+
+
+class CannotTell(Exception):
+    """A rule that cannot be judged: it says what rules cannot say, or a text is too long to look through."""
+
+
+@frozen
+class Memory:
+    """What one hook remembers. `since` is the turn in which it was first asked; `once` are digests by clause."""
+
+    since: int
+    counts: Mapping[str, Number] = field(default_factory=dict)
+    marks: Mapping[str, int] = field(default_factory=dict)
+    once: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "since": self.since,
+            "counts": dict(self.counts),
+            "marks": dict(self.marks),
+            "once": dict(self.once),
+        }
+
+
+@frozen
+class Known:
+    """All that a condition is judged by."""
+
+    facts: Facts
+    options: JsonObject
+    memory: Memory
+
+
+def holds(when: Json, known: Known) -> bool:
+    """Whether everything that `when` says holds. Raises CannotTell."""
+    if not isinstance(when, dict):
+        raise CannotTell(f"a condition is a map, not {when!r}")
+    return all(_one(name, value, known) for name, value in when.items())
+
+
+def _one(name: str, value: Json, known: Known) -> bool:
+    if name in _JOINED:
+        return _JOINED[name](value, known)
+    facts = known.facts
+    match name:
+        case "on":
+            return facts.point in _many(value)
+        case "call" | "effect" | "arguments" | "result" | "outcome" | "error":
+            return facts.call is not None and _of_call(name, value, facts.call)
+        case "message" | "messages" | "children":
+            return _counted(name, value, facts)
+        case "setting" | "budget" | "count" | "turns-since" | "calls":
+            return all(_named(name, key, test, known) for key, test in value.items())
+        case "reply" | "prompt" | "claim":
+            text = getattr(facts, name)
+            return bool(text) and fits(text, value)
+        case _:
+            return _is_number_so(name, value, facts)
+
+
+_JOINED: Final[Mapping[str, Callable[[Json, Known], bool]]] = {
+    "any": lambda ways, known: any(holds(one, known) for one in ways),
+    "all": lambda parts, known: all(holds(one, known) for one in parts),
+    "not": lambda one, known: not holds(one, known),
+}
+
+
+def _of_call(name: str, test: Json, call: CallFact) -> bool:
+    match name:
+        case "call":
+            return bool(patterns.denied_by(_many(test), call.tool, call.subjects))
+        case "effect":
+            return fits(call.effect, test)
+        case "arguments":
+            return all(fits(member(call.arguments, key), one) for key, one in test.items())
+    if call.result is None:
+        return False
+    seen = {"result": call.result.text, "outcome": str(call.result.state).lower(), "error": call.result.error}
+    return fits(seen[name], test)
+
+
+def _named(name: str, key: str, test: Json, known: Known) -> bool:
+    memory, facts = known.memory, known.facts
+    match name:
+        case "setting":
+            return fits(member(known.options, key), test)
+        case "count":
+            return is_so(memory.counts.get(key, 0), test)
+        case "turns-since":
+            return is_so(turns_since(known, key), test)
+        case "calls":
+            return is_so(facts.turn_calls.get(key, 0), test)
+        case _:
+            left = facts.budget_left.get(key)
+            return left is not None and is_so(left, test)
+
+
+def turns_since(known: Known, mark: str) -> int:
+    """Turns of the agent since the mark was set; if never, since the hook was first asked."""
+    return known.facts.turn - known.memory.marks.get(mark, known.memory.since)
+
+
+def _is_number_so(name: str, test: Json, facts: Facts) -> bool:
+    numbers: dict[str, int] = {
+        "changed": len(facts.files_changed),
+        "turn": facts.turn,
+        "depth": facts.depth,
+        "requests": len(facts.requests),
+        "nudges": facts.nudges,
+        "sent-back": facts.sent_back,
+    }
+    if name not in numbers:
+        raise CannotTell(f"rules have no condition `{name}`")
+    return is_so(numbers[name], test)
+
+
+def _counted(name: str, wanted: Json, facts: Facts) -> bool:
+    found = children_that_fit(wanted, facts) if name == "children" else messages_that_fit(wanted, facts)
+    test = wanted.get("count", _SOME) if _has_members(wanted) else wanted
+    return is_so(len(found), test)
+
+
+def _has_members(wanted: Json) -> bool:
+    return isinstance(wanted, dict) and not (wanted and wanted.keys() <= _COMPARED.keys())
+
+
+def children_that_fit(wanted: Json, facts: Facts) -> list[ChildFact]:
+    """The children that a `children` condition is about, in order."""
+    if not _has_members(wanted):
+        return list(facts.children)
+    return [child for child in facts.children if _is_child(child, wanted)]
+
+
+def _is_child(child: ChildFact, wanted: JsonObject) -> bool:
+    seen = {"state": (child.state,), "name": (name_of(child.task), child.task), "agent": (child.agent_state,)}
+    return (
+        all(_fits_one_of(seen[name], wanted[name]) for name in CHILD_TESTS if name in wanted)
+        and wanted.get("live", child.is_live) is child.is_live
+        and is_so(child.turns_silent, wanted.get("quiet", {">=": 0}))
+    )
+
+
+def messages_that_fit(wanted: Json, facts: Facts) -> list[Message]:
+    """The messages that a `message` or `messages` condition is about, in order."""
+    if not _has_members(wanted):
+        return list(facts.messages)
+    return [one for one in facts.messages if is_message(one, wanted, facts)]
+
+
+def is_message(message: Message, wanted: JsonObject, facts: Facts) -> bool:
+    """Whether one message passes all the tests."""
+    body: JsonObject = message.body if isinstance(message.body, dict) else {}
+    seen = {
+        "text": (text_of(message.body),),
+        "from": tuple(_who(message.sender, facts.agent)),
+        "kind": (message.kind,),
+        "about": (text_of(body.get("request") or _asked(body)),),
+        "answer": (text_of(body.get("answer", "")),),
+    }
+    return all(_fits_one_of(seen[name], wanted[name]) for name in MESSAGE_TESTS if name in wanted)
+
+
+def _asked(body: JsonObject) -> Json:
+    """The kind of request that an answer answers."""
+    what = body.get("what")
+    return what.get("kind", "") if isinstance(what, dict) else ""
+
+
+def _who(sender: str, agent: str) -> Iterable[str]:
+    """What a sender can be called by the agent that reads it."""
+    yield sender
+    kind, _, rest = sender.partition("/")
+    if sender.startswith("human:"):
+        yield "person"
+    if kind == "agent":
+        mine, other = addresses.parse(agent), addresses.parse(sender)
+        yield name_of(rest)
+        yield "child" if other.is_within(mine) else "parent" if mine.is_within(other) else "other"
+
+
+def name_of(address: str) -> str:
+    """The last name in an address or path."""
+    return address.rpartition("/")[2]
+
+
+def member(value: JsonObject, path: str) -> Json:
+    """What is at `path` in a map: a key as it stands, else keys with dots between; None if nothing is."""
+    if path in value:
+        return value[path]
+    found: Json = value
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _fits_one_of(seen: Sequence[str], test: Json) -> bool:
+    """Whether one of several names of a thing passes; what it is not to be, none of them may be."""
+    refused = test.get("not") if isinstance(test, dict) else None
+    if refused is not None and any(fits(one, {"is": refused}) for one in seen):
+        return False
+    rest = {key: value for key, value in test.items() if key != "not"} if isinstance(test, dict) else test
+    return any(fits(one, rest) for one in seen)
+
+
+def fits(value: Json, test: Json) -> bool:
+    """Whether a value passes a test: an equal value, a list of them, or a map of comparisons that all hold."""
+    if not isinstance(test, dict):
+        return _is(value, test, fold=False)
+    fold = test.get("any-case") is True
+    return all(_passes(value, name, wanted, fold=fold) for name, wanted in test.items() if name != "any-case")
+
+
+def _passes(value: Json, name: str, wanted: Json, *, fold: bool) -> bool:
+    if name in _COMPARED:
+        return isinstance(value, int | float) and is_so(value, {name: wanted})
+    match name:
+        case "given":
+            return (value is not None and value != "") is wanted
+        case "length":
+            return is_so(len(value) if isinstance(value, str | list | dict) else len(text_of(value)), wanted)
+        case "is":
+            return _is(value, wanted, fold=fold)
+        case "not":
+            return not _is(value, wanted, fold=fold)
+    if value is None:
+        return False
+    text = text_of(value)
+    if name == "matches":
+        return _matches(text, f"(?i){wanted}" if fold and not wanted.startswith("(?i)") else wanted)
+    folded = text.casefold() if fold else text
+    sought = [one.casefold() if fold else one for one in _many(wanted)]
+    return any(_TEXTS[name](folded, one) for one in sought)
+
+
+_TEXTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "like": lambda text, wanted: patterns.starred(wanted).fullmatch(text) is not None,
+    "contains": operator.contains,
+    "starts": str.startswith,
+    "ends": str.endswith,
+}
+
+
+def _matches(text: str, pattern: str) -> bool:
+    if len(text) > limits.RULE_TEXT_CHARS_MAX:
+        most = limits.RULE_TEXT_CHARS_MAX
+        raise CannotTell(f"a text of {len(text)} characters is longer than `matches` looks through ({most})")
+    try:
+        return regular(pattern).found_in(text)
+    except NotRegular as fault:
+        raise CannotTell(f"`{pattern}`: {fault}") from None
+
+
+def _is(value: Json, wanted: Json, *, fold: bool) -> bool:
+    if isinstance(wanted, list):
+        return any(_is(value, one, fold=fold) for one in wanted) or value == wanted
+    if fold and isinstance(value, str) and isinstance(wanted, str):
+        return value.casefold() == wanted.casefold()
+    return bool(value == wanted) and isinstance(value, bool) is isinstance(wanted, bool)
+
+
+def is_so(number: Number, test: Json) -> bool:
+    """Whether a number is as a test of numbers says."""
+    if not isinstance(test, dict):
+        return bool(number == test)
+    try:
+        return all(_COMPARED[name](number, wanted) for name, wanted in test.items())
+    except (KeyError, TypeError):
+        raise CannotTell(f"numbers cannot be tested with {test}") from None
+
+
+def text_of(value: Json) -> str:
+    """A value as text: itself, or its JSON."""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _many(value: Json) -> list[str]:
+    return [str(one) for one in (value if isinstance(value, list) else [value])]
