@@ -173,8 +173,8 @@ CHECK_FIELDS: Final = (
 SHARED_FIELDS: Final = (
     Field(
         "locks",
-        TEXTS,
-        "Paths or globs that the task must hold before it starts; taken all or none.",
+        Many(Either(plain=TEXT, map=Table("lock"))),
+        "Paths or globs that the task must hold before it starts; taken all or none, and held until it ends.",
         ["backend/**"],
         lowered=("locks",),
     ),
@@ -240,6 +240,23 @@ HEAL: Final = FieldTable(
     "heal",
     "How a done task is watched.",
     (Field("every", DURATION, "Seconds between two looks.", 30, default=60, lowered=("heal_every_s",)),),
+)
+
+LOCK: Final = FieldTable(
+    "lock",
+    "What a task holds while it is at work.",
+    (
+        Field("path", TEXT, "A file, a folder with all below it, or a glob; from the plan's folder.", "docs/**"),
+        Field(
+            "mode",
+            Scalar("word", ("read", "write")),
+            "`write` keeps everybody else off; `read` is shared with others that read.",
+            "read",
+            default="write",
+            lowered=("locks",),
+        ),
+    ),
+    one_of=(("path",),),
 )
 
 BUDGET: Final = FieldTable(

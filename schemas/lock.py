@@ -6,6 +6,7 @@ grant raises and that is looked at when a file is written, never on the clock.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from schemas.encoding import JsonObject
@@ -14,8 +15,14 @@ from schemas.frozen import frozen
 LockMode: TypeAlias = Literal["read", "write"]
 """`write` is exclusive; `read` is shared with other readers."""
 
-LockKept: TypeAlias = Literal["turn", "task", "asked", "declared"]
-"""Until when a grant is kept: the end of the turn, the end of the task, a `release`; `declared` ones are a task's."""
+LockKept: TypeAlias = Literal["turn", "asked", "task", "declared"]
+"""Until when a grant is kept: the end of the turn, a `release`, the end of the task; `declared` ones are a task's."""
+
+LOCK_MODES: tuple[LockMode, ...] = ("read", "write")
+LASTING: tuple[LockKept, ...] = ("turn", "asked", "task", "declared")
+"""From the shortest to the longest: of two grants to one owner the longer stays."""
+
+LossHow: TypeAlias = Literal["broken", "lapsed"]
 
 
 @frozen
@@ -55,15 +62,46 @@ class Waiter:
 
 
 @frozen
+class Loss:
+    """A grant that its holder lost without letting go: a person broke it, or it lapsed. Kept until it has been told.
+
+    `by` is who did it (`human:cli`, `controller:lock`), `at` when, `fence` that of the lost grant.
+    """
+
+    uid: str
+    incarnation: int
+    fence: int
+    how: LossHow
+    at: float
+    by: str
+    reason: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {name: getattr(self, name) for name in self.__match_args__}
+
+
+@frozen
 class LockStatus:
-    """`holders` by owner, `waiters` by the address of what waits."""
+    """`holders` by owner, `waiters` by the address of what waits, `lost` by who lost it and was not told yet.
+
+    `place` is the path that the lock is about where that is not what it is called, as behind a symbolic link.
+    """
 
     holders: dict[str, Holder]
     waiters: dict[str, Waiter]
+    lost: dict[str, Loss] = field(default_factory=dict)
+    place: str = ""
+
+
+def locks_of(spec: JsonObject) -> dict[str, LockMode]:
+    """The locks that the spec of a task names, each with its mode. Earlier logs have a list: for writing."""
+    written = spec.get("locks") or {}
+    return dict(written) if isinstance(written, dict) else dict.fromkeys(written, "write")
 
 
 def status_from_json(raw: JsonObject) -> LockStatus:
     """The typed form of a lock's `status`; an empty one is a free lock."""
     holders = {owner: Holder(**one) for owner, one in raw.get("holders", {}).items()}
     waiters = {address: Waiter(**one) for address, one in raw.get("waiters", {}).items()}
-    return LockStatus(holders, waiters)
+    lost = {owner: Loss(**one) for owner, one in raw.get("lost", {}).items()}
+    return LockStatus(holders, waiters, lost, raw.get("place", ""))

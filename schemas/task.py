@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 from schemas.budget import Budget, budget_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.lock import LockMode, locks_of
 
 
 class TaskState(StrEnum):
@@ -111,7 +112,7 @@ class TaskSpec:
     when: Literal["after", "before"] = "after"
     heal: bool = False
     heal_every_s: float = 60.0
-    locks: tuple[str, ...] = ()
+    locks: dict[str, LockMode] = field(default_factory=dict)
     containers: tuple[str, ...] = ()
     budget: Budget = Budget()
     retries: int = 0
@@ -136,7 +137,7 @@ class TaskSpec:
             "when": self.when,
             "heal": self.heal,
             "heal_every_s": self.heal_every_s,
-            "locks": list(self.locks),
+            "locks": self.locks,
             "containers": list(self.containers),
             "budget": self.budget.to_json(),
             "retries": self.retries,
@@ -164,7 +165,7 @@ def task_from_json(raw: JsonObject) -> TaskSpec:
         when=raw["when"],
         heal=raw["heal"],
         heal_every_s=raw["heal_every_s"],
-        locks=tuple(raw["locks"]),
+        locks=locks_of(raw),
         containers=tuple(raw["containers"]),
         budget=budget_from_json(raw["budget"]),
         retries=raw["retries"],

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from reconciler.storing.store import View
 from schemas.frozen import frozen
+from schemas.lock import locks_of
 from schemas.resource import Resource
 from schemas.task import ENDED
 
@@ -78,7 +79,7 @@ def _wisher(task: Resource) -> Wisher:
         address=task.address,
         uid=task.uid,
         incarnation=int(task.status.get("incarnation", 0)),
-        paths=tuple(task.spec["locks"]),
+        paths=tuple(locks_of(task.spec)),
         priority=int(task.spec["priority"]),
         is_waiting=not task.deleting and ready.get("reason") == WAITING_FOR_LOCKS,
         is_over=task.state in ENDED,

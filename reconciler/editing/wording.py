@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemas.encoding import Json, JsonObject
+from schemas.lock import locks_of
 from schemas.resource import Wanted
 from schemas.tools import CORE_TOOLS
 
@@ -62,7 +63,8 @@ def shown_as(field: str) -> str:
 
 def _after(spec: JsonObject) -> str:
     names = [str(need).partition("/")[2] for need in spec.get("needs") or ()]
-    locks = ", ".join(map(str, spec.get("locks") or ()))
+    named = locks_of(spec).items()
+    locks = ", ".join(path if mode == "write" else f"{path} ({mode})" for path, mode in named)
     parts = [f"after {', '.join(names)}" if names else "", f"locks {locks}" if locks else ""]
     return ", ".join(part for part in parts if part)
 

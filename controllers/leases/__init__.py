@@ -1,0 +1,42 @@
+"""Grants of locks, as changes for the record that makes them true. Used by all controllers.
+
+Pure, over one view: `granted` and `queued` before an effect, `fenced` at the effect, `released` after it. Who waits is
+served by the lock controller.
+"""
+
+from controllers.leases.granting import (
+    Blocker,
+    Granted,
+    Taken,
+    Wants,
+    fenced,
+    granted,
+    held,
+    queued,
+    released,
+    unqueued,
+    wants_of,
+    wish,
+)
+from controllers.leases.owners import Owner, is_family, owner_of
+from controllers.leases.places import covers, overlap
+
+__all__ = [
+    "Blocker",
+    "Granted",
+    "Owner",
+    "Taken",
+    "Wants",
+    "covers",
+    "fenced",
+    "granted",
+    "held",
+    "is_family",
+    "overlap",
+    "owner_of",
+    "queued",
+    "released",
+    "unqueued",
+    "wants_of",
+    "wish",
+]

@@ -1,0 +1,83 @@
+"""Which files a lock is about: whether two globs have a file in common, and whether one covers a path.
+
+A plain path is about what lies below it as well, `*` stays within one folder, `**` crosses them, and `[` is a letter as
+any other (as in rights). Paths are canonical and relative to the plan's folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from schemas.patterns import any_path
+
+_WILD: Final = frozenset("*?")
+
+
+@lru_cache(maxsize=16384)
+def overlap(one: str, other: str) -> bool:
+    """Whether some file may be meant by both. Symmetric; never no when there is one."""
+    if one == other:
+        return True
+    mine, theirs = _names(one), _names(other)
+    for left, right in zip(mine, theirs, strict=False):
+        if "**" in (left, right):
+            break
+        if not _fit(left, right):
+            return False
+    return _meet(mine, theirs, "**", _fit)
+
+
+@lru_cache(maxsize=16384)
+def covers(lock: str, path: str) -> bool:
+    """Whether who holds `lock` has all of `path`, which may be a glob itself: then only what is plain to see is yes."""
+    if lock in (path, "**", "."):
+        return True
+    stem = lock.removesuffix("/**")
+    if _WILD.isdisjoint(stem) and (path == stem or path.startswith(f"{stem}/")):
+        return True
+    names = path.split("/")
+    is_plain = _WILD.isdisjoint(path)
+    return is_plain and any(any_path((lock,), "/".join(names[:end])) for end in range(1, len(names) + 1))
+
+
+def _names(glob: str) -> tuple[str, ...]:
+    """The glob's names; one that ends in a plain name goes on with `**`, for what is below."""
+    names = tuple(name for name in glob.split("/") if name not in (".", ""))
+    return names if names and names[-1] == "**" else (*names, "**")
+
+
+@lru_cache(maxsize=4096)
+def _fit(one: str, other: str) -> bool:
+    """Whether some name fits both."""
+    if one == other:
+        return True
+    if _WILD.isdisjoint(one) and _WILD.isdisjoint(other):
+        return False
+    return _meet(one, other, "*", lambda mine, theirs: mine == theirs or "?" in (mine, theirs))
+
+
+def _meet(one: Sequence[str], other: Sequence[str], run: str, fit: Callable[[str, str], bool]) -> bool:
+    """Whether both can be the same row of parts; `run` is any number of parts, none included.
+
+    Walks the pairs of places that can be reached; there are no more than the product of the lengths.
+    """
+    seen = {(0, 0)}
+    reached = [(0, 0)]
+    while reached:
+        left, right = reached.pop()
+        if left == len(one) and right == len(other):
+            return True
+        mine = one[left] if left < len(one) else ""
+        theirs = other[right] if right < len(other) else ""
+        steps = set()
+        if mine == run:
+            steps |= {(left + 1, right)} | ({(left, right + 1)} if theirs else set())
+        if theirs == run:
+            steps |= {(left, right + 1)} | ({(left + 1, right)} if mine else set())
+        if mine and theirs and run not in (mine, theirs) and fit(mine, theirs):
+            steps.add((left + 1, right + 1))
+        reached += steps - seen
+        seen |= steps
+    return False
