@@ -1,0 +1,325 @@
+"""Canonical document → wanted objects: tasks and agents with everything resolved, containers and hooks as they stand.
+
+One walk over the tree in document order. What a task inherits (rights, environment, workspace, agent, pause) is
+carried down in a `Place`; equal things are shared, not copied, because nobody changes a spec in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from compiler.agents import AgentMaking, Choice, argv_of
+from compiler.graph import Graph
+from compiler.needs import TaskPath
+from schemas import limits
+from schemas.agent import DUMP, AgentSpec
+from schemas.encoding import JsonObject
+from schemas.fields_checks import KIND_FIELDS
+from schemas.frozen import frozen
+from schemas.lock import LockMode
+from schemas.mcp import McpSpec, may_use
+from schemas.resource import Wanted
+from schemas.rights import Rights
+from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
+
+_INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority"))
+_KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
+
+
+@frozen
+class Place:
+    """What the task at `path` has from above."""
+
+    path: TaskPath
+    rights: Rights
+    choice: Choice
+    cwd: str = "."
+    env: JsonObject = field(default_factory=dict)
+    agent_above: str | None = None
+    pause: bool = False
+    cancel: bool = False
+    priority: int = 0
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Gathers the objects of one document."""
+
+    document: JsonObject
+    making: AgentMaking
+    needs: Mapping[TaskPath, tuple[TaskPath, ...]]
+    objects: dict[str, Wanted] = field(default_factory=dict)
+    agents: dict[str, tuple[AgentSpec, list[str]]] = field(default_factory=dict)
+    choices: dict[str, Choice] = field(default_factory=dict)
+    locks: dict[str, list[str]] = field(default_factory=dict)
+
+    def graph(self) -> Graph:
+        """The whole graph. Faults on the way went to the fault lists of those who found them."""
+        name = self.document["plan"]
+        for kind, folder in (("container", "containers"), ("hook", "hooks")):
+            for id_, value in self.document.get(folder, {}).items():
+                self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
+        self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
+        for path, tasks in self.locks.items():
+            self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
+        users = self._servers()
+        for address, (spec, below) in self.agents.items():
+            # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
+            children = self.objects[spec.task].spec["children"]
+            refs = (
+                spec.task,
+                *((spec.parent,) if spec.parent else ()),
+                *children,
+                *below,
+                *spec.hooks,
+                *users.get(address, ()),
+            )
+            refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
+            self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
+        for id_, value in self.making.agents.hooks.items():
+            self.objects.setdefault(f"hook/{id_}", Wanted(f"hook/{id_}", value, owner=f"plan/{name}"))
+        return Graph(name, self.objects, Provenance(self.choices))
+
+    def _servers(self) -> dict[str, list[str]]:
+        """Puts the tool servers; returns those that each agent may use.
+
+        Agents and servers wake each other: what a server offers is in its users' prompts, and it runs while one of
+        their tasks does.
+        """
+        users: dict[str, list[str]] = {}
+        for name, written in self.document.get("mcp", {}).items():
+            address = f"mcp/{name}"
+            using = [agent for agent, (spec, _) in self.agents.items() if _may_use(spec, name)]
+            for agent in using:
+                users.setdefault(agent, []).append(address)
+            asked = (prompt for agent in using for prompt in self.agents[agent][0].served_prompts)
+            prompts = tuple(
+                dict.fromkeys(prompt.partition("/")[2] for prompt in asked if prompt.startswith(f"{name}/"))
+            )
+            tasks = dict.fromkeys(("task/.", *(self.agents[agent][0].task for agent in using)))
+            wanted = _server(written, prompts).to_json()
+            self.objects[address] = Wanted(address, wanted, tuple(tasks), f"plan/{self.document['plan']}", ("mcp",))
+        return users
+
+    def _task(self, task: JsonObject, place: Place) -> None:
+        path = place.path
+        suffix = "/".join(path) or "."
+        address = f"task/{suffix}"
+        children = task.get("tasks", {})
+        prefix = f"{address}/" if path else "task/"
+        made, rights, choice = self.making.of_task(task, place.path, place.rights, place.choice)
+        agent = f"agent/{suffix}" if made is not None else None
+        place = _within(place, task)
+        spec = TaskSpec(
+            goal=_goal(task, path, self.document["plan"]),
+            work=_work(task, agent),
+            notes=task.get("notes", ""),
+            parent=_parent_of(path),
+            children=tuple(prefix + name for name in children),
+            needs=tuple("task/" + ("/".join(need) or ".") for need in self.needs.get(path, ())),
+            cwd=place.cwd,
+            env=place.env,
+            acceptance=tuple(_checks(task)),
+            when=task.get("when", "after"),
+            heal=task.get("heal", False) is not False,
+            heal_every_s=_heal_every(task),
+            locks=_locks(task),
+            containers=self._containers(task, path),
+            budget=self.making.budget(task, path, choice if made is not None else None),
+            retries=task.get("retries", limits.RETRIES_DEFAULT),
+            again=task.get("again", 0),
+            on_change=task.get("on-change", "message"),
+            pause=place.pause,
+            cancel=place.cancel,
+            protect=task.get("protect", False),
+            priority=place.priority,
+        )
+        self._put(address, spec, agent)
+        if made is not None and agent is not None:
+            source = _source(task, path)
+            self._keep_agent(agent, replace(made, task=address, parent=place.agent_above, source=source), choice)
+        above = agent or place.agent_above
+        for name, child in children.items():
+            self._task(
+                child,
+                Place(
+                    (*path, name),
+                    rights,
+                    choice,
+                    place.cwd,
+                    place.env,
+                    above,
+                    place.pause,
+                    place.cancel,
+                    place.priority,
+                ),
+            )
+
+    def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
+        names = task.get("containers", ()) if path else ()
+        return tuple(f"container/{name}" for name in names)
+
+    def _put(self, address: str, spec: TaskSpec, agent: str | None) -> None:
+        own = (spec.parent,) if spec.parent else ()
+        for path in spec.locks:
+            self.locks.setdefault(path, []).append(address)
+        locks = tuple(f"lock/{path}" for path in spec.locks)
+        purses = self._purses(spec.parent)
+        refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers, *locks)
+        refs = tuple(dict.fromkeys((*refs, *purses))) if purses else refs
+        owner = spec.parent or f"plan/{self.document['plan']}"
+        self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("task",))
+
+    def _purses(self, address: str | None) -> tuple[str, ...]:
+        """The task at `address` and those above it that have a budget: whoever waits for more of it is told by them."""
+        found: list[str] = []
+        while address is not None:
+            spec = self.objects[address].spec
+            if spec["budget"]:
+                found.append(address)
+            address = spec["parent"]
+        return tuple(found)
+
+    def _keep_agent(self, address: str, spec: AgentSpec, choice: Choice) -> None:
+        self.agents[address] = (spec, [])
+        self.objects[address] = Wanted(address, {})  # Holds its place in document order until its children are known.
+        self.choices[address] = choice
+        if spec.parent is not None:
+            self.agents[spec.parent][1].append(address)
+
+
+def _source(task: JsonObject, path: TaskPath) -> str:
+    """What a task's own agent begins as a copy of. Names go down from the parent, so that nobody copies a stranger."""
+    written = task.get("agent")
+    name = str(written.get("from", "")) if isinstance(written, dict) else ""
+    if not name or name.startswith(DUMP):
+        return name
+    return "agent/" + "/".join((*path[:-1], *(part for part in name.split("/") if part)))
+
+
+def _may_use(spec: AgentSpec, server: str) -> bool:
+    is_asked = any(prompt.startswith(f"{server}/") for prompt in spec.served_prompts)
+    return is_asked or (may_use(spec.tools, server) and may_use(spec.rights.tools, server))
+
+
+def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
+    return McpSpec(
+        command=argv_of(written.get("command", [])),
+        url=written.get("url", ""),
+        env=written.get("env", {}),
+        tools=tuple(written["tools"]) if "tools" in written else None,
+        effects=written.get("effects", {}),
+        share=written.get("share", "plan"),
+        timeout_s=written.get("timeout"),
+        prompts=prompts,
+        headers={name: str(value) for name, value in written.get("headers", {}).items()},
+    )
+
+
+def _locks(task: JsonObject) -> dict[str, LockMode]:
+    """The paths that the task must hold; one that is named twice, in the stricter mode."""
+    found: dict[str, LockMode] = {}
+    for written in task.get("locks", ()):
+        path, mode = (written, "write") if isinstance(written, str) else (written["path"], written.get("mode", "write"))
+        name = path.removeprefix("./").strip("/") or "**"
+        found[name] = "write" if found.get(name) == "write" else mode
+    return found
+
+
+def _parent_of(path: TaskPath) -> str | None:
+    return ("task/" + ("/".join(path[:-1]) or ".")) if path else None
+
+
+def _within(place: Place, task: JsonObject) -> Place:
+    """What the task itself has, from above and from its own lines."""
+    if _INHERITED.isdisjoint(task):
+        return place
+    env = task.get("env")
+    return Place(
+        path=place.path,
+        rights=place.rights,
+        choice=place.choice,
+        cwd=task.get("cwd", place.cwd),
+        env={**place.env, **env} if env else place.env,
+        agent_above=place.agent_above,
+        pause=place.pause or task.get("pause", False),
+        cancel=place.cancel or task.get("cancel", False),
+        priority=task.get("priority", place.priority),
+    )
+
+
+def _goal(task: JsonObject, path: TaskPath, name: str) -> str:
+    goal = task.get("goal")
+    if goal is not None:
+        return str(goal)
+    run = task.get("run")
+    if run is not None and "tasks" not in task:
+        return run if isinstance(run, str) else " ".join(run)
+    return path[-1] if path else name
+
+
+def _work(task: JsonObject, agent: str | None) -> Work:
+    if agent is not None:
+        return ByAgent(agent)
+    run = task.get("run")
+    if run is None:
+        return Group()
+    shell, argv = (run, ()) if isinstance(run, str) else ("", tuple(run))
+    return Run(shell, argv, task.get("effect", "once"), task.get("timeout"))
+
+
+def _heal_every(task: JsonObject) -> float:
+    heal = task.get("heal")
+    return float(heal.get("every", 60)) if isinstance(heal, dict) else 60.0
+
+
+def _checks(task: JsonObject) -> Iterator[CheckSpec]:
+    for index, check in enumerate(task.get("acceptance", ())):
+        kind = next((name for name in _KIND_NAMES if name in check), None)
+        if kind is not None:  # Else checking.py has told of it.
+            timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
+            yield CheckSpec(check.get("id", str(index)), kind, _check_arguments(kind, check), timeout_s)
+
+
+def _check_arguments(kind: str, check: JsonObject) -> JsonObject:
+    value = check[kind]
+    match kind:
+        case "sh":
+            return _command(value)
+        case "require-file":
+            return {"path": value, "empty": check.get("empty", False)}
+        case "port":
+            return {"host": "127.0.0.1", **value} if isinstance(value, dict) else {"port": value, "host": "127.0.0.1"}
+        case "http":
+            return {"url": value} if isinstance(value, str) else value
+        case "container":
+            return {"name": value}
+        case _ if isinstance(value, dict) and "sh" in value:
+            return {name: item for name, item in value.items() if name != "sh"} | _command(value["sh"])
+        case _:
+            return value if isinstance(value, dict) else {"value": value}
+
+
+def _command(value: str | list[str]) -> JsonObject:
+    return {"shell": value} if isinstance(value, str) else {"argv": value}
+
+
+class Provenance(Mapping[str, str]):
+    """Where each lowered field of each agent is from, by `agent/path#field`; made when asked for."""
+
+    def __init__(self, choices: Mapping[str, Choice]) -> None:
+        self.choices = choices
+
+    def __getitem__(self, key: str) -> str:
+        address, _, name = key.partition("#")
+        return self.choices[address].resolved.provenance[name]
+
+    def __iter__(self) -> Iterator[str]:
+        for address, choice in self.choices.items():
+            for name in choice.resolved.provenance:
+                yield f"{address}#{name}"
+
+    def __len__(self) -> int:
+        return sum(len(choice.resolved.provenance) for choice in self.choices.values())

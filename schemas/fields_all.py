@@ -1,0 +1,112 @@
+"""Every table by name, and the questions that others ask of them: which field is this, what does changing it do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+from schemas.fields import ChangeClass, Either, Field, FieldTable, FieldType, Keyed, Many, Table
+from schemas.fields_agent import AGENT_TABLES
+from schemas.fields_checks import CHECK_TABLES
+from schemas.fields_mixin import MIXIN_TABLES
+from schemas.fields_models import MODEL_TABLES
+from schemas.fields_plan import PLAN_TABLES
+from schemas.fields_task import BUDGET, HEAL, LOCK, TASK
+
+TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
+    {
+        table.name: table
+        for table in (
+            *PLAN_TABLES,
+            *MODEL_TABLES,
+            TASK,
+            HEAL,
+            LOCK,
+            BUDGET,
+            *CHECK_TABLES,
+            *AGENT_TABLES,
+            *MIXIN_TABLES,
+        )
+    }
+)
+
+# What the tables cannot know: fields of a lowered spec that are made from structure, not from one written field.
+_DERIVED: Final = {
+    "task": {"parent": ChangeClass.NONE, "children": ChangeClass.HOT, "work": ChangeClass.RESTART},
+    "agent": {"task": ChangeClass.NONE, "parent": ChangeClass.NONE, "rights": ChangeClass.PREFIX},
+    "plan": {},
+}
+
+
+@cache
+def fields_of(table: str) -> Mapping[str, Field]:
+    """The fields of a table by name and by alias. Raises KeyError for an unknown table."""
+    return {name: field for field in TABLES[table].fields for name in (field.name, *field.aliases)}
+
+
+@cache
+def change_class(kind: str, field: str) -> ChangeClass:
+    """What changing `field` does to running work.
+
+    `kind` is an object's kind or a table; `field` is a name of the document (`on-change`) or of the lowered spec
+    (`on_change`). A field that nobody declared is HOT: it is read at the next step.
+    """
+    derived = _DERIVED.get(kind, {}).get(field)
+    if derived is not None:
+        return derived
+    table = fields_of(kind) if kind in TABLES else {}
+    if field in table:
+        return table[field].change
+    for row in table.values():
+        if field in row.lowered:
+            return row.change
+    return ChangeClass.HOT
+
+
+def find(dotted: str) -> tuple[FieldTable, Field | None] | None:
+    """The table, and the field if one is meant, that `dotted` names: `task.budget.usd`, `acceptance.sh`, `agent`.
+
+    A first word that is no table is looked up as a field of a task, a plan and an agent, in this order.
+    """
+    words = [word for word in dotted.replace("/", ".").split(".") if word]
+    if not words:
+        return None
+    if words[0] in TABLES and (len(words) > 1 or words[0] not in fields_of("task")):
+        return _descend(TABLES[words[0]], words[1:])
+    for start in ("task", "plan", "agent"):
+        found = _descend(TABLES[start], words)
+        if found is not None:
+            return found
+    return _descend(TABLES[words[0]], words[1:]) if words[0] in TABLES else None
+
+
+def _descend(table: FieldTable, words: list[str]) -> tuple[FieldTable, Field | None] | None:
+    field: Field | None = None
+    for index, word in enumerate(words):
+        field = fields_of(table.name).get(word)
+        if field is None:
+            return None
+        if index + 1 < len(words):
+            below = table_of(field.type)
+            if below is None:
+                return None
+            table = TABLES[below]
+    return table, field
+
+
+def table_of(type_: FieldType) -> str | None:
+    """The table that values of this type are, or hold; None for plain values."""
+    match type_:
+        case Table():
+            return type_.name
+        case Many():
+            return table_of(type_.item)
+        case Keyed():
+            return table_of(type_.value)
+        case Either():
+            inner = type_.map or type_.items
+            return table_of(inner) if inner is not None else None
+        case _:
+            return None
