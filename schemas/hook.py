@@ -33,6 +33,10 @@ STRICTNESS: Final[tuple[Decision, ...]] = ("allow", "ask", "defer", "deny")
 """The lattice: of several verdicts the last in this order counts. `ask` wants a person's yes; `defer` is a no for now,
 which tells the agent to do something else first; `deny` is a no."""
 
+ACTIVE: Final = "active"
+OVER: Final = "over"
+"""`status.state` of a hook; one that is over is asked no more."""
+
 OnFault: TypeAlias = Literal["deny", "note"]
 Copy: TypeAlias = Literal["same", "read-only", "none"]
 
@@ -71,11 +75,18 @@ HookMind: TypeAlias = Rule | HookProgram | HookFunction | HookAgent
 
 @frozen
 class Expiry:
-    """When a hook ends by itself: after so many turns of its agent, seconds, or when `when`, a rule's condition, holds."""
+    """When a hook ends by itself: after so many turns of its agent, seconds, or when `when`, a rule's condition, holds.
+
+    `is_by_approval`: a person's yes ends it (`plan approve hook/…`).
+    """
 
     turns: int | None = None
     time_s: float | None = None
     when: JsonObject = field(default_factory=dict)
+    is_by_approval: bool = False
+
+    def to_json(self) -> JsonObject:
+        return {name: getattr(self, name) for name in self.__match_args__}
 
 
 @frozen
@@ -84,7 +95,7 @@ class HookSpec:
 
     `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
     original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
-    settings of a hook of the library.
+    settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
     """
 
     name: str
@@ -100,6 +111,7 @@ class HookSpec:
     on_fault: OnFault | None = None
     timeout_s: float | None = None
     options: JsonObject = field(default_factory=dict)
+    set_at: str = ""
 
     def to_json(self) -> JsonObject:
         return {
@@ -112,10 +124,11 @@ class HookSpec:
             "is_root": self.is_root,
             "is_read_only": self.is_read_only,
             "copy": self.copy,
-            "expires": {"turns": self.expires.turns, "time_s": self.expires.time_s, "when": self.expires.when},
+            "expires": self.expires.to_json(),
             "on_fault": self.on_fault,
             "timeout_s": self.timeout_s,
             "options": self.options,
+            "set_at": self.set_at,
         }
 
 

@@ -69,6 +69,13 @@ def reserve(
     return (*books.changes(), *_held(view, agent, books)) if lacking is None else lacking
 
 
+def short_of(left: Mapping[str, float], worst: Cost) -> Spent | None:
+    """What of `worst` is more than is left; None when nothing is. For bounds that no ledger has: an agent's own."""
+    asked = {unit: Decimal(str(value)) for unit, value in worst.to_json().items() if value and unit in left}
+    over = {unit: value for unit, value in asked.items() if value > Decimal(str(left[unit]))}
+    return Spent({unit: Decimal(str(left[unit])) for unit in over}, over) if over else None
+
+
 def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
     """The changes that put what `op` really used in the place of its reservation; without one it is just billed.
 

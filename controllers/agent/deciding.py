@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controllers.agent import answering, attempts, budget, waiting
+from controllers.agent.hooking import watchers
 from controllers.agent.observing import Observed, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
@@ -176,6 +177,8 @@ class Surroundings:
 def _step(seen: Observed, around: Surroundings) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
+    if seen.spec.watches:
+        return _watching(seen, around)
     if seen.is_over and (step := _answering(seen, around)) is not None:
         return step
     if seen.task is None or seen.go is None or seen.task_state in ENDED:
@@ -220,6 +223,34 @@ def _answering(seen: Observed, around: Surroundings) -> Step | None:
     if len(answering.questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
         return Reply(answering.of_task(seen))
     return _start(seen, news(seen))
+
+
+def _watching(seen: Observed, around: Surroundings) -> Step:
+    """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
+    status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
+    if watchers.is_over(seen.hook):
+        return _stop(seen, "its hook is over") or _gone(seen)
+    if not incarnation:
+        return _stop(seen, "nobody is there to be watched") or Rest(AgentState.IDLE, "the agent has not started")
+    if incarnation != status.incarnation:
+        return _stop(seen, "the agent that it watches begins anew") or Begin(incarnation)
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if status.open is not None:
+        if not watchers.is_waited_for(status.open, status.asked):
+            return _stop(seen, "nobody waits for its answer any more") or _within(seen, status.open, around)
+        return _within(seen, status.open, around)
+    found = news(seen)
+    if found.reasons:
+        return _start(seen, found)
+    return Rest(AgentState.ENDED if seen.task_state in ENDED else AgentState.ASLEEP, "waits to be asked")
+
+
+def _gone(seen: Observed) -> Step:
+    """Its hook is over: whoever asks it is told so."""
+    if answering.questions(seen):
+        return Reply(GivenAnswer("its hook is over", "Gone"))
+    return Rest(AgentState.ENDED, "its hook is over")
 
 
 def _paused(seen: Observed) -> Step:
@@ -395,7 +426,9 @@ def _between(seen: Observed) -> Step:
 
 def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
-    standing = budget.standing(seen.task, seen.left, can_think=seen.nature.is_model, had_last=seen.status.had_last)
+    # Who watches has nothing to hand over: another question is another beginning.
+    can_think = seen.nature.is_model and not seen.spec.watches
+    standing = budget.standing(seen.task, seen.left, can_think=can_think, had_last=seen.status.had_last)
     if standing == "spent":
         return parked(seen, budget.spent_out(seen.left))
     return _without_servers(seen) or Start(found, is_last=standing == "last")

@@ -144,7 +144,8 @@ def _key(body: Json) -> Json:
 
 def telling_above(view: View, agent: Resource, body: JsonObject, message_id: str, now: float) -> tuple[Change, ...]:
     """The changes that tell the agent above of a fact about `agent`; none when nobody is there or its inbox is full."""
-    above = nearest_above(view, addresses.parse(agent.address))
+    # Nobody sees the hooks above it, so what becomes of one is told to nobody.
+    above = None if agent.spec.get("watches") else nearest_above(view, addresses.parse(agent.address))
     if above is None:
         return ()
     message = Message(message_id, "state", agent.address, above, body, now)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from controllers.agent import budget
 from controllers.agent import status as statuses
+from controllers.agent.hooking import watchers
 from controllers.agent.minds.nature import Nature, nature_of
 from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
@@ -21,6 +22,7 @@ from schemas.agent import AgentSpec, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
+from schemas.hook import OVER, HookSpec, hook_from_json
 from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.model import models_digest
@@ -114,10 +116,11 @@ class Statuses:
 
 @frozen
 class Specs:
-    """The parsed specs of agents, tasks and the plan's models, the statuses of agents, and the children of tasks."""
+    """The parsed specs of agents, tasks, hooks and the plan's models, the statuses of agents, the children of tasks."""
 
     agents: Parsed[AgentSpec] = field(default_factory=lambda: Parsed(agent_from_json))
     tasks: Parsed[TaskSpec] = field(default_factory=lambda: Parsed(task_from_json))
+    hooks: Parsed[HookSpec] = field(default_factory=lambda: Parsed(hook_from_json))
     tables: Parsed[str] = field(default_factory=lambda: Parsed(models_digest))
     children: Children = field(default_factory=Children)
     statuses: Statuses = field(default_factory=Statuses)
@@ -129,7 +132,9 @@ class Observed:
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
     view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
-    `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget.
+    `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
+    `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
+    itself was made for.
     """
 
     resource: Resource
@@ -149,6 +154,8 @@ class Observed:
     servers: tuple[Resource, ...] = ()
     table: str = ""
     bounds: Mapping[str, str] = field(default_factory=dict)
+    hooks: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
+    hook: Resource | None = None
 
     @property
     def nature(self) -> Nature:
@@ -167,6 +174,8 @@ class Observed:
         """
         if self.resource.deleting or self.task is None:
             return False
+        if self.spec.watches:
+            return self.task.status.get("incarnation") == self.status.incarnation and not watchers.is_over(self.hook)
         opened = self.status.open
         if opened is not None and opened.is_answer:
             return self.is_over
@@ -227,19 +236,30 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         status=status,
         task=task,
         task_spec=task_spec,
-        children=() if task_spec is None else specs.children.of(view, task_spec.children),
+        children=() if task_spec is None or spec.watches else specs.children.of(view, task_spec.children),
         calls=kinds["call"],
         approvals=kinds["approval"],
         threads=kinds["thread"],
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
-        left=budget.left_of(view, spec.task),
+        left=_left(view, spec, status),
         bounds=budget.bounds_of(view, spec.task),
         plan_rev=view.rev,
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
+        hooks=_hooks(spec, view, specs) if spec.hooks else NO_HOOKS,
+        hook=watchers.hook_of(view, resource.address, spec),
     )
+
+
+NO_HOOKS: Final[Mapping[str, tuple[Resource, HookSpec]]] = {}
+
+
+def _hooks(spec: AgentSpec, view: View, specs: Specs) -> Mapping[str, tuple[Resource, HookSpec]]:
+    found = (each for address in spec.hooks if (each := view.get(address)) is not None)
+    live = [(each, specs.hooks.of(each)) for each in found if not (each.deleting or each.state == OVER)]
+    return {made.name: (each, made) for each, made in live}
 
 
 def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
@@ -247,19 +267,27 @@ def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
     resource = view.get(seen.resource.address)
     if resource is None:
         return None
-    kinds = _owned(view, resource.address)
+    kinds, status = _owned(view, resource.address), specs.statuses.of(resource)
     return remade(
         seen,
         resource=resource,
-        status=specs.statuses.of(resource),
+        status=status,
         task=view.get(seen.spec.task),
         calls=kinds["call"],
         approvals=kinds["approval"],
         threads=kinds["thread"],
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
-        left=budget.left_of(view, seen.spec.task) if seen.left else seen.left,
+        left=_left(view, seen.spec, status) if seen.left else seen.left,
         plan_rev=view.rev,
+        hooks=_hooks(seen.spec, view, specs) if seen.spec.hooks else NO_HOOKS,
+        hook=watchers.hook_of(view, resource.address, seen.spec),
     )
+
+
+def _left(view: View, spec: AgentSpec, status: AgentStatus) -> Mapping[str, float]:
+    """What budgets leave it by unit: those of its task and above, and its own where it has no task to itself."""
+    left = budget.left_of(view, spec.task)
+    return watchers.own_left(left, spec.budget, status.used) if spec.watches else left
 
 
 def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from controllers.agent import budget, transcript
+from controllers.agent.hooking import watchers
 from controllers.agent.observing import Child, Observed
 from schemas import limits
 from schemas.approval import APPROVED, REJECTED
@@ -75,19 +76,21 @@ def digest(text: str) -> str:
 def news(seen: Observed) -> News:
     """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
     found = _Gathering(seen, [], [], {})
-    _verdict(found)
-    _edits(found)
-    _children(found)
+    if not seen.spec.watches:  # The rest is about a task, and it has none.
+        _verdict(found)
+        _edits(found)
+        _children(found)
     _answers(found)
-    _timers(found)
+    if not seen.spec.watches:
+        _timers(found)
     inbox = _heard(seen)
     if any(message.wakes for message in inbox):
         found.reasons.append("message")
     if seen.status.again:
         found.reasons.append("results" if seen.status.past else "again")
-    if seen.status.turn == 0:
+    if seen.status.turn == 0 and not seen.spec.watches:
         found.reasons.insert(0, "start")
-    if found.reasons:
+    if found.reasons and not seen.spec.watches:
         _low_budget(found)
     # A discussion whose call was given up: whoever still answers is heard by nobody.
     found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
@@ -109,10 +112,11 @@ def _heard(seen: Observed) -> tuple[Message, ...]:
     say themselves when they look at a message.
     """
     is_at_rest = not seen.status.again or any(call.result.error == UNREAD for call in seen.status.past)
+    unread = watchers.hearable(seen.unread, seen.status.asked.values())
     if is_at_rest or not seen.nature.is_model:
-        return seen.unread
-    is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in seen.unread]
-    return tuple(each for each, urgent in zip(seen.unread, is_urgent, strict=True) if urgent)
+        return unread
+    is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in unread]
+    return tuple(each for each, urgent in zip(unread, is_urgent, strict=True) if urgent)
 
 
 def _void(seen: Observed) -> tuple[str, ...]:
@@ -143,6 +147,8 @@ def _verdict(found: _Gathering) -> None:
 def has_unheard(seen: Observed) -> bool:
     """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
     told = seen.status.told.children
+    if seen.spec.watches:
+        return False  # Each question has an answer of its own.
     is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
     return is_unheard or any(each.wakes for each in seen.unread)
 

@@ -8,6 +8,7 @@ from typing import Final
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas.address import Address, BadAddress
+from schemas.hook import is_hook_agent
 from schemas.resource import Resource
 from schemas.thread import thread_from_json
 
@@ -43,8 +44,8 @@ def may_talk(view: View, sender: Resource, receiver: Address) -> bool:
     """Whether the plan, or a bridge, lets `sender` write to `receiver`."""
     mine = addresses.parse(sender.address)
     allowed = tuple(str(name) for name in sender.spec["talk_to"])
-    if receiver == mine:
-        return False
+    if receiver == mine or is_hook_agent(str(receiver)):
+        return False  # Hooks are asked, by those they watch and without their doing; people may write to them.
     if CHILDREN in allowed and nearest_above(view, receiver) == str(mine):
         return True
     return is_open(mine, receiver, allowed) or bridge_between(view, str(mine), str(receiver)) is not None
@@ -93,7 +94,7 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str]:
         if above is None:
             raise NotReachable("NoSuchAgent", "nobody is above the root but the person who applied it")
         return [above]
-    everybody = [each.address for each in view.list("agent")]
+    everybody = [each.address for each in view.list("agent") if not is_hook_agent(each.address)]
     if to == CHILDREN:
         return [each for each in everybody if nearest_above(view, addresses.parse(each)) == str(mine)]
     if to == SIBLINGS:
@@ -104,7 +105,8 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str]:
         candidates = [str(addresses.parse(f"agent/{'/'.join((*place, path))}")) for place in places]
     except BadAddress as error:
         raise NotReachable("NoSuchAgent", str(error)) from None
-    found = next((address for address in candidates if view.get(address) is not None), None)
+    known = (one for one in candidates if view.get(one) is not None and not is_hook_agent(one))
+    found = next(known, None)
     if found is None:
         raise NotReachable("NoSuchAgent", f"there is no agent `{to}`")
     return [found]

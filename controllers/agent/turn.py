@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from controllers.agent import answering, budget, calls, inbox, transcript
 from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
+from controllers.agent.hooking import watchers
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed
 from controllers.agent.origins import NO_ORIGIN, Origin
@@ -86,7 +87,7 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
         merge["had_last"] = merge["open"]["is_last"] = True
     if owed := answering.owed(news.messages):
         merge["asked"] = owed
-    if seen.is_over:
+    if seen.is_over or seen.spec.watches:
         merge["is_answering"] = merge["open"]["is_answer"] = True
     if news.withdraws:
         merge["claim"] = None
@@ -264,9 +265,12 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
         merge |= _claimed(seen, turn.claim)
     answers: tuple[Change, ...] = ()
     if (answer := answering.of_turn(seen, turn)) is not None:
-        given, answers = answering.given(seen, answer, seen.status.asked.values())
+        now = watchers.answered_now(seen.status.asked.values())
+        given, answers = answering.given(seen, answer, now)
         merge |= given
-        data["answered"] = {question: answer.text for question in seen.status.asked}
+        data["answered"] = {question.id: answer.text for question in now}
+        # Who else has asked is answered by itself: what was said here is not for them.
+        merge["again"] = merge["again"] or (len(now) < len(seen.status.asked) and turn.claim is None)
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))

@@ -41,7 +41,9 @@ def shown(hook: HookSpec, question: JsonObject, *, is_text: bool) -> Json:
         body = _body(hook, {name: _cut(value, longest) for name, value in question.items()}, is_text=is_text)
         if len(encode(body)) <= limits.MESSAGE_BYTES_MAX:
             return body
-    brief: JsonObject = {name: question[name] for name in ("version", "id", "hook_event_name", "agent") if name in question}
+    brief: JsonObject = {
+        name: question[name] for name in ("version", "id", "hook_event_name", "agent") if name in question
+    }
     return _body(hook, brief, is_text=is_text)
 
 

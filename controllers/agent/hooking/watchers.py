@@ -1,0 +1,73 @@
+"""Agents that are there for a hook: how they live, what they hear, and what they may spend. Pure.
+
+Such an agent lives as long as the agent that it watches is at work, from nothing in each incarnation of that. Only
+questions and messages wake it, one question a turn; each of its turns is an answer and none a claim, for it has no task
+of its own. It is over when its hook has quit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from reconciler.storing.store import View
+from schemas.agent import AgentSpec
+from schemas.budget import Budget
+from schemas.hook import OVER, hook_address
+from schemas.message import Message
+from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from controllers.agent.status import OpenTurn, Used
+
+QUESTION: Final = "hook"
+"""The kind of a message that is a question to a hook."""
+
+
+def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
+    """The hook that the agent was made for; None for others, and when it is gone."""
+    if not spec.watches:
+        return None
+    return view.get(hook_address(spec.watches, agent.rpartition("/~")[2]))
+
+
+def is_over(hook: Resource | None) -> bool:
+    """Whether nobody asks for this hook any more."""
+    return hook is None or hook.deleting or hook.status.get("state") == OVER
+
+
+def own_left(left: Mapping[str, float], budget: Budget, used: Used) -> dict[str, float]:
+    """`left` of the task's budget, where the agent's own bounds leave less of it."""
+    found = dict(left)
+    for unit, bound in budget.to_json().items():
+        if unit != "retries":
+            rest = max(Decimal(0), Decimal(str(bound)) - Decimal(str(getattr(used, unit))))
+            found[unit] = min(found.get(unit, float(rest)), float(rest))
+    return found
+
+
+def hearable(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:
+    """Which of the unread `messages` the next turn may have, when `asked` are read and not answered.
+
+    A question to a hook is answered by itself: nothing else that waits for an answer is heard until it has its own.
+    """
+    open_ones = tuple(asked)
+    is_busy = any(each.kind == QUESTION for each in open_ones)
+    first = next((each for each in messages if each.asks), None)
+    if not is_busy and (first is None or not any(each.kind == QUESTION for each in messages)):
+        return tuple(messages)
+    return tuple(each for each in messages if not each.asks or (each is first and not open_ones))
+
+
+def answered_now(asked: Iterable[Message]) -> tuple[Message, ...]:
+    """Which of the questions the answer of a turn is for: the one to a hook, or else all of them."""
+    found = tuple(asked)
+    return tuple(each for each in found if each.kind == QUESTION)[:1] or found
+
+
+def is_waited_for(opened: OpenTurn, asked: Mapping[str, Message]) -> bool:
+    """Whether somebody still waits for what comes of a turn: of the questions it read one is open, or it had none."""
+    questions = [each for each in opened.messages if each.kind == QUESTION]
+    is_alone = all(each.kind == QUESTION for each in opened.messages)
+    return not questions or not is_alone or any(each.id in asked for each in questions)
