@@ -183,4 +183,12 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\nmodels: {groq: {key: gsk_abcdef}}",
         "plan: demo\nrun: make\nmodels: {groq: {key: 'env:GROQ_API_KEY'}}",
     ),
+    "P0227": Advice(
+        "A hook's `match` narrows it to calls that there never are: at none of its points is it asked about a call, "
+        "there is no such tool, or calls of that tool are not told apart by what they are about. What it is to guard "
+        "would stand open.",
+        "Correct the pattern, ask the hook at `before-call`, `after-call` or `on-patch`, or take `match` away.",
+        "plan: demo\nrun: make\nhooks:\n  guard: {on: on-input, match: shell, run: ./guard}",
+        "plan: demo\nrun: make\nhooks:\n  guard: {on: before-call, match: shell, run: ./guard}",
+    ),
 }

@@ -70,15 +70,9 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\ncontainers:\n  db: {image: db}\ntasks:\n  t: {run: make, containers: [db]}",
         "plan: demo\ntasks:\n  t: {run: make}",
     ),
-    "P0403": Advice(
-        "The plan declares a hook, which may be what keeps agents from doing harm. This version does not ask hooks.",
-        "Say what must not be done with `deny` under `rights`, which holds.",
-        "plan: demo\nrun: make\nhooks:\n  guard: {on: before-call, run: ./guard}",
-        'plan: demo\nrun: make\nrights: {deny: ["write(.git/**)"]}',
-    ),
     "P0406": Advice(
-        "A mixin is given a setting that none of its steps reads. It is kept in the plan and changes nothing.",
-        "Take it away, or look at the mixin's file for what its settings are called.",
+        "A mixin or a hook is given a setting that nothing in it reads. It is kept in the plan and changes nothing.",
+        "Take it away, or look at its file for what its settings are called.",
         "plan: demo\nagent: {run: ./work, mixins: [{lib:retry: {often: 3}}]}",
         "plan: demo\nagent: {run: ./work, mixins: [{lib:retry: {max: 3}}]}",
     ),

@@ -50,7 +50,6 @@ class AgentMaking:
     rights: RightsTree
     faults: Faults
     default: Choice = Choice(NOBODY)
-    hooks: tuple[str, ...] = ()
     models: ModelTable = _PLAIN
     _made: dict[tuple[int, int, str, int], tuple[AgentSpec, Rights]] = field(default_factory=dict)
     _kept: list[tuple[Resolved, Rights]] = field(default_factory=list)
@@ -100,6 +99,17 @@ class AgentMaking:
             return None if found is None else Choice(found, model=choice.model, sandbox=choice.sandbox)
         return replace(choice, is_own=False)
 
+    def of_hook(self, resolved: Resolved, budget: JsonObject, above: Rights, place: Choice) -> tuple[AgentSpec, Choice]:
+        """The agent behind a hook that is written at a place with these rights: no tools unless some are stated.
+
+        The spec lacks its task and whom it watches. `budget` is the hook's.
+        """
+        choice = Choice(resolved, True, resolved.at, place.model, place.sandbox)
+        spec, _ = self._new_spec(choice, above, resolved.at)
+        tools = spec.tools if "tools" in resolved.provenance else ()
+        bounds = narrower_budget(budget, resolved.fields.get("budget", {}))
+        return replace(spec, tools=tools, budget=budget_of(bounds)), choice
+
     def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
         """The task's own bounds, those of its agent and of its tier."""
         written: JsonObject = task.get("budget", {})
@@ -139,7 +149,6 @@ class AgentMaking:
             tools=self._tools(resolved, rights, to),
             effects=fields.get("effects", {}),
             mixins=resolved.mixins,
-            hooks=union(self.hooks, (f"hook/{name}" for name in fields.get("hooks", ()))),
             talk_to=tuple(fields.get("topology", {}).get("talk-to", ("parent", "children"))),
             wake_every_s=fields.get("wake", {}).get("every"),
             lock=fields.get("lock", "turn"),

@@ -60,9 +60,6 @@ def _named(document: JsonObject, tree: Tree) -> Iterator[tuple[str, Pointer]]:
     """Every place where a model is named, but for lines of rights, which are patterns."""
     for agent, to in agents_of(document, tree):
         yield from _of_agent(agent, to)
-    for name, hook in document.get("hooks", {}).items():
-        if isinstance(hook.get("agent"), dict):
-            yield from _of_agent(hook["agent"], ("hooks", name, "agent"))
     for name, row in document.get("models", {}).items():
         if "as" in row:
             yield row["as"], ("models", name, "as")

@@ -12,7 +12,7 @@ from compiler.needs import TaskPath, rings
 from compiler.resolving import MINDS
 from compiler.suggesting import did_you_mean
 from schemas import pointer
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.fields_agent import STEP_VERBS
 from schemas.fields_all import TABLES
 
@@ -26,8 +26,6 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
         check_agent(agent, to, faults)
         if "topology" in agent:
             _check_topology(agent["topology"].get("talk-to", ()), (*to, "topology", "talk-to"), tree, faults)
-    for name, hook in document.get("hooks", {}).items():
-        _check_hook(hook, ("hooks", name), faults)
     for name, server in document.get("mcp", {}).items():
         _check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
@@ -44,6 +42,9 @@ def agents_of(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Po
     for path, task in tree:
         if isinstance(task.get("agent"), dict):
             yield task["agent"], (*pointer.of_task(path), "agent")
+        for name, hook in task.get("hooks", {}).items():
+            if isinstance(hook.get("agent"), dict):
+                yield hook["agent"], (*pointer.of_task(path), "hooks", name, "agent")
 
 
 def _check_topology(names: list[str], to: Pointer, tree: Tree, faults: Faults) -> None:
@@ -86,18 +87,6 @@ def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
         faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
     elif not verbs and not faults.is_at(to):
         faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
-
-
-def _check_hook(hook: JsonObject, to: Pointer, faults: Faults) -> None:
-    _check_exactly_one("hook", hook, to, faults)
-    if hook.get("on") == []:
-        faults.on_key("P0210", f"hook `{to[-1]}` is never asked", "as in `on: before-call`", to=(*to, "on"))
-    check_command(hook, "run", to, faults)
-    agent: Json = hook.get("agent")
-    if isinstance(agent, dict):
-        check_agent(agent, (*to, "agent"), faults)
-    if "python" in hook:
-        check_target(hook["python"], (*to, "python"), faults)
 
 
 def _check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults) -> None:

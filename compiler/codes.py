@@ -58,6 +58,7 @@ PLAN_CODES: Final[dict[str, str]] = {
     "P0224": "a tree that is too large",
     "P0225": "an agent without a model",
     "P0226": "a key in the plan",
+    "P0227": "a hook that no call can reach",
 }
 
 RIGHTS_CODES: Final[dict[str, str]] = {
@@ -73,8 +74,7 @@ RIGHTS_CODES: Final[dict[str, str]] = {
 NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0401": "containers are not started by this version",
     "P0402": "a task that needs a container",
-    "P0403": "hooks are not asked by this version",
-    "P0406": "a setting that its mixin does not read",
+    "P0406": "a setting that nothing reads",
     "P0407": "a check that this version does not run",
     "P0408": "a sandbox that is not to be had",
     "P0410": "a tool that there is not",
@@ -82,7 +82,7 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0412": "files are not locked by themselves in this version",
 }
 
-STOPS_APPLY: Final = frozenset(("P0225", "P0402", "P0403", "P0407", "P0408"))
+STOPS_APPLY: Final = frozenset(("P0225", "P0402", "P0407", "P0408"))
 """Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
 
 CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES}

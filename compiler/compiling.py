@@ -12,6 +12,7 @@ from compiler.checking_models import check_models
 from compiler.checking_parts import check_parts
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
+from compiler.hooking import Hooks
 from compiler.lowering import Lowering
 from compiler.naming import plan_name
 from compiler.normalising import Work, normalise
@@ -23,6 +24,7 @@ from compiler.shelves import Shelves
 from compiler.source import SizeLimits
 from compiler.syntax import SourceTree
 from compiler.toolsets import Toolsets
+from compiler.watching import Watching
 from schemas import limits
 from schemas.diagnostic import Diagnostic, in_order
 from schemas.encoding import Json, JsonObject
@@ -104,9 +106,8 @@ def _graph(
     toolsets = Toolsets(shelves, faults, servers)
     rights = RightsTree(toolsets, faults)
     rights.take_tiers(document)
-    hooks = tuple(f"hook/{name}" for name in document.get("hooks", {}))
     agents = Agents(shelves, toolsets, faults, servers=frozenset(servers))
-    making = AgentMaking(agents, rights, faults, hooks=hooks, models=model_table(document))
+    making = AgentMaking(agents, rights, faults, models=model_table(document))
     tree = tree_of(document)
     needs = resolved_needs(tree, faults)
     check_tasks(document, tree, faults)
@@ -114,7 +115,8 @@ def _graph(
     check_models(document, tree, faults)
     check_budgets(document, faults)
     making.agents.check_declared(document)
-    graph = Lowering(document, making, needs).graph()
+    watching = Watching(Hooks(shelves, agents, faults), making)
+    graph = Lowering(document, making, needs, watching).graph()
     is_sound = is_read and not faults.has_errors and not shelves.diagnostics
     if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
         tell_not_run(document, tree, graph, faults)

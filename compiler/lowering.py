@@ -1,4 +1,4 @@
-"""Canonical document → wanted objects: tasks and agents with everything resolved, containers and hooks as they stand.
+"""Canonical document → wanted objects: tasks, agents and hooks with everything resolved, containers as they stand.
 
 One walk over the tree in document order. What a task inherits (rights, environment, workspace, agent, pause) is
 carried down in a `Place`; equal things are shared, not copied, because nobody changes a spec in place.
@@ -12,11 +12,14 @@ from typing import Final
 
 from compiler.agents import AgentMaking, Choice, argv_of
 from compiler.graph import Graph
+from compiler.hooking import Hook
 from compiler.needs import TaskPath
+from compiler.watching import Carried, Home, Watching, together
 from schemas import limits
 from schemas.agent import DUMP, AgentSpec
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
+from schemas.fork import KIND, ForkSpec
 from schemas.frozen import frozen
 from schemas.lock import LockMode
 from schemas.mcp import McpSpec, may_use
@@ -24,7 +27,7 @@ from schemas.resource import Wanted
 from schemas.rights import Rights
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
 
-_INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority"))
+_INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority", "fork"))
 _KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
 
 
@@ -41,6 +44,8 @@ class Place:
     pause: bool = False
     cancel: bool = False
     priority: int = 0
+    fork: str = ""
+    hooks: tuple[Carried, ...] = ()
 
 
 @dataclass(slots=True)
@@ -50,37 +55,39 @@ class Lowering:
     document: JsonObject
     making: AgentMaking
     needs: Mapping[TaskPath, tuple[TaskPath, ...]]
+    watching: Watching
     objects: dict[str, Wanted] = field(default_factory=dict)
     agents: dict[str, tuple[AgentSpec, list[str]]] = field(default_factory=dict)
     choices: dict[str, Choice] = field(default_factory=dict)
     locks: dict[str, list[str]] = field(default_factory=dict)
+    forks: dict[str, list[str]] = field(default_factory=dict)
 
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
         name = self.document["plan"]
-        for kind, folder in (("container", "containers"), ("hook", "hooks")):
-            for id_, value in self.document.get(folder, {}).items():
-                self.objects[f"{kind}/{id_}"] = Wanted(f"{kind}/{id_}", value, owner=f"plan/{name}")
+        for id_, value in self.document.get("containers", {}).items():
+            self.objects[f"container/{id_}"] = Wanted(f"container/{id_}", value, owner=f"plan/{name}")
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for path, tasks in self.locks.items():
             self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
         users = self._servers()
         for address, (spec, below) in self.agents.items():
-            # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
-            children = self.objects[spec.task].spec["children"]
-            refs = (
-                spec.task,
-                *((spec.parent,) if spec.parent else ()),
-                *children,
-                *below,
-                *spec.hooks,
-                *users.get(address, ()),
-            )
+            refs = (*self._near(address, spec), *below, *spec.hooks, *users.get(address, ()))
             refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
-            self.objects[address] = Wanted(address, spec.to_json(), refs, spec.task, ("agent",))
-        for id_, value in self.making.agents.hooks.items():
-            self.objects.setdefault(f"hook/{id_}", Wanted(f"hook/{id_}", value, owner=f"plan/{name}"))
-        return Graph(name, self.objects, Provenance(self.choices))
+            made = self.watching.agents.get(address)
+            owner = spec.task if made is None else made.hook
+            self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("agent",))
+        self.watching.check_existing(tuple(self.agents), self.making.faults)
+        return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
+
+    def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:
+        """What an agent hears of beside its hooks and servers: its task, who is above it, its children."""
+        made = self.watching.agents.get(address)
+        if made is not None:
+            return (spec.task, made.hook)
+        # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
+        children = self.objects[spec.task].spec["children"]
+        return (spec.task, *((spec.parent,) if spec.parent else ()), *children)
 
     def _servers(self) -> dict[str, list[str]]:
         """Puts the tool servers; returns those that each agent may use.
@@ -111,6 +118,7 @@ class Lowering:
         prefix = f"{address}/" if path else "task/"
         made, rights, choice = self.making.of_task(task, place.path, place.rights, place.choice)
         agent = f"agent/{suffix}" if made is not None else None
+        outer = place.fork
         place = _within(place, task)
         spec = TaskSpec(
             goal=_goal(task, path, self.document["plan"]),
@@ -135,11 +143,21 @@ class Lowering:
             cancel=place.cancel,
             protect=task.get("protect", False),
             priority=place.priority,
+            fork=place.fork,
         )
-        self._put(address, spec, agent)
+        if place.fork == _fork_of(path):
+            self._keep_fork(task["fork"], address, place, outer)
+        home = Home(path, rights, choice if made is not None else place.choice, has_agent=made is not None)
+        carried = together(place.hooks, self.watching.set_at(task, home))
+        hooks: list[Wanted] = []
+        if agent is not None:
+            hooks, carried = self.watching.watch(agent, address, carried)
+        self._put(address, spec, (*((agent,) if agent else ()), *(each.address for each in hooks)))
         if made is not None and agent is not None:
-            source = _source(task, path)
-            self._keep_agent(agent, replace(made, task=address, parent=place.agent_above, source=source), choice)
+            own = tuple(each.address for each in hooks if each.spec["watches"] == agent)
+            full = replace(made, task=address, parent=place.agent_above, source=_source(task, path), hooks=own)
+            self._keep_agent(agent, full, choice)
+            self._keep_hooks(hooks, address)
         above = agent or place.agent_above
         for name, child in children.items():
             self._task(
@@ -154,21 +172,44 @@ class Lowering:
                     place.pause,
                     place.cancel,
                     place.priority,
+                    place.fork,
+                    carried,
                 ),
             )
+
+    def _keep_hooks(self, hooks: list[Wanted], task: str) -> None:
+        """Keeps the hooks of an agent, and the agents behind them."""
+        for each in hooks:
+            address = str(each.spec["mind"].get("address", ""))
+            made = self.watching.agents.get(address)
+            if made is not None and made.hook == each.address:
+                self.agents[address] = (replace(made.spec, task=task), [])
+                self.objects[address] = Wanted(address, {})  # Like every agent's place.
+                self.choices[address] = made.choice
+            self.objects[each.address] = each
+
+    def _keep_fork(self, written: Json, task: str, place: Place, outer: str) -> None:
+        branch = str(written.get("branch", "")) if isinstance(written, dict) else ""
+        spec = ForkSpec(task, branch, outer or None)
+        self.forks[place.fork] = [outer] if outer else []
+        self.objects[place.fork] = Wanted(place.fork, spec.to_json(), (), task, (KIND,))
 
     def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
         names = task.get("containers", ()) if path else ()
         return tuple(f"container/{name}" for name in names)
 
-    def _put(self, address: str, spec: TaskSpec, agent: str | None) -> None:
+    def _put(self, address: str, spec: TaskSpec, who: tuple[str, ...]) -> None:
+        """Puts a task. `who` are its agent and that one's hooks."""
         own = (spec.parent,) if spec.parent else ()
         for path in spec.locks:
             self.locks.setdefault(path, []).append(address)
         locks = tuple(f"lock/{path}" for path in spec.locks)
         purses = self._purses(spec.parent)
-        refs = (*own, *spec.children, *spec.needs, *((agent,) if agent else ()), *spec.containers, *locks)
+        refs = (*own, *spec.children, *spec.needs, *who, *spec.containers, *locks)
         refs = tuple(dict.fromkeys((*refs, *purses))) if purses else refs
+        if spec.fork:
+            refs = (*refs, spec.fork)
+            self.forks[spec.fork] += [address, *who[:1]]
         owner = spec.parent or f"plan/{self.document['plan']}"
         self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("task",))
 
@@ -188,6 +229,10 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
+
+
+def _fork_of(path: TaskPath) -> str:
+    return "fork/" + ("/".join(path) or ".")
 
 
 def _source(task: JsonObject, path: TaskPath) -> str:
@@ -247,6 +292,8 @@ def _within(place: Place, task: JsonObject) -> Place:
         pause=place.pause or task.get("pause", False),
         cancel=place.cancel or task.get("cancel", False),
         priority=task.get("priority", place.priority),
+        fork=place.fork if task.get("fork", False) is False else _fork_of(place.path),
+        hooks=place.hooks,
     )
 
 
@@ -307,19 +354,24 @@ def _command(value: str | list[str]) -> JsonObject:
 
 
 class Provenance(Mapping[str, str]):
-    """Where each lowered field of each agent is from, by `agent/path#field`; made when asked for."""
+    """Where each lowered field of each agent and hook is from, by `agent/path#field`; made when asked for."""
 
-    def __init__(self, choices: Mapping[str, Choice]) -> None:
+    def __init__(self, choices: Mapping[str, Choice], hooks: Mapping[str, Hook]) -> None:
         self.choices = choices
+        self.hooks = hooks
 
     def __getitem__(self, key: str) -> str:
         address, _, name = key.partition("#")
-        return self.choices[address].resolved.provenance[name]
+        return self._of(address)[name]
+
+    def _of(self, address: str) -> Mapping[str, str]:
+        hook = self.hooks.get(address)
+        return self.choices[address].resolved.provenance if hook is None else hook.provenance
 
     def __iter__(self) -> Iterator[str]:
-        for address, choice in self.choices.items():
-            for name in choice.resolved.provenance:
+        for address in (*self.choices, *self.hooks):
+            for name in self._of(address):
                 yield f"{address}#{name}"
 
     def __len__(self) -> int:
-        return sum(len(choice.resolved.provenance) for choice in self.choices.values())
+        return sum(len(self._of(address)) for address in (*self.choices, *self.hooks))

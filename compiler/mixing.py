@@ -36,7 +36,7 @@ class MixinSteps:
     @property
     def settings(self) -> frozenset[str]:
         """The settings that its steps read."""
-        return frozenset(_named([list(steps) for steps in self.points.values()]))
+        return frozenset(named_settings([list(steps) for steps in self.points.values()]))
 
 
 @frozen
@@ -79,44 +79,54 @@ def _placed(mixin: MixinSteps) -> Iterator[tuple[str, JsonObject, Pointer]]:
 
 
 def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
-    filled = _filled(Table(point), step, to, settings, faults)
-    if filled is None:
+    put = filled(Filling(Table(point), to, settings, "mixin"), step, faults)
+    if put is None:
         return None
-    verbs = [verb for verb in POINTS[point] if verb in filled]
+    verbs = [verb for verb in POINTS[point] if verb in put]
     if len(verbs) != 1:
         said = " and ".join(f"`{verb}`" for verb in verbs) or "nothing"
         code = "P0211" if verbs else "P0210"
         _tell(faults, code, f"a step does one thing, this has {said}", "one of " + ", ".join(POINTS[point]), to)
         return None
     verb = verbs[0]
-    is_turn = filled.get("on") == "turn"
-    if is_turn and (verb in ("deny", "cache") or "match" in filled):
-        what = "match" if "match" in filled else verb
+    is_turn = put.get("on") == "turn"
+    if is_turn and (verb in ("deny", "cache") or "match" in put):
+        what = "match" if "match" in put else verb
         _tell(faults, "P0211", f"`{what}` with `on: turn`", "it is about calls", to)
         return None
-    if "on-fault" in filled and verb not in PROGRAM_VERBS:
+    if "on-fault" in put and verb not in PROGRAM_VERBS:
         _tell(faults, "P0211", "`on-fault` without a program", "it goes with `python` or `run`", to)
         return None
-    if verb == "trace" and not filled[verb]:
+    if verb == "trace" and not put[verb]:
         return None
-    out: JsonObject = {"at": point, "do": verb, "with": filled[verb], "on": filled.get("on", "call")}
-    return out | {name: filled[name] for name in ("match", "on-fault") if name in filled}
+    out: JsonObject = {"at": point, "do": verb, "with": put[verb], "on": put.get("on", "call")}
+    return out | {name: put[name] for name in ("match", "on-fault") if name in put}
 
 
-def _filled(table: Table, step: JsonObject, to: Pointer, settings: JsonObject, faults: Faults) -> JsonObject | None:
-    """The step with its settings put in, read again as `table` has it; None when something is wrong with it."""
+@frozen
+class Filling:
+    """Where settings are put in: what the table has it, where it is written, what there is to put, and into what."""
+
+    table: Table
+    to: Pointer
+    settings: JsonObject
+    what: str
+
+
+def filled(place: Filling, value: JsonObject, faults: Faults) -> JsonObject | None:
+    """`value` with its settings put in, read again as its table has it; None when something is wrong with it."""
     missing: list[str] = []
-    put = _put(step, settings, missing)
+    put = _put(value, place.settings, missing)
     for name in missing:
-        hint = did_you_mean(name, settings) or "add it under `settings`"
-        _tell(faults, "P0213", f"the mixin has no setting `{name}`", hint, to)
+        hint = did_you_mean(name, place.settings) or "add it under `settings`"
+        _tell(faults, "P0213", f"the {place.what} has no setting `{name}`", hint, place.to)
     if missing:
         return None
     work = Work(Faults(), {})
-    found = reader_of(table)(put, (), to, work)
+    found = reader_of(place.table)(put, (), place.to, work)
     for fault in work.faults.found:
         one = fault.diagnostic
-        _tell(faults, one.code, one.summary, one.hint, one.pointer or to)
+        _tell(faults, one.code, one.summary, one.hint, one.pointer or place.to)
     return None if work.faults.found or found is NOTHING else found
 
 
@@ -140,12 +150,13 @@ def _listed(item: Json, settings: JsonObject, missing: list[str]) -> list[Json]:
     return found if isinstance(found, list) and setting_of(item) is not None else [found]
 
 
-def _named(value: Json) -> Iterator[str]:
+def named_settings(value: Json) -> Iterator[str]:
+    """The settings that `value` names anywhere in it."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for item in value:
-            yield from _named(item)
+            yield from named_settings(item)
     elif (name := setting_of(value)) is not None:
         yield name
 

@@ -25,7 +25,7 @@ _TIER_MAX: Final = 1
 
 def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
-    _tell_parts(document, graph, faults)
+    _tell_parts(document, faults)
     for to, line in _rights_lines(document, tree):
         if line.get("network") == "none":
             hint = "tools and checks are; run the plan where there is no network, or deny the shell"
@@ -39,14 +39,10 @@ def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults)
     _tell_agents(graph, faults)
 
 
-def _tell_parts(document: JsonObject, graph: Graph, faults: Faults) -> None:
+def _tell_parts(document: JsonObject, faults: Faults) -> None:
     """What the tasks share, and what bounds it."""
     for name in document.get("containers", {}):
         faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
-    hooks = document.get("hooks", {})
-    for name in (address.removeprefix("hook/") for address in graph.objects if address.startswith("hook/")):
-        to = ("hooks", name) if name in hooks else ("use",)
-        _tell(faults, "P0403", f"hook `{name}` is not asked by this version", to)
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
@@ -116,7 +112,8 @@ def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
 
 
 def _who(resolved: Resolved, addresses: list[str]) -> str:
-    task = addresses[0].replace("agent/", "task/", 1)
+    path, _, hook = addresses[0].partition("~")
+    task = f"the agent of hook `{hook}`" if hook else path.replace("agent/", "task/", 1)
     count = f" and {len(addresses) - 1:,} more" if len(addresses) > 1 else ""
     return f"{task}{count}" if not resolved.name else f"`{resolved.name}`, for {task}{count},"
 

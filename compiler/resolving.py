@@ -73,30 +73,22 @@ NOBODY: Final = Resolved("", {})
 
 @dataclass(slots=True)
 class Agents:
-    """Resolves agents, each declared one once. `hooks` are those that some agent names."""
+    """Resolves agents, each declared one once."""
 
     shelves: Shelves
     toolsets: Toolsets
     faults: Faults
-    hooks: dict[str, Json] = field(default_factory=dict)
     servers: frozenset[str] = frozenset()
     _known: dict[str, Resolved | None] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
 
     def check_declared(self, document: JsonObject) -> None:
-        """Resolves every agent that the plan declares, hooks included, used or not, so that its faults are told."""
+        """Resolves every agent that the plan declares, used or not, so that its faults are told."""
         for name in document.get("agents", {}):
             self.named(name, ("agents", name))
         for name, mixin in document.get("mixins", {}).items():
             steps = MixinSteps(f"mixins/{name}", steps_of(mixin), ("mixins", name))
             lowered(steps, mixin.get("settings", {}), self.faults)
-        for name, hook in document.get("hooks", {}).items():
-            to = ("hooks", name, "agent")
-            match hook.get("agent"):
-                case str() as reference:
-                    self.named(reference, to)
-                case dict() as written:
-                    self.made(written, f"hook {name}", to)
 
     def named(self, reference: str, to: Pointer) -> Resolved | None:
         """The agent or prototype that `reference` names; None with a fault at `to`."""
@@ -127,10 +119,9 @@ class Agents:
             self._mix(merge, item, (*to, "mixins", str(index)))
         merge.take(own, words, to)
         merge.settings(own.get("settings", {}))
-        for index, hook in enumerate(own.get("hooks", ())):
-            declared = self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
-            if declared is not None:
-                self.hooks.setdefault(hook, declared.value)
+        for index, item in enumerate(own.get("hooks", ())):
+            for hook in item if isinstance(item, dict) else (item,):
+                self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
         found = merge.done(name or (base.name if base else ""), to)

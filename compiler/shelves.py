@@ -29,11 +29,12 @@ FOLDERS: Final[dict[str, str]] = {
     "mixins": "mixins",
     "toolsets": "toolsets",
     "prompts": "prompts",
+    "hooks": "hooks",
     "bundles": "bundles",
 }
 """Where the library keeps what: `lib:child` as an agent is read as `lib:prototypes/child.yaml`."""
 
-_TABLES: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "bundles": "library"}
+_TABLES: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "hooks": "hook", "bundles": "library"}
 _ONE: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "prompts": "prompt", "hooks": "hook"}
 _PREFIXES: Final = {"agents": "agent-", "mixins": "mixin-", "toolsets": "toolset-"}
 
@@ -103,6 +104,12 @@ class Shelves:
         if found is None:
             self._unknown(shelf, reference, to)
         return found
+
+    def known(self, shelf: Shelf, reference: str) -> Declared | None:
+        """What `reference` names, where `find` has told already of what names nothing."""
+        if reference.startswith(("lib:", "file:")):
+            return self._load(shelf, reference, ())
+        return self.peek(shelf, reference)
 
     def peek(self, shelf: Shelf, name: str) -> Declared | None:
         """What a plain name means, None when it means nothing. No fault is made."""

@@ -159,8 +159,8 @@ POWER_FIELDS: Final = (
     ),
     Field(
         "hooks",
-        WORDS,
-        "Hooks of the plan that watch it.",
+        Many(Either(plain=WORD, map=Keyed(ANY, is_id=False))),
+        "Hooks that watch it, by name or as `lib:name`; `{lib:spawn-limit: {max: 3}}` gives one its settings.",
         ["no-secrets"],
         lowered=("hooks",),
     ),

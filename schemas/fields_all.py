@@ -10,6 +10,8 @@ from typing import Final
 from schemas.fields import ChangeClass, Either, Field, FieldTable, FieldType, Keyed, Many, Table
 from schemas.fields_agent import AGENT_TABLES
 from schemas.fields_checks import CHECK_TABLES
+from schemas.fields_fork import FORK
+from schemas.fields_hook import HOOK_TABLES
 from schemas.fields_mixin import MIXIN_TABLES
 from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
@@ -25,8 +27,10 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
             HEAL,
             LOCK,
             BUDGET,
+            FORK,
             *CHECK_TABLES,
             *AGENT_TABLES,
+            *HOOK_TABLES,
             *MIXIN_TABLES,
         )
     }

@@ -26,9 +26,6 @@ from schemas.fields import (
 from schemas.fields_task import COMMON_FIELDS
 
 _REPLACE = ChangeClass.REPLACE
-_POINTS = (
-    "on-input before-call after-call before-reply on-wake on-sleep on-child on-patch on-conflict on-budget on-end"
-).split()
 
 LIBRARY_FIELDS: Final = (
     Field("agents", Keyed(Table("agent")), "Agents and prototypes by name.", {"writer": {"script": [{"done": "ok"}]}}),
@@ -39,9 +36,9 @@ LIBRARY_FIELDS: Final = (
     Field("prompts", Keyed(TEXT), "Prompts by name: text, `lib:name` or `file:path`.", {"polite": "Say please."}),
     Field(
         "hooks",
-        Keyed(Table("hook")),
+        Keyed(Table("hook", short="extends")),
         "Hooks by name; those of the plan watch every agent.",
-        {"no-secrets": {"on": ["before-call"], "run": "python3 hooks/no_secrets.py"}},
+        {"no-shell": {"on": ["before-call"], "run": "python3 hooks/no_shell.py"}},
     ),
     Field(
         "use",
@@ -131,24 +128,6 @@ PLAN_TABLES: Final = (
                 read_in="controllers/agent/pricing.py",
             ),
         ),
-    ),
-    FieldTable(
-        "hook",
-        "An agent, a program or a rule that watches agents at stated points.",
-        (
-            Field("on", Many(Scalar("word", tuple(_POINTS))), "The points at which it is asked.", ["before-call"]),
-            Field("match", TEXT, "Only calls like this pattern.", "write(*)"),
-            Field("run", COMMAND, "A program: JSON in, JSON out.", ["python", "hooks/no_secrets.py"]),
-            Field("python", TEXT, "A function `file.py:name`.", "hooks/checks.py:no_secrets"),
-            Field("agent", Either(plain=WORD, map=Table("agent")), "An agent that decides.", "careful"),
-            Field(
-                "copy", Scalar("word", ("same", "read-only", "none")), "What children of the watched agent get.", "same"
-            ),
-            Field("expires", ANY, "When it ends: turns, time or a condition.", {"turns": 10}),
-            Field("on-fault", Scalar("word", ("deny", "note")), "What a broken or late hook means.", "deny"),
-            Field("timeout", DURATION, "How long it may think.", 10),
-        ),
-        one_of=(("on",), ("run", "python", "agent")),
     ),
     FieldTable(
         "mcp",

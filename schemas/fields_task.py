@@ -21,6 +21,7 @@ from schemas.fields import (
     Scalar,
     Table,
 )
+from schemas.fields_fork import FORK_FIELD
 
 WORK_FIELDS: Final = (
     Field(
@@ -225,6 +226,13 @@ TASK_ONLY_FIELDS: Final = (
         "Containers that must be healthy before the task starts.",
         ["redis"],
         lowered=("containers",),
+    ),
+    FORK_FIELD,
+    Field(
+        "hooks",
+        Keyed(Table("hook", short="extends")),
+        "Hooks by name that watch the task's agent and, as copies, the agents below it.",
+        {"no-shell": {"on": ["before-call"], "run": "python3 hooks/no_shell.py"}},
     ),
 )
 

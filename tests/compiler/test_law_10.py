@@ -17,6 +17,7 @@ from schemas.agent import AgentSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields import Field
 from schemas.fields_all import TABLES
+from schemas.hook import HookSpec
 from schemas.task import TaskSpec
 from tests.compiler.compiling import SOURCES, graph_json, told
 
@@ -73,6 +74,17 @@ BESIDE: dict[str, JsonObject] = {
     "after.on": {"trace": True},
     "after.match": {"trace": True},
     "after.on-fault": {"run": "x"},
+    "hook.rule": {"run": None},
+    "hook.extends": {"run": None},
+    "hook.python": {"run": None},
+    "hook.agent": {"run": None},
+    "hook.budget": {"run": None, "agent": SCRIPT},
+    "hook.match": {"on": ["before-call"]},
+    "hook.settings": {"run": ["x", "$max"]},
+    **{f"hook-agent.{name}": {"script": None} for name in ("model", "python", "run", "outside")},
+    "hook-agent.options": {"script": None, "model": "m"},
+    "hook-agent.settings": {"mixins": ["lib:retry"]},
+    "hook-agent.as": {"script": None},
 }
 OTHERS: JsonObject = {
     # Things that examples name.
@@ -98,8 +110,8 @@ READ_AS_WRITTEN = {
     "http": ("controllers/task/checking",),
     "port": ("controllers/task/checking",),
 }
-TOLD_OF = {"hooks": "P0403", "lock": "P0412"}
-NOT_LOWERED = tuple("hook mcp container mount port-map health container-limits model-config price".split())
+TOLD_OF = {"lock": "P0412"}
+NOT_LOWERED = tuple("mcp container mount port-map health container-limits model-config price".split())
 
 
 def _trees(*places: str) -> Iterator[ast.AST]:
@@ -178,6 +190,9 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "mixin": {"mixins": {"m": value}},
         "toolset": {"toolsets": {"s": value}},
         **{name: {"mixins": {"m": {name: [value]}}} for name in ("before", "around", "after")},
+        "hook": {"hooks": {"h": value}},
+        "hook-agent": {"hooks": {"h": {"on": ["on-wake"], "agent": value}}},
+        "expires": {"hooks": {"h": {"on": ["on-wake"], "run": "x", "expires": value}}},
         **{name: {"mixins": {"m": {"around": [{name: value}]}}} for name in ("retry", "concurrency-limit", "cache")},
     }
     return {name: item for name, item in {**root, **tops.get(table, {})}.items() if item is not None}
@@ -193,6 +208,8 @@ def _base(table: str, row: Field) -> JsonObject:
     known: dict[str, JsonObject] = {
         "task": {"goal": "g", "agent": SCRIPT},
         "agent": dict(SCRIPT),
+        "hook": {"on": ["on-wake"], "run": "y"},
+        "hook-agent": dict(SCRIPT),
         "step": dict(STEP) if row.name in ("when", "to", "reason", "key", "with") else {},
         "plan": {"tasks": {"a": {"goal": "g", "agent": SCRIPT}, "frontend": {"run": "f"}}},
     }
@@ -234,7 +251,7 @@ def test_law_10_what_is_lowered_as_it_was_written_is_named_by_its_reader(table: 
 
 
 def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run_or_told_of() -> None:
-    for spec, told_of in ((TaskSpec, set()), (AgentSpec, TOLD_OF.keys())):
+    for spec, told_of in ((TaskSpec, set()), (AgentSpec, TOLD_OF.keys()), (HookSpec, set())):
         read = set(_read_of_specs("controllers", "reconciler"))
         assert {one.name for one in fields(spec)} - read == told_of
 
@@ -242,13 +259,12 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run_or_told_o
 @pytest.mark.parametrize(("field", "code"), TOLD_OF.items())
 def test_law_10_a_field_of_an_agent_that_nothing_reads_is_told_of(field: str, code: str) -> None:
     example = next(row.example for row in TABLES["agent"].fields if row.name == field)
-    hooks: JsonObject = {"no-secrets": {"on": "before-call", "run": "x"}}
     agent: JsonObject = {**SCRIPT, field: example}
-    _, checked = _result({"plan": "demo", "hooks": hooks, "goal": "g", "agent": agent})
+    _, checked = _result({"plan": "demo", "goal": "g", "agent": agent})
     assert code in [one.code for one in checked.diagnostics]
 
 
-@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401"), ("hooks", "P0403")])
+@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401")])
 def test_law_10_parts_without_a_controller_are_told_of(folder: str, code: str) -> None:
     example = next(row.example for row in TABLES["plan"].fields if row.name == folder)
     _, checked = _result({"plan": "demo", "tasks": {"a": {"run": "x"}}, folder: example})

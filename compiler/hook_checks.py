@@ -1,0 +1,72 @@
+"""What must hold for a hook once it is made from all that it extends: points, one mind, and what goes with which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from compiler.checking import check_command
+from compiler.checking_parts import check_target
+from compiler.faults import Faults, Pointer
+from compiler.suggesting import nearest
+from compiler.toolsets import Toolsets
+from schemas.encoding import Json
+from schemas.fields_hook import CALL_POINTS, HOOK_MINDS
+from schemas.patterns import call_pattern
+from schemas.tools import TOLD_APART, TOOLS
+
+_GOES_WITH: Final = {"contract": "run", "budget": "agent"}
+
+
+def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> bool:
+    """Whether the hook written at `to` can be asked; tells why not."""
+    minds = [name for name in HOOK_MINDS if name in fields]
+    if len(minds) > 1:
+        said = " and ".join(f"`{name}`" for name in minds)
+        faults.on_key("P0211", f"{said} together", "a hook has one mind: keep one of them", to=(*to, minds[1]))
+    if not minds and not faults.is_at(to):
+        hint = "give it a " + ", ".join(f"`{name}`" for name in HOOK_MINDS[:-1]) + f" or an `{HOOK_MINDS[-1]}`"
+        faults.on_key("P0210", f"hook `{to[-1]}` has nobody to ask", hint, to=to)
+    if not fields.get("on") and not faults.is_at((*to, "on")):
+        faults.on_key("P0210", f"hook `{to[-1]}` is never asked", "as in `on: before-call`", to=(*to, "on"))
+    for name, mind in _GOES_WITH.items():
+        if name in fields and len(minds) == 1 and mind not in minds:
+            faults.on_key("P0211", f"`{name}` without `{mind}`", f"it says how `{mind}` is asked", to=(*to, name))
+    check_command(dict(fields), "run", to, faults)
+    if "python" in fields:
+        check_target(fields["python"], (*to, "python"), faults)
+    if "match" in fields and fields.get("on"):
+        _check_match(fields, to, toolsets, faults)
+    is_told = _is_existing_wrong(fields.get("agent"), to, faults)
+    return len(minds) == 1 and bool(fields.get("on")) and not is_told
+
+
+def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> None:
+    """A pattern that no call can be like would leave open what the hook is there to guard."""
+    here, written, points = (*to, "match"), str(fields["match"]), fields["on"]
+    found = call_pattern(written)
+    if not any(point in CALL_POINTS for point in points):
+        hint = "it narrows " + ", ".join(f"`{point}`" for point in CALL_POINTS)
+        faults.add("P0227", f"`match` with `on: {points[0]}`, which is about no call", hint, to=here)
+    elif found is None:
+        faults.add("P0223", f"`{written}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=here)
+    elif not toolsets.is_tool(found.tool):
+        near = nearest(found.tool, [*TOOLS, *toolsets.servers])
+        hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
+        faults.add("P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint, to=here)
+    elif found.subject is not None and found.tool in TOOLS and found.tool not in TOLD_APART:
+        summary = f"calls of `{found.tool}` are not told apart by what they are about"
+        faults.add("P0227", summary, f"name the tool alone: `{found.tool}`", to=here)
+
+
+def _is_existing_wrong(agent: Json, to: Pointer, faults: Faults) -> bool:
+    if not isinstance(agent, dict) or "as" not in agent:
+        return False
+    here = (*to, "agent", "as")
+    if len(agent) > 1:
+        faults.on_key("P0211", "`as` beside other fields", "it is an agent that is there already", to=here)
+        return True
+    is_address = str(agent["as"]).startswith("agent/")
+    if not is_address:
+        faults.add("P0223", f"`{agent['as']}` is no agent's address", "as in `agent/frontend` or `agent/.`", to=here)
+    return not is_address

@@ -1,0 +1,198 @@
+"""Hooks as the plan means them: what they are made from, their settings put in, the agent behind them resolved.
+
+Order, from weakest to strongest: the chain of `extends`, furthest first, then the hook's own fields. Maps merge, lists
+and plain values replace, a mind takes the place of the mind it had. Who is watched is `watching.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Final
+
+from compiler import naming
+from compiler.agents import argv_of
+from compiler.declared_at import Words
+from compiler.faults import Faults, Pointer
+from compiler.hook_checks import check_hook
+from compiler.mixing import Filling, filled, named_settings
+from compiler.resolving import Agents, Resolved
+from compiler.shelves import Shelves
+from compiler.suggesting import did_you_mean
+from schemas import encoding, limits
+from schemas.encoding import Json, JsonObject
+from schemas.fields import Table
+from schemas.fields_hook import HOOK_MINDS
+from schemas.frozen import frozen
+from schemas.hook import HookFunction, HookProgram, Rule
+
+_OWN_ONLY: Final = frozenset(("extends", "settings"))
+_GOING_WITH: Final = {"contract": "run", "budget": "agent"}
+"""Fields that go when the mind that they are about is replaced."""
+
+
+@frozen
+class Hook:
+    """A hook with nothing left to look up.
+
+    `key` tells declarations apart: two agents that name the same hook with the same settings have the same one.
+    `fields` have their settings put in; `mind` is None where an agent decides: then `agent` is resolved, or `existing`
+    is the address of an agent of the plan. `provenance` maps a field to where it is from; `to` is where it is written.
+    """
+
+    name: str
+    key: str
+    fields: Mapping[str, Json]
+    options: JsonObject
+    to: Pointer
+    mind: Rule | HookProgram | HookFunction | None = None
+    agent: Resolved | None = None
+    existing: str = ""
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_dumb(self) -> bool:
+        """Whether no agent is behind it."""
+        return self.mind is not None
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Resolves hooks, equal ones once."""
+
+    shelves: Shelves
+    agents: Agents
+    faults: Faults
+    _known: dict[str, Hook | None] = field(default_factory=dict)
+
+    def declared(self, hooks: JsonObject, to: Pointer) -> Iterator[Hook]:
+        """The hooks of a map, as at the top of a plan or in a task."""
+        for name, own in hooks.items():
+            place = (*to, "hooks", name)
+            found = self._once("/".join(place[-2:] if not to else place), name, own, place)
+            if found is not None:
+                yield found
+
+    def named(self, written: list[Json], to: Pointer) -> Iterator[Hook]:
+        """Those that an agent names, each a name or a map of names to settings."""
+        for index, item in enumerate(written):
+            pairs = item.items() if isinstance(item, dict) else [(item, {})]
+            for reference, settings in pairs:
+                found = self._named(str(reference), settings, (*to, "hooks", str(index)))
+                if found is not None:
+                    yield found
+
+    def _named(self, reference: str, settings: JsonObject, to: Pointer) -> Hook | None:
+        declared = self.shelves.known("hooks", reference)
+        if declared is None:
+            return None
+        if declared.pointer is not None and not settings:
+            return self._once("/".join(declared.pointer), declared.name, declared.value, declared.pointer)
+        key = str(declared.words) + (encoding.encode(settings).decode() if settings else "")
+        name = _id_of(declared.name)
+        return self._once(key, name, {"extends": reference, "settings": settings}, to)
+
+    def _once(self, key: str, name: str, own: JsonObject, to: Pointer) -> Hook | None:
+        if key not in self._known:
+            self._known[key] = self._made(key, name, own, to)
+        return self._known[key]
+
+    def _made(self, key: str, name: str, own: JsonObject, to: Pointer) -> Hook | None:
+        merge = _Merge()
+        if not self._lay(merge, own, Words("/".join(to)), to, ()):
+            return None
+        self._tell_unread(merge, own, to)
+        fields = filled(Filling(Table("hook"), to, merge.settings, "hook"), merge.fields, self.faults)
+        if fields is None or not check_hook(fields, to, self.agents.toolsets, self.faults):
+            return None
+        mind = _mind(fields)
+        agent: Resolved | None = None
+        existing = ""
+        match fields.get("agent") if mind is None else None:
+            case str() as reference:
+                agent = self.agents.named(reference, (*to, "agent"))
+            case {"as": existing}:
+                pass
+            case dict() as written:
+                agent = self.agents.made(written, f"hook {name}", (*to, "agent"))
+        if mind is None and agent is None and not existing:
+            return None
+        return Hook(name, key, fields, merge.settings, to, mind, agent, str(existing), merge.provenance)
+
+    def _lay(self, merge: _Merge, own: JsonObject, words: Words, to: Pointer, chain: tuple[str, ...]) -> bool:
+        """Lays `own` over what it is made from; False, with a fault, when that cannot be found."""
+        reference = str(own.get("extends", ""))
+        if reference:
+            place = (*to, "extends")
+            base = self.shelves.find("hooks", reference, place)
+            if base is None:
+                return False
+            if base.words in chain or base.words == words:
+                ring = " → ".join([*chain, base.words])
+                self.faults.add("P0215", f"hooks are made from each other: {ring}", "one of them must not", to=place)
+                return False
+            if len(chain) >= limits.PROTOTYPE_DEPTH_MAX:
+                summary = f"hooks are made from each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+                self.faults.add("P0224", summary, "merge some of them", to=place)
+                return False
+            if not self._lay(merge, base.value, base.words, base.pointer or to, (*chain, base.words)):
+                return False
+        merge.take(own, words)
+        return True
+
+    def _tell_unread(self, merge: _Merge, own: JsonObject, to: Pointer) -> None:
+        """Warns of settings that what it is made from does not have: most are slips of the pen."""
+        known = merge.declared | set(named_settings([merge.fields]))
+        for name in own.get("settings", {}) if "extends" in own else ():
+            if name not in known:
+                summary = f"`{own['extends']}` has no setting `{name}`"
+                self.faults.warn("P0406", summary, did_you_mean(name, sorted(known)), to=(*to, "settings", name))
+
+
+class _Merge:
+    """One hook in the making. `declared` are the settings of those that it is made from, and its own names."""
+
+    def __init__(self) -> None:
+        self.fields: JsonObject = {}
+        self.settings: JsonObject = {}
+        self.provenance: dict[str, str] = {}
+        self.declared: set[str] = set()
+
+    def take(self, own: JsonObject, words: Words) -> None:
+        if "extends" not in own:
+            self.declared |= own.get("settings", {}).keys()
+        if any(mind in own for mind in HOOK_MINDS):
+            self._drop_minds(own)
+        for name, value in own.items():
+            if name in _OWN_ONLY:
+                continue
+            old = self.fields.get(name)
+            self.fields[name] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+            self.provenance[name] = words
+        for name, value in own.get("settings", {}).items():
+            self.settings[name] = value
+            self.provenance[f"settings.{name}"] = words
+
+    def _drop_minds(self, own: JsonObject) -> None:
+        kept = "agent" if isinstance(own.get("agent"), dict) and "as" not in own["agent"] else ""
+        for mind in HOOK_MINDS:
+            if mind != kept:
+                self.fields.pop(mind, None)
+        for name, mind in _GOING_WITH.items():
+            if mind not in own:
+                self.fields.pop(name, None)
+
+
+def _mind(fields: Mapping[str, Json]) -> Rule | HookProgram | HookFunction | None:
+    if "rule" in fields:
+        return Rule(tuple(fields["rule"]))
+    if "run" in fields:
+        return HookProgram(argv_of(fields["run"]), fields.get("contract", "planloop"))
+    return HookFunction(fields["python"]) if "python" in fields else None
+
+
+def _id_of(name: str) -> str:
+    """What an agent calls a hook that it names by a path or as one of the library."""
+    stem = PurePosixPath(name).stem
+    return stem if naming.is_id(stem) else naming.derived_id(stem) or "hook"

@@ -1,0 +1,113 @@
+"""The fields of a hook: when it is asked, by what it is thought out, how long it lives and what its copies are.
+
+A value `$name` stands for the hook's setting of that name; how a hook is made from another is `compiler/hooking.py`.
+What the clauses of a rule may say is `controllers/agent/hooking/rules.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.fields import ANY, COMMAND, TEXT, WORD, ChangeClass, Either, Field, FieldTable, Keyed, Many, Scalar, Table
+from schemas.fields_agent import AGENT_FIELDS
+
+POINTS: Final = (
+    *("on-input", "before-call", "after-call", "before-reply", "on-wake", "on-sleep", "on-child"),
+    *("on-patch", "on-conflict", "on-budget", "on-end"),
+)
+CALL_POINTS: Final = ("before-call", "after-call", "on-patch")
+"""The points that are about one call, so that `match` can narrow them."""
+
+HOOK_MINDS: Final = ("rule", "run", "python", "agent")
+_TEXT: Final = Scalar("text", settable=True)
+_DURATION: Final = Scalar("duration", minimum=0, settable=True)
+
+HOOK_FIELDS: Final = (
+    Field(
+        "extends",
+        WORD,
+        "The hook that it is made from: `lib:name`, `file:path`, or the name of a hook of the plan.",
+        "no-secrets",
+    ),
+    Field(
+        "settings",
+        Keyed(ANY, is_id=False),
+        "Settings of what it is made from, or its own with their defaults; `$max` stands for the setting `max`.",
+        {"max": 3},
+    ),
+    Field(
+        "on",
+        Many(Scalar("word", POINTS, settable=True)),
+        "The points at which it is asked.",
+        ["before-call"],
+    ),
+    Field("match", _TEXT, "Only calls like this pattern, as in `write(src/**)`.", "write(*)"),
+    Field(
+        "rule",
+        Many(Keyed(ANY, is_id=False)),
+        "Clauses, of which the first that holds gives the verdict.",
+        [{"when": {"tool": "shell"}, "deny": "no commands here"}],
+    ),
+    Field("run", COMMAND, "A program: JSON in, JSON out.", ["python", "hooks/no_secrets.py"]),
+    Field("python", TEXT, "A function `file.py:name`, run in a process of its own.", "hooks/checks.py:no_secrets"),
+    Field(
+        "agent",
+        Either(plain=WORD, map=Table("hook-agent")),
+        "An agent that decides: the name of one, one written here, or `{as: agent/path}` for one that is there.",
+        "careful",
+    ),
+    Field(
+        "contract",
+        Scalar("word", ("planloop", "claude-code")),
+        "What `run` is given and what its answer means: ours, or that of Claude Code's hook scripts.",
+        "claude-code",
+        default="planloop",
+    ),
+    Field(
+        "copy",
+        Scalar("word", ("same", "read-only", "none")),
+        "What agents below the watched one get: a hook like it with a state of its own, one that shares its state and "
+        "its end, or nothing.",
+        "read-only",
+        default="same",
+    ),
+    Field("expires", Table("expires"), "When it ends by itself.", {"turns": 10}),
+    Field(
+        "on-fault",
+        Scalar("word", ("deny", "note"), settable=True),
+        "What a broken or late hook means. Left out, it denies before calls and patches, and is noted elsewhere.",
+        "note",
+    ),
+    Field("timeout", _DURATION, "How long it may think.", 10),
+    Field("budget", Table("budget"), "What its agent may use at most.", {"usd": "0.5"}),
+)
+
+HOOK: Final = FieldTable("hook", "An agent, a program or a rule that watches agents at stated points.", HOOK_FIELDS)
+
+HOOK_TABLES: Final = (
+    HOOK,
+    FieldTable(
+        "hook-agent",
+        "The agent behind a hook. It has no tools but those that are stated.",
+        (
+            *(row for row in AGENT_FIELDS if row.name != "from"),
+            Field(
+                "as",
+                WORD,
+                "The address of an agent of the plan, which is asked beside its own work.",
+                "agent/frontend",
+                ChangeClass.HOT,
+            ),
+        ),
+    ),
+    FieldTable(
+        "expires",
+        "When a hook ends; what holds first counts.",
+        (
+            Field("turns", Scalar("count", minimum=1, settable=True), "After so many turns of the watched agent.", 10),
+            Field("time", _DURATION, "After so long.", 3600),
+            Field("when", Keyed(ANY, is_id=False), "When this condition of a rule holds.", {"point": "on-end"}),
+            Field("approved", Scalar("flag"), "When a person approves its end: `plan approve hook/…`.", True),
+        ),
+    ),
+)
