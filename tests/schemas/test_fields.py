@@ -94,7 +94,7 @@ def test_every_field_is_found_by_its_dotted_name(table: str, row: Field) -> None
 def test_every_lowered_field_comes_from_a_row_or_from_structure(kind: tuple[str, type]) -> None:
     name, spec = kind
     rows = {lowered for table in ("task", "plan", "agent") for row in TABLES[table].fields for lowered in row.lowered}
-    structural = {"task": {"parent"}, "agent": {"task", "parent"}}[name]
+    structural = {"task": {"parent"}, "agent": {"task", "parent", "watches"}}[name]
     assert {one.name for one in dataclass_fields(spec)} <= rows | structural
 
 
