@@ -155,6 +155,8 @@ LOCK_WAIT_S: Final = 120.0  # For a lock when a call does not say: a turn of a m
 LOCK_WAIT_MAX_S: Final = 3_600.0  # That a call may say: whoever holds a file longer is to be asked about it.
 LOCKS_AT_ONCE_MAX: Final = 64  # Paths in one wish; a folder is one glob.
 LOCK_REASON_CHARS_MAX: Final = 200  # Everybody who waits is told it.
+LOCK_FILES_WATCHED_MAX: Final = 256  # Files of others that are compared around a shell command: some milliseconds.
+LOCK_FILE_BYTES_MAX: Final = 4 << 20  # Of such a file; what is larger is no source text.
 
 # Rules of hooks.
 RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.

@@ -47,6 +47,12 @@ FILE_TOOLS: Final = (
         "edit", "replaces one stretch of a file that was read before", _IDEMPOTENT, "path", is_outside=True, writes=True
     ),
 )
+LOCK_TOOLS: Final = (
+    ToolName("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
+    ToolName("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
+    ToolName("resolve", "rules on a conflict between two agents below", _IDEMPOTENT),
+    ToolName("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
+)
 WORK_TOOLS: Final = (
     ToolName("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
     ToolName(
@@ -85,7 +91,7 @@ AGENT_TOOL: Final = "agent:"
 CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
-TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
+TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
 
 PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about == "path")
 """Tools whose calls are about one path: patterns of their calls hold a glob."""

@@ -6,7 +6,7 @@ what is written; an effect waits until its intent is flushed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from controllers.agent import (
     compacting,
     conditions,
     deciding,
+    holding,
     origins,
     prompting,
     ruling,
@@ -58,6 +59,7 @@ from schemas.agent import FOR_OTHERS, UNPRICED, AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
+from schemas.lock import LockKept
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -152,6 +154,7 @@ class AgentReconciler:
         draft = self._turned(seen, step, ahead) or self._ruled(seen, step)
         if draft is not None:
             ahead.add(seen.resource.address, draft)
+            self._give_back(seen, step, ahead)
             return None
         match step:
             case deciding.Cancel(keys=keys):
@@ -184,6 +187,23 @@ class AgentReconciler:
             case _:
                 return None
 
+    def _give_back(self, seen: Observed, step: deciding.Step, ahead: Ahead) -> None:
+        """What the agent holds, and what it waits for, goes with its turn, its run or its end, in the same append."""
+        found: list[Draft | None] = []
+        of_turn: tuple[LockKept, ...] = ("turn",)
+        match step:
+            case deciding.End():
+                found = [holding.given_back(seen, ahead, of_turn)]
+            case deciding.Interrupt():
+                found = [holding.given_up(ahead, seen.calls.values())]
+            case deciding.Close() | deciding.Begin() | deciding.Release() | deciding.Rest(state=AgentState.ENDED):
+                found = [holding.given_up(ahead, seen.calls.values()), holding.given_back(seen, ahead)]
+            case _:
+                pass
+        for draft in found:
+            if draft is not None:
+                ahead.add(seen.resource.address, draft)
+
     def _ended(self, seen: Observed, ahead: Ahead) -> Draft:
         if not seen.nature.is_model:
             return turn.ended(seen, ahead)
@@ -212,6 +232,7 @@ class AgentReconciler:
     def _release(self, seen: Observed, ahead: Ahead) -> Outcome:
         if "agent" in seen.resource.finalizers:
             ahead.add(seen.resource.address, turn.released(seen))
+            self._give_back(seen, deciding.Release(), ahead)
         return Done()
 
     async def _ask(self, seen: Observed, ahead: Ahead) -> Outcome | None:
@@ -245,7 +266,8 @@ class AgentReconciler:
     def _ask_model(self, seen: Observed, key: str, ahead: Ahead) -> Outcome | None:
         opened, address = _opened(seen), seen.resource.address
         model = attempts.model_of(seen).model
-        prompt = self._prompts.of(seen, model, self._tools, self._world.store.get_blob)
+        held = holding.held_text(seen, ahead)
+        prompt = self._prompts.of(seen, model, self._tools, self._world.store.get_blob, held)
         ready = attempts.prepared(self._world, prompt, seen, ahead)
         if isinstance(ready, Unpriced):
             return self._rest(seen, unpriced(ready), ahead)
@@ -284,7 +306,8 @@ class AgentReconciler:
         op = self._world.ids.mint() if opened.asked else opened.op
         changes = attempts.reserved(seen, ahead, op, ready)
         if isinstance(changes, Spent):
-            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=seen.status.had_last):
+            had_last = seen.status.had_last or bool(seen.spec.watches)
+            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=had_last):
                 ahead.add(address, turn.made_last(seen))
                 return None
             return self._rest(seen, deciding.parked(seen, tuple(changes.asked), changes), ahead, changes)
@@ -309,6 +332,8 @@ class AgentReconciler:
                 ahead.commit()  # What a tool reads of others is what there is.
                 await self._run_instantly(seen, call, tool, ahead)
                 return None
+        if not self._take_locks(seen, startable, ahead):
+            return None
         startable, full = starting.permitted(self._permits, seen, self._tools, startable)
         if full is not None and not startable:
             return self._rest(
@@ -326,6 +351,24 @@ class AgentReconciler:
             job = running.CallRun(self._bench, tool, made, made.address not in is_fresh)
             self._start(seen, deciding.job_key(made.address), job, self._world.pool)
         return Done()
+
+    def _take_locks(self, seen: Observed, startable: Sequence[Resource], ahead: Ahead) -> bool:
+        """Whether all of `startable` may start: what they write is locked for them in the append of their intents."""
+        is_free = True
+        for call in startable:
+            tool = self._tools[str(call.spec["tool"])]
+            if call.state != CallState.AUTHORIZED or not tool.locks:
+                continue
+            context = self._context(seen, call)
+            if isinstance(context, Settlement):
+                continue
+            taken = holding.taking(seen, ahead, call, tool.locks(context))
+            if isinstance(taken, Draft):
+                ahead.add(seen.resource.address, taken)
+            elif taken is not None:
+                ahead.add(seen.resource.address, running.draft_of(seen, call, taken))
+                is_free = False
+        return is_free
 
     def _op_of(self, call: Resource) -> str:
         """The operation id of a start: the first is the call's own, any later one is new."""
@@ -374,6 +417,7 @@ class AgentReconciler:
 
     def _rest(self, seen: Observed, rest: deciding.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""
+        self._give_back(seen, rest, ahead)
         blocking = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
         failed = "" if rest.state is AgentState.ENDED else telling.words_of(telling.failures(seen))
         merge = conditions.united((blocking, conditions.standing_merge(seen, failed)))

@@ -78,7 +78,11 @@ class Ahead:
         return self._merged(self._store.view.owned_by(address), lambda each: each.owner == address)
 
     def referrers(self, address: str) -> Iterable[str]:
-        return self._store.view.referrers(address)
+        found, made = self._store.view.referrers(address), self._objects.made
+        if not made:
+            return found
+        kept = (each for each in found if each not in made)
+        return [*kept, *(name for name, each in made.items() if each is not None and address in each.refs)]
 
     def add(self, agent: str, draft: Draft) -> None:
         """One more step of the agent at that address."""

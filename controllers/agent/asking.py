@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
-from controllers.agent import calls, prompting
+from controllers.agent import calls, holding, prompting
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
@@ -56,7 +56,7 @@ def _outside(world: World, seen: Observed, how: Outside, stale: str | None) -> O
     setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
     setting = replace(setting, env={**setting.env, **given})
     secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(REFERENCE))
-    news = prompting.outside_news(seen)
+    news = prompting.outside_news(seen, holding.held_text(seen, world.store.view))
     briefing = Briefing(prompting.briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
     return OutsideMind(world.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
 

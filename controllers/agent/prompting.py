@@ -75,8 +75,8 @@ class Prompts:
         self._prefixes: dict[str, _Prefix] = {}
         self._declarations = _Declarations()
 
-    def of(self, seen: Observed, model: str, tools: Tools, blobs: Blobs) -> Prompt:
-        """The prompt of the next request of the open turn."""
+    def of(self, seen: Observed, model: str, tools: Tools, blobs: Blobs, held: str = "") -> Prompt:
+        """The prompt of the next request of the open turn; `held` is what it says of locks."""
         turn = seen.status.open
         assert turn is not None, "a model is asked inside a turn"
         names = calls.granted(seen.spec, tools)
@@ -84,7 +84,9 @@ class Prompts:
         granted = tuple(tools[name] for name in names if not turn.is_last or name in calls.ENDINGS)
         declared_ = self._declarations.of(granted)
         prefix = self._prefix(seen, (model, declared_, system_message(seen)), blobs)
-        news, hashed = news_messages(turn), prefix.hashed.copy()
+        # What it holds moves: it is said last, and in no turn that the next prompt begins with.
+        tail = [transcript.user(held)] if held else []
+        news, hashed = [*news_messages(turn), *tail], prefix.hashed.copy()
         for message in news:
             hashed.update(b"\n" + message)
         size_bytes = prefix.size_bytes + sum(map(len, news))
@@ -127,12 +129,12 @@ def news_messages(turn: OpenTurn) -> list[bytes]:
     return [*found, transcript.user(LAST_TURN)] if turn.is_last else found
 
 
-def outside_news(seen: Observed) -> str:
+def outside_news(seen: Observed, held: str = "") -> str:
     """The news of the open turn, and what is left of the budget, for a mind that is told one text."""
     turn = seen.status.open
     assert turn is not None, "a mind is asked inside a turn"
     text = transcript.news_text(turn.messages, turn.reasons, REASONS)
-    return "\n\n".join(part for part in (text or REASONS["again"], levels_text(seen)) if part)
+    return "\n\n".join(part for part in (text or REASONS["again"], levels_text(seen), held) if part)
 
 
 def levels_text(seen: Observed) -> str:

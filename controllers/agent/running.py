@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import turn, waiting
+from controllers.agent import holding, turn, waiting
 from controllers.agent.behaviours import calling, retrying
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
+from controllers.agent.tools import trespassing
 from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.shell import settlement_of
@@ -186,7 +187,8 @@ class CallRun:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
-            return settlement_of(context, await self.world.processes.adopt(self.spec.op))
+            ended = settlement_of(context, await self.world.processes.adopt(self.spec.op))
+            return await trespassing.judged(context, ended)
         if trace is Trace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, journal.UNSEEN, "Unknown"))
         await self._go_back()
@@ -233,6 +235,8 @@ def draft_of(seen: Observed, call: Resource, ending: Ending) -> Draft:
 
 def resolved(tool: Tool, context: Context) -> Ending | None:
     """What has become of a waiting call; a fault of the tool is the call's result."""
+    if context.call.state == CallState.AWAITING_LOCK:
+        return holding.resolved(context.seen, context.world.store.view, context.call)
     if tool.resolve is None:
         return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
     try:

@@ -59,7 +59,7 @@ class Observed:
 
 def observe(view: View, now: float) -> Observed:
     """Every lock, and every task that names one."""
-    locks = [_lock(each) for each in view.list("lock")]
+    locks = [_lock(each) for each in view.list("lock") if each.owner is not None]
     named = dict.fromkeys(task for lock in locks for task in lock.resource.refs)
     found = (view.get(address) for address in named)
     tasks = [_wisher(each) for each in found if each is not None]

@@ -11,6 +11,7 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import AliasChoices, Field
 
+from controllers.agent import holding
 from controllers.agent.tools.comparing import difference
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import files_below, hits_in
@@ -149,6 +150,9 @@ def _unseen(context: Context, spot: Spot, current: str) -> Settlement | None:
 
 
 def _put(context: Context, spot: Spot, content: bytes, current: str | None) -> Settlement:
+    # The fence is looked at here, with nothing awaited before the file is written.
+    if (refused := holding.standing(context.seen, context.world.store.view, spot.path)) is not None:
+        return refused
     try:
         is_put = replace_file(spot, content, current, context.spec.op)
     except OSError as error:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import dumping, origins
+from controllers.agent import dumping, holding, origins
 from controllers.agent.dumping import BadDump
 from controllers.agent.tools.delegating import add
 from controllers.agent.tools.faults import ToolFailed
@@ -38,6 +38,8 @@ async def dump(
     except BadDump as fault:
         raise ToolFailed("TooLarge", str(fault)) from None
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
+        if (refused := holding.standing(context.seen, view, spot.path)) is not None:
+            return refused
         if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
             raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
         turns = len(carried.get("transcript", {}))

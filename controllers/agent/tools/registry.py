@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from controllers.agent.tools import (
@@ -12,6 +13,7 @@ from controllers.agent.tools import (
     fetching,
     files,
     keeping,
+    locking,
     planning,
     recalling,
     requesting,
@@ -38,6 +40,11 @@ def _tool(
     return Tool(name, function, TOOLS[name].effect, wide, is_process, name in FREE, resolve, exact=exact)
 
 
+def _writing(name: str, function: ToolFunction) -> Tool:
+    """A tool that writes the file at its `path`."""
+    return replace(_tool(name, function, subjects.path), locks=locking.written)
+
+
 FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall"})
 """An agent can always end, ask upward, answer and look at its own past; topology and the gate bound the rest."""
 
@@ -47,8 +54,10 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("read", files.read, subjects.path),
         _tool("list", files.list_files, subjects.path),
         _tool("search", files.search, subjects.path),
-        _tool("write", files.write, subjects.path),
-        _tool("edit", files.edit, subjects.path),
+        _writing("write", files.write),
+        _writing("edit", files.edit),
+        _tool("lock", locking.lock, subjects.paths),
+        _tool("release", locking.release),
         _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, is_process=True),
         _tool("fetch", fetching.fetch, subjects.wide_url, exact=subjects.plain_url),
         _tool("resource", resources.resource, subjects.subjects_of, exact=subjects.plain_texts),
@@ -59,7 +68,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("plan_patch", planning.plan_patch),
         _tool("terminate", planning.terminate),
         _tool("bridge", bridging.bridge),
-        _tool("dump", keeping.dump, subjects.path),
+        _writing("dump", keeping.dump),
         _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
         _tool("recall", recalling.recall),
         _tool("request", requesting.request),

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
+from controllers.agent.tools import trespassing
 from controllers.agent.tools.tool import Context, Settlement
 from controllers.agent.workspaces import environment
 from reconciler.effects.clamping import clamped
@@ -30,8 +31,9 @@ async def shell(
     """Runs a shell command in the workspace; gives its exit code and its output, stdout and stderr mixed."""
     context.workspace.ensure()
     wanted = command_of(context, command, timeout_s)
+    await trespassing.watched(context)
     ended = await context.world.processes.run(context.spec.op, wanted)
-    return settlement_of(context, ended)
+    return await trespassing.judged(context, settlement_of(context, ended))
 
 
 def command_of(context: Context, line: str, timeout_s: float | None) -> Command:

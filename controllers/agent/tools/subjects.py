@@ -29,6 +29,12 @@ def path(arguments: JsonObject) -> tuple[str, ...]:
     return (str(arguments.get("path", ".")),)
 
 
+def paths(arguments: JsonObject) -> tuple[str, ...]:
+    """Several paths as they were given."""
+    given = arguments.get("paths", ())
+    return tuple(map(str, given)) if isinstance(given, list) else (str(given),)
+
+
 def commands(arguments: JsonObject) -> tuple[str, ...]:
     """Every command that may be in a shell line."""
     return commands_in(str(arguments.get("command", "")))

@@ -8,7 +8,7 @@ there is no moment at which they happened and are not recorded.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from controllers.agent.tools.workspace import Workspace
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.lock import LockMode
 from schemas.patch import Author
 from schemas.record import Change
 from schemas.resource import Resource
@@ -89,6 +90,8 @@ Subjects: TypeAlias = Callable[[JsonObject], tuple[str, ...]]
 Exact: TypeAlias = Callable[[JsonObject], tuple[str, ...] | None]
 Ending: TypeAlias = Settlement | Waiting
 ToolFunction: TypeAlias = Callable[..., Ending | Awaitable[Ending]]
+Locks: TypeAlias = Callable[[Context], Mapping[str, LockMode]]
+"""The paths that a call is about to write, relative to the plan's folder: they are locked for it before it starts."""
 Resolve: TypeAlias = Callable[[Context], Ending | None]
 """What has become of a waiting call, from levels alone and at every look: over (a settlement), further (another
 `Waiting`, whose changes must bring about a state in which the answer is a different one), or None: as before."""
@@ -117,6 +120,7 @@ class Tool:
     digest: str = ""
     withheld: str = ""
     exact: Exact = untellable
+    locks: Locks | None = None
 
     @property
     def is_instant(self) -> bool:

@@ -29,6 +29,10 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 
+class _Missing(ToolFailed):
+    """A folder on the way is not there."""
+
+
 @frozen
 class Spot:
     """A name in an open directory. `path` is relative to the plan's folder, with `/` between names."""
@@ -78,6 +82,22 @@ class Workspace:
             if CLOSED & {name.casefold() for name in walk.names}:
                 raise ToolDenied(f"`{path}` cannot be read by agents")
             yield Spot(walk.at, ".", "/".join(walk.names))
+
+    def leads_to(self, path: str) -> str:
+        """Where `path` leads after links, relative to the plan's folder; what is not there is taken as it is written.
+
+        Raises ToolDenied and ToolFailed.
+        """
+        names = [name for name in self._names(path) if name not in ("", ".")]
+        for depth in range(len(names), 0, -1):
+            with suppress(_Missing), _Walk(self, is_making=False) as walk:
+                name = walk.enter(tuple(names[:depth]))
+                if ".." in names[depth:]:
+                    raise ToolFailed("BadPath", f"`{path}` steps back from a folder that is not there")
+                found = (*walk.names, *(() if name == "." else (name,)), *names[depth:])
+                return "/".join(found) or "."
+        below = self.root.relative_to(self.folder).parts
+        return "/".join((*below, *names)) or "."
 
     def _names(self, path: str) -> tuple[str, ...]:
         if "\0" in path or not path.strip():
@@ -215,7 +235,7 @@ class _Walk:
         try:
             self._open.append(self._opened(name))
         except FileNotFoundError:
-            raise ToolFailed("NotFound", f"there is no folder `{'/'.join((*self.names, name))}`") from None
+            raise _Missing("NotFound", f"there is no folder `{'/'.join((*self.names, name))}`") from None
         except OSError as error:
             if error.errno in _MOVED:
                 where = "/".join((*self.names, name))

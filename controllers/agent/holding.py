@@ -1,0 +1,244 @@
+"""What an agent holds: locks that come with the start of a call that writes and go with the end of its turn.
+
+Who holds what is said by the locks (`controllers/leases/`) and by nothing else. A grant is in the append of the intents
+that need it, what is let go in that of the turn's end. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, TypeAlias
+
+from controllers import leases
+from controllers.agent.observing import Observed
+from controllers.agent.tools.tool import Ending, Settlement, Waiting, failure, ok
+from controllers.leases import Blocker, Granted, Owner, Taken, Wants
+from controllers.leases.granting import losses
+from controllers.leases.writing import Rows
+from reconciler.storing.store import View
+from schemas import limits, patterns
+from schemas.call import CallState
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.lock import Holder, LockKept
+from schemas.record import Change, Draft
+from schemas.resource import Resource
+
+LOCKED: Final = "Locked"
+"""The error of a call that others' locks keep from happening."""
+LOST: Final = "LockLost"
+"""The error of a call that needs a lock which the agent had, and which lapsed or was broken."""
+
+Taking: TypeAlias = Draft | Ending | None
+"""The grant that a call starts with, how it ends or waits instead, or None: it needs none."""
+
+
+@frozen
+class Wish:
+    """Locks that are waited for together, for at most `wait_s` seconds; `reason` is told to everybody else."""
+
+    wants: Wants
+    kept: LockKept
+    reason: str
+    wait_s: float = limits.LOCK_WAIT_S
+
+
+def owner_of(seen: Observed) -> Owner:
+    """The agent as an owner of locks, in its present run."""
+    return leases.owner_of(seen.resource)
+
+
+def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
+    """What a call that is about to write the paths of `wants` does about their locks."""
+    owner = owner_of(seen)
+    lacking = {path: mode for path, mode in wants.items() if leases.fenced(view, owner, path, mode)}
+    if not lacking:
+        return None
+    if (lost := told_of_loss(seen, view, lacking)) is not None:
+        return lost
+    is_off = seen.spec.lock == "off"
+    kept: LockKept = "task" if seen.spec.lock == "task" else "turn"
+    reason = f"{call.spec['tool']} in turn {call.spec['turn']}"
+    found = leases.granted(view, owner, lacking, kept, reason, seen.now)
+    match found:
+        case Granted():
+            return None if is_off else _granted(seen, found, kept)
+        case Taken(blockers=blockers) if is_off:
+            return refused(seen, view, blockers)
+        case Taken(blockers=blockers):
+            return waiting(seen, view, call, Wish(lacking, kept, reason), blockers)
+
+
+def _granted(seen: Observed, found: Granted, kept: LockKept) -> Draft:
+    data: JsonObject = {"owner": seen.resource.address, "fences": dict(found.fences), "kept": kept}
+    subject = f"lock/{min(found.fences)}"
+    return Draft("lock.granted", _signed(seen), subject, found.changes, data)
+
+
+def waiting(seen: Observed, view: View, call: Resource, wish: Wish, blockers: Sequence[Blocker]) -> Waiting:
+    """The call waits in the queue of each lock that it wants, for a while."""
+    queued = leases.queued(view, call.address, owner_of(seen), wish.wants, wish.reason, seen.now)
+    merge = leases.wish(wish.wants, wish.reason, wish.kept)
+    ways = tuple(dict.fromkeys(f"plan unlock lock/{each.path}" for each in blockers if each.why == "holds"))
+    why = f"waits for {words(blockers, seen.now)}"
+    return Waiting(CallState.AWAITING_LOCK, queued, merge, why, ways, seen.now + wish.wait_s)
+
+
+def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
+    """What has become of a call that waits for locks: granted, refused, or out of time; None while it waits."""
+    status = call.status
+    wants: Wants = status.get("wants") or {}
+    if status.get("refused"):
+        raw = status["refused"]
+        return Settlement(failure(str(raw.get("reason") or LOCKED), _ended(seen, view, raw)))
+    if status.get("granted"):
+        return _gone_on(call, wants)
+    if (status.get("due_at") or seen.now + 1) > seen.now:
+        return None
+    left = leases.unqueued(view, call.address, tuple(wants))
+    blockers = blockers_of(seen, view, wants)
+    return refused(seen, view, blockers, left, "It was waited for, and the time is over")
+
+
+def _gone_on(call: Resource, wants: Wants) -> Ending:
+    """A call that only wanted the locks is over, any other starts."""
+    if call.spec["tool"] == "lock":
+        return Settlement(ok(f"you hold {named(wants)}"))
+    # Before its start everything about the wait is forgotten: it may wait again, for something else.
+    return Waiting(CallState.AUTHORIZED, call=dict.fromkeys(("wants", "kept", "reason", "granted", "refused")))
+
+
+def standing(seen: Observed, view: View, path: str) -> Settlement | None:
+    """What stands against a write to `path` at this very moment, None: nothing. Looked at with nothing awaited after.
+
+    Safety does not rest on the clock: a holder whose lease lapsed while it worked finds out here.
+    """
+    owner = owner_of(seen)
+    why = leases.fenced(view, owner, path, "write")
+    if not why:
+        return None
+    if (lost := told_of_loss(seen, view, {path: "write"})) is not None:
+        return lost
+    if seen.spec.lock == "off":
+        blockers = blockers_of(seen, view, {path: "write"})
+        return refused(seen, view, blockers) if blockers else None
+    return Settlement(failure(LOST, f"{why}. Nothing was written. {exits(seen, view)}"))
+
+
+def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
+    """The refusal of a write under a lock that lapsed or was broken: why, and who has it now. None: none of them was.
+
+    It has been told then, so the next call asks for the lock anew.
+    """
+    owner, rows = owner_of(seen), Rows(view)
+    lost = tuple(losses(view, owner, wants))
+    if not lost:
+        return None
+    for lock, _ in lost:
+        rows.told(lock, owner.address)
+    whys = "; ".join(leases.fenced(view, owner, path, mode) for path, mode in wants.items())
+    text = f"{whys}. Nothing was written: look at what is there now. {exits(seen, view)}"
+    return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [lock for lock, _ in lost]})
+
+
+def blockers_of(seen: Observed, view: View, wants: Wants) -> Sequence[Blocker]:
+    """Who keeps the agent from having `wants` now."""
+    found = leases.granted(view, owner_of(seen), wants, "turn", "", seen.now)
+    return found.blockers if isinstance(found, Taken) else ()
+
+
+def refused(
+    seen: Observed, view: View, blockers: Sequence[Blocker], changes: tuple[Change, ...] = (), before: str = ""
+) -> Settlement:
+    """The result of a call that others' locks are in the way of, with who has them and its exits.
+
+    `changes` go with it: a wish leaves the queues.
+    """
+    said = ". ".join(part for part in (before, words(blockers, seen.now)) if part)
+    text = f"{said}. Nothing was done. {exits(seen, view)}"
+    return Settlement(failure(LOCKED, text), changes)
+
+
+def words(blockers: Sequence[Blocker], now: float) -> str:
+    """Who holds what, since when and why."""
+    said = tuple(dict.fromkeys(_said(each, now) for each in blockers))
+    more = [f"{len(said) - limits.LOCK_NAMES_SHOWN} more"] if len(said) > limits.LOCK_NAMES_SHOWN else []
+    return "; ".join((*said[: limits.LOCK_NAMES_SHOWN], *more)) or "locks of others"
+
+
+def _said(blocker: Blocker, now: float) -> str:
+    holder, since = blocker.holder, f"{max(0.0, now - blocker.holder.since):.0f} s"
+    reason = f" ({holder.reason})" if holder.reason else ""
+    match blocker.why:
+        case "holds":
+            return f"`{blocker.path}` is held by {holder.owner} for {since} now{reason}"
+        case "waits":
+            return f"`{blocker.path}` is wanted by {holder.owner}, which came before, {since} ago{reason}"
+
+
+def _ended(seen: Observed, view: View, raw: JsonObject) -> str:
+    """Why the wait was ended from outside."""
+    why = str(raw.get("message") or "")
+    if not why and raw.get("cycle"):
+        why = f"you waited for each other in a ring: {' → '.join(map(str, raw['cycle']))}; somebody has to yield"
+    return f"{why or 'the wait for the lock was ended'}. Nothing was done. {exits(seen, view)}"
+
+
+def exits(seen: Observed, view: View) -> str:
+    """What an agent that is refused may do, of what its rights allow."""
+    ways = []
+    if _may("lock", seen):
+        ways.append("wait for it with `lock(paths, wait_s=…)`")
+    if _may("release", seen) and leases.held(view, owner_of(seen)):
+        ways.append("yield what you hold with `release`")
+    if _may("contest", seen):
+        ways.append("propose a change to the holder, or open a conflict, with `contest`")
+    ways.append("ask the one above with `request`")
+    return f"You can: {'; '.join(ways)}; or do something else first and try again."
+
+
+def _may(tool: str, seen: Observed) -> bool:
+    return all(patterns.any_call_of(allowed, tool) for allowed in (seen.spec.tools, seen.spec.rights.tools))
+
+
+def named(paths: Iterable[str]) -> str:
+    """The paths in words."""
+    return ", ".join(f"`{path}`" for path in sorted(paths))
+
+
+def given_back(seen: Observed, view: View, kept: Collection[LockKept] | None = None) -> Draft | None:
+    """The record in which the agent lets go what it holds of these sorts, None: of all; None when that is nothing."""
+    changes = leases.released(view, owner_of(seen), kept=kept)
+    if not changes:
+        return None
+    data: JsonObject = {"owner": seen.resource.address, "locks": [each.address for each in changes]}
+    return Draft("lock.released", "controller:agent", changes[0].address, changes, data)
+
+
+def given_up(view: View, gone: Iterable[Resource]) -> Draft | None:
+    """The record in which calls that wait no longer leave the queues; None when none of `gone` waited."""
+    waited = [call for call in gone if call.state == CallState.AWAITING_LOCK]
+    changes = tuple(one for call in waited for one in leases.unqueued(view, call.address, call.status.get("wants", ())))
+    return Draft("lock.released", "controller:agent", changes[0].address, changes) if changes else None
+
+
+def held_text(seen: Observed, view: View) -> str:
+    """What it holds, for the end of a prompt; empty when that is nothing."""
+    held = leases.held(view, owner_of(seen))
+    said = ", ".join(f"`{path}` ({_until(one)})" for path, one in held)
+    return f"[locked for you: {said}]" if said else ""
+
+
+def _until(held: Holder) -> str:
+    mode = "" if held.mode == "write" else "for reading, "
+    match held.kept:
+        case "turn":
+            return f"{mode}to the end of this turn"
+        case "asked":
+            return f"{mode}until you `release` it"
+        case "task" | "declared":
+            return f"{mode}to the end of your task"
+
+
+def _signed(seen: Observed) -> str:
+    return f"agent:{seen.resource.address.partition('/')[2]}"

@@ -1,0 +1,104 @@
+"""`lock` and `release`: files that an agent takes for itself beyond the locks that its writes bring with them.
+
+All or none of what is asked for is taken, until it is given back or the task ends. Who may not write a file may not
+keep others from it: a write lock needs the right to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from controllers import leases
+from controllers.agent import holding
+from controllers.agent.holding import Wish
+from controllers.agent.tools.faults import ToolDenied, ToolFailed
+from controllers.agent.tools.tool import Context, Ending, Settlement, ok
+from controllers.agent.tools.workspace import Workspace
+from controllers.leases import Granted, Wants
+from schemas import limits, patterns
+from schemas.lock import LockMode
+
+_WILD: Final = frozenset("*?")
+
+PathTexts = Annotated[list[str], Field(min_length=1, max_length=limits.LOCKS_AT_ONCE_MAX)]
+
+
+def lock(
+    context: Context,
+    paths: Annotated[PathTexts, Field(description="Files or globs such as `src/**`, relative to the workspace.")],
+    mode: Annotated[
+        LockMode, Field(description="`write` keeps everybody else out; `read` keeps writers out.")
+    ] = "write",
+    reason: Annotated[str, Field(max_length=limits.LOCK_REASON_CHARS_MAX, description="Others are told it.")] = "",
+    wait_s: Annotated[
+        float | None,
+        Field(ge=0, le=limits.LOCK_WAIT_MAX_S, description="Seconds to wait when others hold it; 0: do not wait."),
+    ] = None,
+) -> Ending:
+    """Takes files for yourself, all of them or none, until you `release` them or your task ends.
+
+    Writing takes a lock by itself; use this to keep files from others for longer, or before you read them.
+    """
+    seen, view = context.seen, context.world.store.view
+    wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
+    found = leases.granted(view, holding.owner_of(seen), wants, "asked", reason, seen.now)
+    if isinstance(found, Granted):
+        return Settlement(ok(f"you hold {holding.named(wants)}"), found.changes, data={"fences": found.fences})
+    if wait_s == 0:
+        return holding.refused(seen, view, found.blockers)
+    bound_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
+    return holding.waiting(seen, view, context.call, Wish(wants, "asked", reason, bound_s), found.blockers)
+
+
+def release(
+    context: Context,
+    paths: Annotated[
+        PathTexts | None, Field(description="What to give back, as you locked it; all you hold when left out.")
+    ] = None,
+) -> Settlement:
+    """Gives locks back at once, so that whoever waits for them can go on."""
+    seen, view = context.seen, context.world.store.view
+    owner = holding.owner_of(seen)
+    # What the plan declares is its task's, not the agent's to give.
+    mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
+    wanted = mine if paths is None else {_canonical(context.workspace, path) for path in paths}
+    if missing := wanted - mine:
+        raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
+    if not wanted:
+        return Settlement(ok("you hold no locks"))
+    changes = leases.released(view, owner, paths=wanted)
+    return Settlement(ok(f"given back: {holding.named(wanted)}"), changes, data={"released": sorted(wanted)})
+
+
+def written(context: Context) -> Mapping[str, LockMode]:
+    """The file that a call of `write`, `edit` or `dump` is about; none when the tool itself will refuse it."""
+    try:
+        return {context.workspace.leads_to(str(context.spec.arguments.get("path", "."))): "write"}
+    except (ToolDenied, ToolFailed):
+        return {}
+
+
+def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
+    """The canonical path or glob, if the agent may have it. Raises ToolDenied and ToolFailed."""
+    found = _canonical(space, path)
+    globs = space.read if mode == "read" else space.write
+    if not patterns.any_path(globs, found):
+        raise ToolDenied(f"`{found}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}")
+    if denial := patterns.denied_by(space.deny, "lock", (found,)):
+        raise ToolDenied(f"`{found}` is denied by `{denial}`")
+    if not space.allows("lock", found):
+        raise ToolDenied(f"`{found}`: rights allow `lock` on other paths only")
+    return found
+
+
+def _canonical(space: Workspace, path: str) -> str:
+    """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked."""
+    names = path.split("/")
+    fixed = next((index for index, name in enumerate(names) if _WILD & set(name)), len(names))
+    if fixed == len(names):
+        return space.leads_to(path)
+    base = space.leads_to("/".join(names[:fixed]) or ("/" if path.startswith("/") else "."))
+    return "/".join((*(() if base == "." else (base,)), *names[fixed:]))
