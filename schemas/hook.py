@@ -211,6 +211,20 @@ def hook_agent_address(agent: str, name: str) -> str:
     return f"agent/~{name}" if path == "." else f"agent/{path}/~{name}"
 
 
+def ended_by(expires: Expiry, status: JsonObject, turns: int, now: float) -> str:
+    """Why the time of a hook with this status is over, in words; empty while it is not.
+
+    `turns` are those of the watched agent that have ended, `now` is in seconds since 1970. Its own condition and a
+    person's yes are looked at elsewhere.
+    """
+    if expires.turns is not None and turns - int(status.get("since_turn", 0)) >= expires.turns:
+        return f"it was there for {expires.turns} turn{'s' if expires.turns > 1 else ''}"
+    since = status.get("since")
+    if expires.time_s is not None and since is not None and now >= float(since) + expires.time_s:
+        return f"it was there for {expires.time_s:g} s"
+    return ""
+
+
 def is_hook_agent(address: str) -> bool:
     """Whether the agent at `address` was made for a hook."""
     return address.rpartition("/")[2].startswith("~")

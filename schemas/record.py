@@ -23,8 +23,9 @@ RECORD_TYPES: Final = frozenset(
     "turn.started model.requested model.failed model.replied turn.ended "
     "call.proposed call.authorized call.started call.waiting call.progressed call.settled call.reconciled "
     "message.sent message.delivered message.read "
+    "conflict.opened conflict.raised conflict.ruled conflict.closed "
     "lock.requested lock.granted lock.renewed lock.released lock.fenced "
-    "budget.reserved budget.settled budget.refunded hook.fired check.ran container.observed "
+    "budget.reserved budget.settled budget.refunded hook.fired hook.changed check.ran container.observed "
     "server.started server.ready server.changed server.ended "
     "timer.set timer.fired epoch.taken context.compacted task.changed".split()
 )
