@@ -32,6 +32,10 @@ FAILURES: Final = {
 who asks sees for itself that an agent is paused, for when both are paused both are to go on later."""
 
 
+VERDICT: Final = "verdict"
+"""The kind of a claim that is none: it ends the turn with the answer to the question of a hook, and no work with it."""
+
+
 def questions(seen: Observed) -> tuple[Message, ...]:
     """Every question that waits for this agent's answer, read or not, oldest first."""
     unread = (message for message in seen.unread if message.asks)
@@ -65,7 +69,8 @@ def of_turn(seen: Observed, turn: OpenTurn) -> Answer | None:
     if not seen.status.asked:
         return None
     if turn.claim is not None:
-        return of_claim(turn.claim["kind"], turn.claim["result"]) if turn.is_answer else None
+        is_answer = turn.is_answer or turn.claim["kind"] == VERDICT
+        return of_claim(turn.claim["kind"], turn.claim["result"]) if is_answer else None
     if turn.calls or turn.then == "again":
         return None
     return _of_text(turn.text) if turn.text or turn.is_answer else None

@@ -261,7 +261,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
         merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
     if blob is not None:
         merge["transcript"] = {transcript.key_of(turn.turn): Chunk(blob, tokens).to_json()}
-    if turn.claim is not None and not turn.is_answer:
+    if turn.claim is not None and not turn.is_answer and turn.claim["kind"] != answering.VERDICT:
         merge |= _claimed(seen, turn.claim)
     answers: tuple[Change, ...] = ()
     if (answer := answering.of_turn(seen, turn)) is not None:

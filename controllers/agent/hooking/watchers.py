@@ -37,6 +37,12 @@ def is_over(hook: Resource | None) -> bool:
     return hook is None or hook.deleting or hook.status.get("state") == OVER
 
 
+def served(view: View, agent: str) -> tuple[Resource, ...]:
+    """The hooks that the agent at `agent` is, those that are over left out."""
+    found = (each for each in view.list("hook") if each.spec["mind"].get("address") == agent)
+    return tuple(each for each in found if not is_over(each))
+
+
 def own_left(left: Mapping[str, float], budget: Budget, used: Used) -> dict[str, float]:
     """`left` of the task's budget, where the agent's own bounds leave less of it."""
     found = dict(left)

@@ -1,0 +1,87 @@
+"""`hook`: attaches a hook to the agent itself or to one below it, as a patch through the gate.
+
+What the new hook may do comes from where it is set, like the rights of a child: the gate says whether its program or
+its model is within the author's. A hook that makes one sets it on the agent that it watches.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, TypedDict, Unpack
+
+from pydantic import Field
+
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.patching import document, submit
+from controllers.agent.tools.tool import Context, Settlement
+from schemas import pointer
+from schemas.encoding import JsonObject
+from schemas.hook import Copy, OnFault, Point
+from schemas.patching import Op
+
+AS_WRITTEN: Final = ("match", "rule", "run", "python", "extends", "settings", "contract", "copy", "expires", "timeout")
+"""Fields of a hook that are in the document what they are here."""
+
+OF_AGENT: Final = ("prompt", "model", "tools")
+
+
+class HookFields(TypedDict, total=False):
+    """What a hook may be told; the gate's schema says what is wrong with it, in words."""
+
+    on: Annotated[list[Point] | Point | None, Field(description="When it is asked.")]
+    to: Annotated[str | None, Field(description="Whom it watches: a child's path below you; blank, yourself.")]
+    match: Annotated[str | None, Field(description="Only calls like this, as in `write(src/**)`.")]
+    prompt: Annotated[str | None, Field(description="What an agent that thinks it over is to watch out for.")]
+    model: Annotated[str | None, Field(description="What it thinks with; blank, what you do.")]
+    tools: Annotated[list[str] | None, Field(description="Its tools; blank, none.")]
+    rule: Annotated[list[dict[str, Any]] | None, Field(description="Clauses, the first that holds decides.")]
+    run: Annotated[Any, Field(description="A program: a question in, a verdict out, as JSON.")]
+    python: Annotated[str | None, Field(description="A function, `file.py:name`.")]
+    extends: Annotated[str | None, Field(description="What it is made from: `lib:name`, or a hook of the plan.")]
+    settings: Annotated[dict[str, Any] | None, Field(description="Settings of what it is made from.")]
+    contract: str | None
+    copy: Annotated[Copy | None, Field(description="What agents below the watched one get.")]
+    expires: Annotated[dict[str, Any] | None, Field(description="As in `{turns: 10}` or `{time: 1h}`.")]
+    on_fault: Annotated[OnFault | None, Field(description="What a broken or late hook means.")]
+    timeout: Annotated[float | str | None, Field(description="How long it may think.")]
+    budget: Annotated[dict[str, Any] | None, Field(description="What it may use, as in `{tokens: 20000}`.")]
+
+
+async def hook(
+    context: Context,
+    name: Annotated[str, Field(min_length=1, description="Its name.")],
+    reason: Annotated[str, Field(description="What it is for.")] = "",
+    **fields: Unpack[HookFields],
+) -> Settlement:
+    """Attaches a hook to you or to a child: a rule, a program, or an agent with a prompt and a model.
+
+    It is asked at the stated points and may comment, allow, deny or rewrite. You cannot look into its answers, and one
+    that is above you is not yours to change.
+    """
+    path = (*pointer.of_task(_place(context, fields.get("to") or "")), "hooks")
+    node = sketched({key: value for key, value in fields.items() if value is not None})
+    is_first = not pointer.has(document(context), path)
+    op = Op("add", path, {name: node}) if is_first else Op("add", (*path, name), node)
+    return await submit(context, [op], reason or f"attaches the hook {name}")
+
+
+def sketched(fields: JsonObject) -> JsonObject:
+    """One hook as the plan is to have it. Raises ToolFailed."""
+    node: JsonObject = {name: fields[name] for name in AS_WRITTEN if name in fields}
+    if "on" in fields:
+        node["on"] = [fields["on"]] if isinstance(fields["on"], str) else fields["on"]
+    if "on_fault" in fields:
+        node["on-fault"] = fields["on_fault"]
+    own: JsonObject = {name: fields[name] for name in OF_AGENT if name in fields}
+    if own and "prompt" not in own:
+        raise ToolFailed("BadArguments", f"{', '.join(own)}: of a hook that thinks, and it has no `prompt`")
+    if own:
+        node["agent"] = own
+        node |= {"budget": fields["budget"]} if "budget" in fields else {}
+    return node
+
+
+def _place(context: Context, to: str) -> tuple[str, ...]:
+    """The path of the task whose agent is to be watched."""
+    parts = tuple(part for part in to.removeprefix("agent/").removeprefix("task/").split("/") if part not in ("", "."))
+    own = context.task_path
+    return parts if parts[: len(own)] == own and len(parts) >= len(own) else (*own, *parts)

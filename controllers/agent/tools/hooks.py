@@ -1,0 +1,168 @@
+"""What agents that are hooks do: give a verdict, quit, step into the foreground, and hand it over.
+
+`meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite: an
+agent becomes a hook of one below it, which becomes primary. `hook`, which attaches one, is in `attaching.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from controllers.agent import session, topology
+from controllers.agent.answering import VERDICT
+from controllers.agent.hooking import watchers
+from controllers.agent.status import boxed
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.patching import submit
+from controllers.agent.tools.tool import Context, Settlement, ok
+from controllers.agent.topology import NotReachable
+from schemas import address as addresses
+from schemas import pointer
+from schemas.call import CallState
+from schemas.encoding import JsonObject
+from schemas.hook import ACTIVE, OVER, Decision, hook_address
+from schemas.patching import Op
+from schemas.record import Change, SetStatus
+from schemas.resource import Resource
+
+ENDO_POINTS: Final = ("on-input", "before-reply")
+"""Where an agent that has handed over is asked: what the other is told, and what it is about to say."""
+
+
+def verdict(
+    context: Context,
+    decision: Annotated[Decision, Field(description="`ask` wants a person's yes, `defer` is a no for now.")] = "allow",
+    reason: Annotated[str, Field(description="Why, for the agent that you watch.")] = "",
+    comment: Annotated[str, Field(description="What it is to be told beside that.")] = "",
+    updated_input: Annotated[dict[str, Any] | None, Field(description="Other arguments for its call, all.")] = None,
+) -> Settlement:
+    """Answers what you were asked as a hook. Your turn ends with it."""
+    said: JsonObject = {"decision": decision, "reason": reason, "comment": comment}
+    if updated_input is not None:
+        said["updated_input"] = updated_input
+    return _given(context, said)
+
+
+def leave(
+    context: Context, reason: Annotated[str, Field(description="Why you are of no more use here.")] = ""
+) -> Settlement:
+    """Ends your being a hook: you are asked no more. What you were asked just now is allowed."""
+    if _question(context) is not None:
+        return _given(context, {"decision": "allow", "reason": reason, "quit": True})
+    served, view = _served(context), context.world.store.view
+    own = context.seen.spec.watches
+    back = session.handed_back(view, context.world.plan, context.agent, own) if own else ()
+    return Settlement(ok("you are no hook any more"), (*_over(served, reason), *back), data={"over": _names(served)})
+
+
+def meta(context: Context, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
+    """Makes you the one that the person talks with; the agent that you watch becomes your subagent."""
+    served = _served(context)
+    view = context.world.store.view
+    moved = session.moved(view, context.world.plan, context.agent, str(context.author))
+    # Who was made for a hook stays one; who became one by `endo` takes back what it handed over.
+    ended = () if context.seen.spec.watches else _over(served, reason or "it took the session back")
+    watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
+    return Settlement(ok(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
+
+
+async def endo(
+    context: Context,
+    subagent: Annotated[str, Field(min_length=1, description="An agent below you, by id or path.")],
+    reason: Annotated[str, Field(description="Why, for the log.")] = "",
+) -> Settlement:
+    """Hands the session over: the person talks with that agent, and you become a hook of it.
+
+    You are asked about what it is told and what it is about to say; `meta` takes the session back.
+    """
+    below = _below(context, subagent)
+    changes: tuple[Change, ...] = ()
+    if context.seen.spec.watches != below:  # Else it is its hook already.
+        _no_ring(context, below)
+        made, changes = await _attached(context, below, reason)
+        if made.result.state is not CallState.SUCCEEDED or "held" in (made.result.value or {}):
+            return made
+    moved = session.moved(context.world.store.view, context.world.plan, below, str(context.author))
+    words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
+    return Settlement(ok(words), (*changes, *moved))
+
+
+async def _attached(context: Context, below: str, reason: str) -> tuple[Settlement, tuple[Change, ...]]:
+    """Has the plan say that the agent is a hook of the one at `below`; with what makes an old hook a new one again."""
+    name = "by-" + (addresses.parse(context.agent).name if context.task_path else "root")
+    path = (*pointer.of_task(addresses.parse(below).path), "hooks")
+    document = context.world.store.view.get(context.world.plan)
+    node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
+    is_first = document is None or not pointer.has(document.spec, path)
+    op = Op("add", path, {name: node}) if is_first else Op("add", (*path, name), node)
+    made = await submit(context, [op], reason or f"hands over to {below}")
+    again = context.world.store.view.get(hook_address(below, name))
+    if again is None or again.state != OVER:
+        return made, ()
+    return made, (SetStatus(again.address, again.uid, {"state": ACTIVE, "why": None}),)
+
+
+def _below(context: Context, name: str) -> str:
+    """The agent below the caller that it means. Raises ToolFailed."""
+    view, watches = context.world.store.view, context.seen.spec.watches
+    mine = addresses.parse(watches or context.agent)
+    if watches and name.removeprefix("agent/") in (watches.partition("/")[2], mine.name):
+        return watches
+    asking = view.get(str(mine))
+    assert asking is not None, "who is at work, or is watched by who is, is there"
+    try:
+        found = topology.named(view, asking, name)
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
+    below = [each for each in found if addresses.parse(each).is_within(mine) and each != str(mine)]
+    if len(below) != 1:
+        raise ToolFailed("NotBelow", f"`{name}` is no one agent below you: only to such you hand over")
+    return below[0]
+
+
+def _no_ring(context: Context, below: str) -> None:
+    """Raises ToolFailed when the agent at `below` watches the caller, directly or through others."""
+    watching: dict[str, list[str]] = {}
+    for each in context.world.store.view.list("hook"):
+        if not watchers.is_over(each):
+            watching.setdefault(str(each.spec["mind"].get("address", "")), []).append(str(each.spec["watches"]))
+    known, front = {below}, [below]
+    while front:
+        for watched in watching.get(front.pop(), ()):
+            if watched == context.agent:
+                raise ToolFailed("Ring", f"{below} is a hook of yours, so that you would wait for each other")
+            if watched not in known:
+                known.add(watched)
+                front.append(watched)
+
+
+def _served(context: Context) -> Sequence[Resource]:
+    """The hooks that the caller is. Raises ToolFailed when it is none."""
+    found = watchers.served(context.world.store.view, context.agent)
+    if not found:
+        raise ToolFailed("NoHook", "only an agent that is a hook of another can do this")
+    return found
+
+
+def _question(context: Context) -> str | None:
+    """The question to a hook that the caller has to answer; None without one."""
+    asked = watchers.answered_now(context.seen.status.asked.values())
+    return next((each.id for each in asked if each.kind == watchers.QUESTION), None)
+
+
+def _given(context: Context, said: JsonObject) -> Settlement:
+    if _question(context) is None:
+        raise ToolFailed("NoQuestion", "nobody waits for your verdict")
+    return Settlement(ok("given"), turn={"claim": boxed({"kind": VERDICT, "result": said})})
+
+
+def _over(hooks: Sequence[Resource], reason: str) -> tuple[Change, ...]:
+    merge: JsonObject = {"state": OVER, "why": reason or "it has quit"}
+    return tuple(SetStatus(each.address, each.uid, merge) for each in hooks)
+
+
+def _names(hooks: Sequence[Resource]) -> list[str]:
+    return [each.address for each in hooks]
