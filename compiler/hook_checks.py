@@ -10,12 +10,13 @@ from compiler.checking_parts import check_target
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import nearest
 from compiler.toolsets import Toolsets
-from schemas.encoding import Json
+from schemas.encoding import Json, JsonObject
 from schemas.fields_hook import CALL_POINTS, HOOK_MINDS
 from schemas.patterns import call_pattern
+from schemas.rule_faults import condition_faults, faults_of
 from schemas.tools import TOLD_APART, TOOLS
 
-_GOES_WITH: Final = {"contract": "run", "budget": "agent"}
+_GOES_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
 
 
 def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> bool:
@@ -39,6 +40,17 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
         _check_match(fields, to, toolsets, faults)
     is_told = _is_existing_wrong(fields.get("agent"), to, faults)
     return len(minds) == 1 and bool(fields.get("on")) and not is_told
+
+
+def check_rules(fields: Mapping[str, Json], settings: JsonObject, to: Pointer, faults: Faults) -> None:
+    """Tells of what is wrong with the rules of the hook and with the condition of its end."""
+    points = fields["on"]
+    for name in ("rule", "first"):
+        for fault in faults_of(fields[name], points, settings, is_first=name == "first") if name in fields else ():
+            faults.add(fault.code, fault.summary, fault.hint, to=(*to, name, *fault.at))
+    ends = fields.get("expires", {}).get("when")
+    for fault in condition_faults(ends, settings=settings) if ends is not None else ():
+        faults.add(fault.code, fault.summary, fault.hint, to=(*to, "expires", "when", *fault.at))
 
 
 def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> None:

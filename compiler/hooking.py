@@ -15,7 +15,7 @@ from compiler import naming
 from compiler.agents import argv_of
 from compiler.declared_at import Words
 from compiler.faults import Faults, Pointer
-from compiler.hook_checks import check_hook
+from compiler.hook_checks import check_hook, check_rules
 from compiler.mixing import Filling, filled, named_settings
 from compiler.resolving import Agents, Resolved
 from compiler.shelves import Shelves
@@ -28,7 +28,7 @@ from schemas.frozen import frozen
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
-_GOING_WITH: Final = {"contract": "run", "budget": "agent"}
+_GOING_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
 """Fields that go when the mind that they are about is replaced."""
 
 
@@ -106,6 +106,7 @@ class Hooks:
         fields = filled(Filling(Table("hook"), to, merge.settings, "hook"), merge.fields, self.faults)
         if fields is None or not check_hook(fields, to, self.agents.toolsets, self.faults):
             return None
+        check_rules(fields, merge.settings, to, self.faults)
         mind = _mind(fields)
         agent: Resolved | None = None
         existing = ""

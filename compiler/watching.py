@@ -135,6 +135,7 @@ class Watching:
             timeout_s=fields.get("timeout"),
             options=one.hook.options,
             set_at=one.set_at,
+            first=tuple(fields.get("first", ())),
         )
 
     def _mind(self, one: Carried, agent: str, name: str, *, is_read_only: bool) -> HookMind:

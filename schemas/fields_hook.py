@@ -1,7 +1,7 @@
 """The fields of a hook: when it is asked, by what it is thought out, how long it lives and what its copies are.
 
 A value `$name` stands for the hook's setting of that name; how a hook is made from another is `compiler/hooking.py`.
-What the clauses of a rule may say is `controllers/agent/hooking/rules.py`.
+What the clauses of a rule may say is `rule.py`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ HOOK_FIELDS: Final = (
     Field(
         "rule",
         Many(Keyed(ANY, is_id=False)),
-        "Clauses, of which the first that holds gives the verdict.",
-        [{"when": {"tool": "shell"}, "deny": "no commands here"}],
+        "Clauses, read from the top; each that holds has its effects, and one that decides ends the reading.",
+        [{"when": {"call": "shell"}, "deny": "no commands here"}],
+    ),
+    Field(
+        "first",
+        Many(Keyed(ANY, is_id=False)),
+        "Clauses that are read before the `agent` is asked, which it only is where one of them says `consult: true`.",
+        [{"when": {"messages": {"from": "person"}}, "consult": True}],
     ),
     Field("run", COMMAND, "A program: JSON in, JSON out.", ["python", "hooks/no_secrets.py"]),
     Field("python", TEXT, "A function `file.py:name`, run in a process of its own.", "hooks/checks.py:no_secrets"),
@@ -106,7 +112,7 @@ HOOK_TABLES: Final = (
         (
             Field("turns", Scalar("count", minimum=1, settable=True), "After so many turns of the watched agent.", 10),
             Field("time", _DURATION, "After so long.", 3600),
-            Field("when", Keyed(ANY, is_id=False), "When this condition of a rule holds.", {"point": "on-end"}),
+            Field("when", Keyed(ANY, is_id=False), "When this condition of a rule holds.", {"on": "on-end"}),
             Field("approved", Scalar("flag"), "When a person approves its end: `plan approve hook/…`.", True),
         ),
     ),

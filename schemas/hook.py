@@ -96,6 +96,7 @@ class HookSpec:
     `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
     original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
     settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
+    `first` are clauses that are read before the agent is asked, which it only is when one of them says so.
     """
 
     name: str
@@ -112,9 +113,11 @@ class HookSpec:
     timeout_s: float | None = None
     options: JsonObject = field(default_factory=dict)
     set_at: str = ""
+    first: tuple[JsonObject, ...] = ()
 
     def to_json(self) -> JsonObject:
-        return {
+        own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have it.
+        return own | {
             "name": self.name,
             "watches": self.watches,
             "on": list(self.on),
@@ -135,6 +138,7 @@ class HookSpec:
 def hook_from_json(raw: JsonObject) -> HookSpec:
     """Inverse of `HookSpec.to_json`."""
     made = {"on": tuple(raw["on"]), "mind": mind_from_json(raw["mind"]), "expires": Expiry(**raw["expires"])}
+    made["first"] = tuple(raw.get("first", ()))
     return HookSpec(**{**raw, **made})
 
 

@@ -65,6 +65,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "mark": "Sets a mark, or several, at this turn, for `turns-since`.",
     "once": "The clause is left out when this text is what it was the last time it had effect.",
     "quit": "The hook is over.",
+    "consult": "The hook's agent is asked, and what it says counts; in `first`, and no further clause is read.",
 }
 """What a clause may do."""
 

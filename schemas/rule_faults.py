@@ -44,12 +44,12 @@ class RuleFault:
 
 
 def faults_of(
-    rule: Json, points: Collection[str] = (), settings: Collection[str] | None = None
+    rule: Json, points: Collection[str] = (), settings: Collection[str] | None = None, *, is_first: bool = False
 ) -> tuple[RuleFault, ...]:
     """Everything that is wrong with a rule, in order.
 
     `points` are those at which its hook is asked, empty if that is not known; `settings` the names that `$name` may
-    say, None for any.
+    say, None for any. `is_first`: it stands before an agent, which it may have consulted.
     """
     clauses = clauses_of(rule)
     if not clauses:
@@ -57,7 +57,7 @@ def faults_of(
     if len(clauses) > limits.RULE_CLAUSES_MAX:
         most = limits.RULE_CLAUSES_MAX
         return (RuleFault((), "P0224", f"a rule of {len(clauses)} clauses", f"at most {most}: make it several hooks"),)
-    reading = _Reading(frozenset(points), None if settings is None else frozenset(settings))
+    reading = _Reading(frozenset(points), None if settings is None else frozenset(settings), is_first)
     numbered = isinstance(rule, list)
     places = (((str(index),) if numbered else (), clause) for index, clause in enumerate(clauses))
     return tuple(fault for at, clause in places for fault in reading.clause(clause, at))
@@ -80,6 +80,7 @@ class _Reading:
 
     points: frozenset[str]
     settings: frozenset[str] | None
+    is_first: bool = False
 
     def clause(self, clause: Json, at: Place) -> Faults:
         if not isinstance(clause, dict):
@@ -132,8 +133,14 @@ class _Reading:
             case "reset" | "mark":
                 yield from self._names(value, at)
             case _:
-                if value is not True:
-                    yield RuleFault(at, "P0202", f"`quit` is true or left out, not {_shown(value)}")
+                yield from self._flagged(name, value, at)
+
+    def _flagged(self, name: str, value: Json, at: Place) -> Faults:
+        if value is not True:
+            yield RuleFault(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}")
+        if name == "consult" and not self.is_first:
+            hint = "it stands in `first`, before an `agent`"
+            yield RuleFault(at, "P0211", "`consult` in a rule that has no agent", hint)
 
     def _counted(self, value: Json, at: Place) -> Faults:
         if not isinstance(value, dict):

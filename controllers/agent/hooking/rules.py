@@ -10,6 +10,7 @@ from controllers.agent.hooking.conditions import CannotTell, Known, Memory, hold
 from controllers.agent.hooking.facts import Facts
 from schemas import limits
 from schemas.encoding import Json, JsonObject, digest_of
+from schemas.frozen import frozen
 from schemas.hook import STRICTNESS, Decision, HookSpec, Rule, Verdict
 
 N = TypeVar("N", bound=float)
@@ -21,16 +22,33 @@ def evaluate(hook: HookSpec, memory: Json, facts: Facts) -> Verdict:
     `memory` is what the last verdict of this very hook kept, None at first; the verdict's own is kept from now on.
     """
     assert isinstance(hook.mind, Rule), "only rules are evaluated"
+    return _read(hook, hook.mind.clauses, memory, facts).verdict
+
+
+@frozen
+class First:
+    """What the clauses before an agent come to. `consults`: the agent is asked, and `verdict` has the memory only."""
+
+    verdict: Verdict
+    consults: bool = False
+
+
+def first(hook: HookSpec, memory: Json, facts: Facts) -> First:
+    """What the `first` of a hook says; a hook without one always has its agent consulted."""
+    return _read(hook, hook.first, memory, facts) if hook.first else First(Verdict(), consults=True)
+
+
+def _read(hook: HookSpec, clauses: tuple[JsonObject, ...], memory: Json, facts: Facts) -> First:
     began = _remembered(memory, facts)
     reading = _Reading(hook, facts, began)
     try:
-        for index, clause in enumerate(hook.mind.clauses):
+        for index, clause in enumerate(clauses):
             if reading.takes(index, clause):
                 break
     except CannotTell as fault:
-        return Verdict(fault=str(fault))
-    is_kept = reading.memory != began or (memory is None and _counts_turns(list(hook.mind.clauses)))
-    return reading.verdict(reading.memory.to_json() if is_kept else None)
+        return First(Verdict(fault=str(fault)))
+    is_kept = reading.memory != began or (memory is None and _counts_turns(list(clauses)))
+    return First(reading.verdict(reading.memory.to_json() if is_kept else None), reading.consults)
 
 
 def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts) -> bool:
@@ -66,9 +84,10 @@ class _Reading:
     comments: list[str] = field(default_factory=list)
     arguments: JsonObject | None = None
     is_last: bool = False
+    consults: bool = False
 
     def takes(self, index: int, clause: JsonObject) -> bool:
-        """Lets a clause have its effects if it holds. True when it decides."""
+        """Lets a clause have its effects if it holds. True when it is the last that is read."""
         when = clause.get("when", {})
         if not holds(when, self._known) or self._is_repeated(str(index), clause, when):
             return False
@@ -84,7 +103,8 @@ class _Reading:
                 self.decision = name
                 self.reason = blanks.shown(said, when, self._known) if isinstance(said, str) else ""
                 return True
-        return False
+        self.consults = clause.get("consult") is True
+        return self.consults
 
     def verdict(self, memory: Json) -> Verdict:
         changed = None if self.arguments == self.facts.arguments else self.arguments
