@@ -43,8 +43,9 @@ def command(what: str, plan: str | None) -> None:
 
 
 def _related(known: list[Resource], item: Resource) -> list[Resource]:
-    """The agent that does a task's work, and what the object owns."""
-    return [one for one in known if one.owner == item.address and one.kind != "task"]
+    """The agent that does a task's work, what the object owns, and the locks that it has."""
+    owned = [one for one in known if one.owner == item.address and one.kind != "task"]
+    return owned + [one for one in known if one.kind == "lock" and item.address in one.status.get("holders", {})]
 
 
 def _recent(access: Access, item: Resource) -> list[Record]:

@@ -1,0 +1,159 @@
+"""Locks that agents take: with what they write, by asking, and what becomes of a write without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import Arena, arena
+
+pytestmark = pytest.mark.anyio
+
+TOOLS = "[read, write, edit, lock, release, shell, send]"
+
+
+def agent(script: str, *, more: str = "") -> str:
+    """A task's agent with a script, for below `tasks:`."""
+    steps = "".join(f"        - {line}\n" for line in script.strip().splitlines())
+    return f"    agent:\n      tools: {TOOLS}\n{more}      script:\n{steps}"
+
+
+async def run(here: Arena, script: str, *, more: str = "") -> None:
+    """The plan of one agent, to its end."""
+    await here.apply(f"tasks:\n  one:\n{agent(script, more=more)}")
+    await here.until_state("task/one", "done", "failed")
+    await here.settled()
+
+
+async def records_with(here: Arena, kind: str) -> list[JsonObject]:
+    return [draft.data for draft in await here.log() if draft.type == kind]
+
+
+async def test_a_write_is_locked_in_the_append_of_its_start_and_free_in_that_of_the_turns_end(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await run(here, "call: {write: {path: a.txt, content: one}}\ndone: x")
+        await here.store.flush(here.store.view.rev)
+        told = [[one.type for one in record.draft.entries] for record in await here.store.log(0, 1000)]
+        (start,) = [types for types in told if "lock.granted" in types]
+        (end,) = [types for types in told if "lock.released" in types]
+        assert "call.started" in start
+        assert "turn.ended" in end
+        assert here.store.view.list("lock") == []
+
+
+async def test_an_agent_that_writes_nothing_has_nothing_to_do_with_locks(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    async with arena(tmp_path) as here:
+        await run(here, "call: {read: {path: a.txt}}\ndone: x")
+        assert not [draft for draft in await here.log() if draft.type.startswith("lock.")]
+
+
+async def test_a_lock_that_was_asked_for_is_kept_over_turns_until_it_is_released(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        script = """
+call: {lock: {paths: [a.txt, "src/**"], reason: mine now}}
+call: {write: {path: a.txt, content: one}}
+call: {write: {path: src/b.txt, content: one}}
+call: {release: {paths: [a.txt]}}
+call: {release: {paths: [a.txt]}}
+expect: {error: NotHeld}
+call: {release: {}}
+call: {release: {}}
+expect: no locks
+done: x
+"""
+        await run(here, script)
+        assert here.state("task/one") == "done"
+        granted = [data for data in await records_with(here, "call.settled") if data["tool"] == "lock"]
+        assert list(granted[0]["fences"]) == ["a.txt", "src/**"]
+        assert not await records_with(here, "lock.granted"), "writes under a lock that is held take none of their own"
+        assert here.store.view.list("lock") == []
+
+
+async def test_everything_is_free_when_the_task_ends_whatever_was_kept(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        script = 'call: {lock: {paths: ["src/**"]}}\ncall: {write: {path: b.txt, content: one}}\ndone: x'
+        await run(here, script, more="      lock: task\n")
+        assert here.state("task/one") == "done"
+        assert here.store.view.list("lock") == []
+
+
+async def test_two_names_of_one_file_are_one_lock(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    async with arena(tmp_path) as here:
+        script = """
+call: {lock: {paths: [link/new.txt, "link/*.md", ./real/../real/x.txt]}}
+call: {write: {path: link/new.txt, content: one}}
+done: x
+"""
+        await run(here, script)
+        (granted,) = [data["fences"] for data in await records_with(here, "call.settled") if data["tool"] == "lock"]
+        assert sorted(granted) == ["real/*.md", "real/new.txt", "real/x.txt"]
+        assert not await records_with(here, "lock.granted")
+
+
+async def test_what_may_not_be_written_may_not_be_kept_from_others(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        script = """
+call: {lock: {paths: [other.txt]}}
+expect: {error: Denied}
+call: {lock: {paths: ["**"]}}
+expect: {error: Denied}
+call: {lock: {paths: ["../x"]}}
+expect: {error: Denied}
+call: {lock: {paths: [other.txt], mode: read}}
+expect: ok
+call: {lock: {paths: ["src/a/*.py"]}}
+expect: ok
+done: x
+"""
+        await run(here, script, more='      rights: {write: ["src/**"]}\n')
+        assert here.state("task/one") == "done", here.get("task/one").status
+
+
+@pytest.mark.parametrize("kept", ["turn", "task", '"off"'])
+async def test_two_agents_read_and_one_writes_then_the_other_writes_is_refused_and_told(
+    tmp_path: Path, kept: str
+) -> None:
+    """The race of the source documents: the loser is shown the difference, and nothing is lost."""
+    (tmp_path / "a.txt").write_text("base\n")
+    async with arena(tmp_path) as here:
+        plan = f"""
+tasks:
+  first:
+{agent(FIRST, more=f"      lock: {kept}" + chr(10))}
+  second:
+{agent(SECOND, more=f"      lock: {kept}" + chr(10))}
+"""
+        await here.apply(plan)
+        await here.until(lambda: (tmp_path / "read1").exists() and (tmp_path / "read2").exists())
+        await here.tell("agent/first", "go", "m1")
+        await here.until_state("task/first", "done", "failed")
+        await here.tell("agent/second", "go", "m2")
+        await here.until_state("task/second", "done", "failed")
+        await here.settled()
+        assert (here.state("task/first"), here.state("task/second")) == ("done", "done")
+        refused = [each for each in await here.results("write") if each["state"] == "Failed"]
+        (one,) = refused
+        assert one["error"] == "Changed"
+        assert "+first" in one["text"]
+        assert here.read("a.txt") == "base\nfirst\nsecond\n"
+
+
+FIRST = """
+call: {read: {path: a.txt}}
+call: {shell: {command: touch read1}}
+{when: go, call: {write: {path: a.txt, content: "base\\nfirst\\n"}}}
+done: x
+"""
+SECOND = """
+call: {read: {path: a.txt}}
+call: {shell: {command: touch read2}}
+{when: go, call: {write: {path: a.txt, content: "base\\nsecond\\n"}}}
+expect: {error: Changed}
+call: {write: {path: a.txt, content: "base\\nfirst\\nsecond\\n"}}
+done: x
+"""
