@@ -158,6 +158,15 @@ LOCK_REASON_CHARS_MAX: Final = 200  # Everybody who waits is told it.
 LOCK_FILES_WATCHED_MAX: Final = 256  # Files of others that are compared around a shell command: some milliseconds.
 LOCK_FILE_BYTES_MAX: Final = 4 << 20  # Of such a file; what is larger is no source text.
 
+# Hooks.
+HOOK_PROGRAM_S: Final = 60.0  # For a program's or a function's verdict, when the hook does not say.
+HOOK_AGENT_S: Final = 600.0  # For an agent's verdict, when the hook does not say: it may read before it answers.
+HOOK_REWRITES_MAX: Final = 3  # Of the arguments of one call; hooks that go on disagree with each other or themselves.
+HOOK_SENT_BACK_MAX: Final = 3  # Times that hooks send one final answer back; then it is taken as it is.
+HOOK_NUDGES_MAX: Final = 3  # Times in a row that nothing but a hook's comment wakes an agent.
+HOOK_OUTPUT_BYTES_MAX: Final = 1 << 20  # Of a hook's program: a verdict with a whole file as an argument fits.
+HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # Of what a hook keeps between verdicts; it is in the log each time it changes.
+
 # Rules of hooks.
 RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.
 RULE_NESTING_MAX: Final = 16  # Of `any`, `all` and `not` in each other; people stop at three.
@@ -166,6 +175,7 @@ RULE_PATTERN_STEPS_MAX: Final = 192  # It is made into so many steps at most, co
 RULE_PATTERN_KEPT_MAX: Final = 4_096  # Of what one expression has learnt about characters: about 1 MiB.
 RULE_TEXT_CHARS_MAX: Final = 16 << 10  # That an expression looks through, in half a second at the worst.
 RULE_WORDS_CHARS_MAX: Final = 4_000  # Of a reason or comment with its blanks filled in; the agent reads it.
+RULE_NOTES_MAX: Final = 16  # Texts that a hook keeps for an agent that it may consult; the oldest are forgotten.
 RULE_NAMES_MAX: Final = 256  # Counters, marks and children that one hook remembers; the oldest are forgotten.
 
 # Hooks that are agents.
@@ -186,12 +196,32 @@ HANDOVER_BYTES_MAX: Final = 12 << 10  # Of it, as the agent above is told it: th
 OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
 USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 
+# Forks.
+GIT_S: Final = 600.0  # One step of git: a snapshot of a large repository reads every file once.
+GIT_WORDS_LINES: Final = 3  # Of what git says went wrong: its last lines have the cause.
+FORK_ROUNDS_MAX: Final = 8  # Of merging what moved on meanwhile; then it waits, for somebody is busy there.
+FORK_LOOK_S: Final = 5.0  # How soon a merge that a person mends is looked at again.
+FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.
+
 # The log.
 SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle …
 SNAPSHOT_RECORDS_MAX: Final = 4_096  # … and at the latest after so many.
 BATCH_RECORDS_MAX: Final = 2_048  # Of one transaction: bounds the memory of a flush and how long the first one waits.
 RECENT_RECORDS_MAX: Final = 512  # Kept in memory for watchers; one that is further behind reads the log.
 BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through the database costs more than a file.
+
+# Conflicts.
+CONFLICT_AFTER_S: Final = 5.0  # A longer wait for a lock is told to who is above both; most writes take less.
+CONFLICT_ANSWER_S: Final = 90.0  # For a ruling, or for following it: two turns of a model; then it goes on upward.
+CONFLICT_RAISED_MAX: Final = 2  # Times that a conflict goes on upward for want of an answer; then a person has it.
+CONFLICTS_KEPT_MAX: Final = 64  # Those that are over too, for looking back; the newest stays: no number comes twice.
+CONFLICT_RECORDS_MAX: Final = 2_000  # Of the log, that are searched for what the parties have changed: about 20 ms.
+CONFLICT_FILES_SHOWN: Final = 4  # Of each party, with differences; more are counted.
+CONFLICT_DIFF_BYTES: Final = 1 << 10  # Of one file's difference: both sides and what they say fit into one message.
+CONFLICT_WORDS_MAX: Final = 500  # Of an intent or a proposal; both are told to the other one and to who rules.
+CONFLICT_PLAN_MAX: Final = 2_000  # Of what whoever rules says to the parties.
+RULINGS_TOLD: Final = 8  # Of a task, that its agent reads in every prompt; older ones are history.
+CONFLICT_PATHS_MAX: Final = 16  # That one `contest` names.
 
 # Holding back.
 CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.

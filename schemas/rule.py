@@ -63,6 +63,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "count": "Adds 1 to a counter or several, or a number to each: `{name: 2}`.",
     "reset": "Sets counters to 0 and forgets marks, by name.",
     "mark": "Sets a mark, or several, at this turn, for `turns-since`.",
+    "note": "A text that the hook keeps; an agent that it consults later is shown the newest of them.",
     "once": "The clause is left out when this text is what it was the last time it had effect.",
     "quit": "The hook is over.",
     "consult": "The hook's agent is asked, and what it says counts; in `first`, and no further clause is read.",

@@ -120,7 +120,7 @@ class _Reading:
                 if not isinstance(value, str) and value is not True:
                     yield RuleFault(at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}")
                 yield from self._text(value, at)
-            case "comment" | "once":
+            case "comment" | "once" | "note":
                 if not isinstance(value, str) or not value:
                     yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(value)}")
                 yield from self._text(value, at)

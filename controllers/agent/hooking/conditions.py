@@ -39,20 +39,21 @@ class CannotTell(Exception):
 
 @frozen
 class Memory:
-    """What one hook remembers. `since` is the turn in which it was first asked; `once` are digests by clause."""
+    """What one hook remembers. `since` is the turn in which it was first asked; `once` are digests by clause.
+
+    `notes` are the newest texts that it kept, oldest first.
+    """
 
     since: int
     counts: Mapping[str, Number] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)
     once: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def to_json(self) -> JsonObject:
-        return {
-            "since": self.since,
-            "counts": dict(self.counts),
-            "marks": dict(self.marks),
-            "once": dict(self.once),
-        }
+        named = {"counts": self.counts, "marks": self.marks, "once": self.once}
+        out: JsonObject = {"since": self.since} | {name: dict(kept) for name, kept in named.items() if kept}
+        return out | ({"notes": list(self.notes)} if self.notes else {})
 
 
 @frozen

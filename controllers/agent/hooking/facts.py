@@ -141,6 +141,8 @@ def question(facts: Facts, question_id: str, memory: Json, options: JsonObject) 
         "options": options,
     }
     asked |= {name: text for name in ("prompt", "reply", "claim") if (text := getattr(facts, name))}
+    if isinstance(memory, dict) and memory.get("notes"):
+        asked["notes"] = memory["notes"]  # What the clauses before an agent kept for it.
     return asked | ({} if facts.call is None else _told(facts.call))
 
 

@@ -60,7 +60,9 @@ def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts
 
 
 def _remembered(memory: Json, facts: Facts) -> Memory:
-    return Memory(**memory) if isinstance(memory, dict) else Memory(facts.turn)
+    if not isinstance(memory, dict):
+        return Memory(facts.turn)
+    return Memory(**{**memory, "notes": tuple(memory.get("notes", ()))})
 
 
 def _counts_turns(rule: Json) -> bool:
@@ -136,6 +138,10 @@ class _Reading:
             self.memory = replace(self.memory, counts=_bounded({**self.memory.counts, name: raised}))
         for name in self._names(clause.get("mark", []), when):
             self.memory = replace(self.memory, marks=_bounded({**self.memory.marks, name: self.facts.turn}))
+
+        if "note" in clause:
+            notes = [*self.memory.notes, blanks.shown(clause["note"], when, self._known)]
+            self.memory = replace(self.memory, notes=tuple(notes[-limits.RULE_NOTES_MAX :]))
 
     def _names(self, written: Json, when: Json) -> list[str]:
         return [

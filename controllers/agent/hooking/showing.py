@@ -16,7 +16,7 @@ from schemas.hook import HookSpec
 READERS: Final = frozenset({"model", "outside"})
 """Kinds of minds that read text; the others compute with the question as it is."""
 
-ABOUT: Final = ("tool_name", "tool_input", "tool_input_original", "tool_response", "prompt", "reply", "claim")
+ABOUT: Final = ("tool_name", "tool_input", "tool_input_original", "tool_response", "prompt", "notes", "reply", "claim")
 LEVELS: Final = ("children", "messages", "reasons", "budget_left", "approvals", "files_changed")
 """What a hook may want to know beside what it is asked about."""
 

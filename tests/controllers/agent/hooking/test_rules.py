@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from controllers.agent.hooking.rules import condition_holds, evaluate
+from controllers.agent.hooking.rules import First, condition_holds, evaluate, first
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject
-from schemas.hook import HookSpec, Point, Rule, Verdict, verdict_from_json
+from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
 
 AGENT = "agent/web/ui"
@@ -359,3 +359,40 @@ def test_the_same_question_has_the_same_answer_and_verdicts_survive_json(rule: l
 
     assert said(rule) == once
     assert verdict_from_json(once.to_json()) == once
+
+
+# Clauses that stand before an agent.
+
+
+def before(rule: list[Any], facts: Facts | None = None, memory: Json = None) -> First:
+    hook = HookSpec("x", AGENT, ("before-call",), HookAgent("agent/web/~x"), first=tuple(rule))
+    return first(hook, memory, facts or at())
+
+
+def test_an_agent_is_consulted_only_when_a_clause_says_so_and_what_was_counted_is_kept() -> None:
+    rule = [
+        {"count": "n", "note": "{tool} {count.n}"},
+        {"when": {"count": {"n": {">": 1}}}, "reset": "n", "consult": True},
+    ]
+    once = before(rule)
+    again = before(rule, memory=once.verdict.memory)
+
+    assert not once.consults
+    assert again.consults
+    assert again.verdict.memory == {"since": 3, "notes": ["write 1", "write 2"]}
+
+
+def test_clauses_before_an_agent_may_decide_without_it() -> None:
+    assert before([{"deny": "no"}, {"consult": True}]) == First(Verdict("deny", "no"))
+    assert before([{"when": {"turn": 9}, "consult": True}]) == First(Verdict())
+    assert before([{"consult": True}, {"deny": "not read"}]) == First(Verdict(), consults=True)
+    assert before([]).consults, "without any it is always asked"
+    assert before([{"when": {"tun": 1}, "consult": True}]).verdict.fault
+
+
+def test_so_many_notes_are_kept() -> None:
+    memory: Json = None
+    for turn in range(limits.RULE_NOTES_MAX + 3):
+        memory = before([{"note": "{turn}"}], at(turn=turn), memory).verdict.memory
+
+    assert memory["notes"] == [str(turn) for turn in range(3, limits.RULE_NOTES_MAX + 3)]
