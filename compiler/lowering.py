@@ -144,6 +144,7 @@ class Lowering:
             protect=task.get("protect", False),
             priority=place.priority,
             fork=place.fork,
+            rulings=_rulings(task),
         )
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
@@ -315,6 +316,12 @@ def _work(task: JsonObject, agent: str | None) -> Work:
         return Group()
     shell, argv = (run, ()) if isinstance(run, str) else ("", tuple(run))
     return Run(shell, argv, task.get("effect", "once"), task.get("timeout"))
+
+
+def _rulings(task: JsonObject) -> tuple[str, ...]:
+    """The newest rulings about the task: older ones are history, which the plan keeps."""
+    written = task.get("rulings") or {}
+    return tuple(f"{name}: {text}" for name, text in list(written.items())[-limits.RULINGS_TOLD :])
 
 
 def _heal_every(task: JsonObject) -> float:

@@ -123,6 +123,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     """What runs a plan: queue, work plane, processes, controllers and the engine over them. Nothing runs yet."""
     import random
 
+    from controllers.hook import HookReconciler
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
@@ -159,11 +160,18 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
         return AgentReconciler(agents_world(core, processes, work, background, yard().servers))
 
+    def conflicts() -> Reconciler:
+        from controllers.agent.conflicts import ConflictReconciler
+
+        return ConflictReconciler(core.store, core.clock)
+
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         Postponed("agent", agents),
         Postponed("mcp", tool_servers),
+        Postponed("conflict", conflicts),
         LockReconciler(core.store, core.clock),
+        HookReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)

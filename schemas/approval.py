@@ -10,7 +10,7 @@ from schemas.frozen import frozen
 from schemas.patch import Patch, author_from_text
 from schemas.patching import op_from_json
 
-ApprovalKind: TypeAlias = Literal["patch", "call", "request", "tool", "input"]
+ApprovalKind: TypeAlias = Literal["patch", "call", "request", "tool", "input", "conflict"]
 
 WAITING: Final = "waiting"
 APPROVED: Final = "approved"
@@ -23,7 +23,8 @@ class ApprovalSpec:
 
     patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for ·
     tool: a tool that describes itself anew, `before` and `after` · input: what a server wants to know, `requests`; the
-    answer is in the status as `content`.
+    answer is in the status as `content` · conflict: `conflict`, the address of a conflict thread, and `text`, both sides
+    in words; it is answered by a ruling.
     `differences` are those of a patch when it was held. The status holds `state` (waiting, approved, rejected), `by`
     and `reason`. A person's own patch leaves no approval behind once settled; what an agent asked for is dropped by
     its controller when it has read the answer.

@@ -92,6 +92,14 @@ WORK_FIELDS: Final = (
 
 ORDER_FIELDS: Final = (
     Field(
+        "rulings",
+        Keyed(TEXT, is_id=False),
+        "What was ruled in conflicts about files, by conflict. Written by whoever rules; the task's agent is told.",
+        {"conflict-3": "let go of src/api.py: `backend` has it next"},
+        ChangeClass.PREFIX,
+        lowered=("rulings",),
+    ),
+    Field(
         "tasks",
         Keyed(Table("task", short="goal")),
         "Child tasks by id, to any depth.",

@@ -19,6 +19,7 @@ RECORD_VERSION: Final = 1
 RECORD_TYPES: Final = frozenset(
     "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped plan.forked "
     "object.created object.updated object.deleted "
+    "session.moved "
     "agent.woken agent.slept agent.parked agent.ended "
     "turn.started model.requested model.failed model.replied turn.ended "
     "call.proposed call.authorized call.started call.waiting call.progressed call.settled call.reconciled "

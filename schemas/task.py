@@ -98,7 +98,11 @@ def check_from_json(raw: JsonObject) -> CheckSpec:
 
 @frozen
 class TaskSpec:
-    """`cwd` is relative to the plan file's folder, `.` for that folder itself. `env` is added to the clean one."""
+    """`cwd` is relative to the plan file's folder, `.` for that folder itself. `env` is added to the clean one.
+
+    `fork` is the address of the fork that it works in, empty for the plan's own folder. `rulings` are the newest that
+    were made about it in conflicts, for its agent to read.
+    """
 
     goal: str
     work: Work
@@ -122,9 +126,14 @@ class TaskSpec:
     cancel: bool = False
     protect: bool = False
     priority: int = 0
+    fork: str = ""
+    rulings: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
-        return {
+        own: JsonObject = {"fork": self.fork} if self.fork else {}
+        if self.rulings:
+            own["rulings"] = list(self.rulings)
+        return own | {
             "goal": self.goal,
             "work": work_to_json(self.work),
             "notes": self.notes,
@@ -175,6 +184,8 @@ def task_from_json(raw: JsonObject) -> TaskSpec:
         cancel=raw["cancel"],
         protect=raw["protect"],
         priority=raw["priority"],
+        fork=raw.get("fork", ""),
+        rulings=tuple(raw.get("rulings", ())),
     )
 
 

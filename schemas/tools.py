@@ -49,9 +49,9 @@ FILE_TOOLS: Final = (
 )
 LOCK_TOOLS: Final = (
     ToolName("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
+    ToolName("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
     ToolName("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
     ToolName("resolve", "rules on a conflict between two agents below", _IDEMPOTENT),
-    ToolName("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
 )
 WORK_TOOLS: Final = (
     ToolName("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
@@ -85,13 +85,29 @@ PLAN_TOOLS: Final = (
     ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
 
+HOOK_TOOLS: Final = (
+    ToolName("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT),
+    ToolName("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT),
+    ToolName("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT),
+    ToolName("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
+    ToolName("quit", "ends the agent's being a hook", _IDEMPOTENT),
+)
+FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit"})
+"""Of use to agents only that are hooks: `all` tools are all but these."""
+
+ON_OCCASION: Final = frozenset({"resolve"})
+"""What every agent may use and is shown only when there is something to use it on, unless it is given."""
+
+FREE_TO_HOOKS: Final = frozenset({"verdict", "quit", "done", "fail"})
+"""What an agent that was made for a hook has without being given it, and nothing else."""
+
 AGENT_TOOL: Final = "agent:"
 """Before the name of a declared agent that is called like a tool."""
 
 CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
-TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS)}
+TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *HOOK_TOOLS)}
 
 PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about == "path")
 """Tools whose calls are about one path: patterns of their calls hold a glob."""

@@ -22,7 +22,7 @@ from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
-from schemas.tools import ONLINE_TOOLS, PATH_TOOLS
+from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS
 
 Tools = Mapping[str, Tool]
 
@@ -42,9 +42,10 @@ class Allowed:
 
 @frozen
 class NeedsYes:
-    """The call waits for approval because of this pattern of the plan."""
+    """The call waits for approval because of this pattern of the plan, or for what `why` says."""
 
     pattern: str
+    why: str = ""
 
 
 @frozen
@@ -65,7 +66,7 @@ def rulings(seen: Observed, tools: Tools, approve: Sequence[str]) -> list[Ruling
     keys: set[str] = set()
     calls_left = seen.left.get("calls")
     for index, call in enumerate(turn.calls):
-        is_over = calls_left is not None and index >= calls_left and not _is_free(call, tools)
+        is_over = calls_left is not None and index >= calls_left and not _is_free(call, seen.spec, tools)
         if index >= limits.TURN_ACTIONS_MAX:
             out.append(_failed("TooMany", f"one reply has at most {limits.TURN_ACTIONS_MAX} calls"))
         elif call.key and call.key in keys:
@@ -89,7 +90,7 @@ def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]
     tool = tools.get(call.tool)
     if tool is None:
         return _unknown(call.tool, spec, tools)
-    if not tool.is_free and not is_granted(tool.name, spec):
+    if not is_free(tool, spec) and not is_granted(tool.name, spec):
         return _denied(f"you may not use `{tool.name}`; you have {', '.join(granted(spec, tools))}")
     if tool.withheld:
         return _denied(f"`{tool.name}` is withheld: {tool.withheld}")
@@ -110,7 +111,7 @@ def forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
         return f"`{tool.name}` on this is denied by `{denial}`"
     if tool.name in ONLINE_TOOLS and not spec.rights.network:
         return f"`{tool.name}` needs the network, and your rights have none"
-    if not tool.is_free and not is_allowed(tool, arguments, spec):
+    if not is_free(tool, spec) and not is_allowed(tool, arguments, spec):
         return f"you may use `{tool.name}` only like {', '.join(_examples(tool.name, spec))}"
     return ""
 
@@ -122,7 +123,7 @@ def barred(call: Resource, tool: Tool, spec: AgentSpec) -> str:
     """
     if call.state != CallState.AUTHORIZED:
         return ""
-    if not tool.is_free and not is_granted(tool.name, spec):
+    if not is_free(tool, spec) and not is_granted(tool.name, spec):
         return f"you may no longer use `{tool.name}`"
     return forbidden(tool, call.spec["arguments"], spec)
 
@@ -157,7 +158,8 @@ def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
 
 def _granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     ordered, allowed = _ordered(tuple(tools), spec.tools, spec.rights.tools)
-    return tuple(name for name in ordered if name in allowed or tools[name].is_free)
+    free = (name for name in ordered if name not in ON_OCCASION and is_free(tools[name], spec))
+    return tuple(name for name in ordered if name in allowed.union(free))
 
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
@@ -226,9 +228,14 @@ def is_stuck(same: tuple[str, int]) -> bool:
     return same[1] >= limits.SAME_CALL_MAX
 
 
-def _is_free(call: TurnCall, tools: Tools) -> bool:
+def is_free(tool: Tool, spec: AgentSpec) -> bool:
+    """Whether the agent needs no right to the tool. Hooks have no tools but those that are given, not even messages."""
+    return tool.name in FREE_TO_HOOKS if spec.watches else tool.is_free
+
+
+def _is_free(call: TurnCall, spec: AgentSpec, tools: Tools) -> bool:
     tool = tools.get(call.tool)
-    return tool is not None and tool.is_free
+    return tool is not None and is_free(tool, spec)
 
 
 def _unknown(name: str, spec: AgentSpec, tools: Tools) -> Refused:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from controllers import leases
+from controllers.agent.conflicts import waits
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Ending, Settlement, Waiting, failure, ok
 from controllers.leases import Blocker, Granted, Owner, Taken, Wants
@@ -78,10 +79,11 @@ def _granted(seen: Observed, found: Granted, kept: LockKept) -> Draft:
 def waiting(seen: Observed, view: View, call: Resource, wish: Wish, blockers: Sequence[Blocker]) -> Waiting:
     """The call waits in the queue of each lock that it wants, for a while."""
     queued = leases.queued(view, call.address, owner_of(seen), wish.wants, wish.reason, seen.now)
-    merge = leases.wish(wish.wants, wish.reason, wish.kept)
+    gives_up_at = seen.now + wish.wait_s
+    merge = leases.wish(wish.wants, wish.reason, wish.kept) | {"gives_up_at": gives_up_at, waits.CONFLICTS: None}
     ways = tuple(dict.fromkeys(f"plan unlock lock/{each.path}" for each in blockers if each.why == "holds"))
     why = f"waits for {words(blockers, seen.now)}"
-    return Waiting(CallState.AWAITING_LOCK, queued, merge, why, ways, seen.now + wish.wait_s)
+    return Waiting(CallState.AWAITING_LOCK, queued, merge, why, ways, waits.look_at(seen.now, gives_up_at))
 
 
 def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
@@ -90,9 +92,13 @@ def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
     wants: Wants = status.get("wants") or {}
     if status.get("refused"):
         raw = status["refused"]
-        return Settlement(failure(str(raw.get("reason") or LOCKED), _ended(seen, view, raw)))
+        text = _ended(seen, view, raw)
+        return Settlement(failure(str(raw.get("reason") or LOCKED), text), waits.ringed(seen, view, call))
     if status.get("granted"):
         return _gone_on(call, wants)
+    if (stuck := waits.stuck(seen, view, call)) is not None:
+        why, ways = str(call.status.get("why") or ""), tuple(call.status.get("unblocks") or ())
+        return Waiting(CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, (*ways, *stuck.unblocks), stuck.due_at)
     if (status.get("due_at") or seen.now + 1) > seen.now:
         return None
     left = leases.unqueued(view, call.address, tuple(wants))

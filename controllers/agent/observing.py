@@ -154,8 +154,10 @@ class Observed:
     servers: tuple[Resource, ...] = ()
     table: str = ""
     bounds: Mapping[str, str] = field(default_factory=dict)
+    fork: Resource | None = None
     hooks: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
     hook: Resource | None = None
+    is_judge: bool = False
 
     @property
     def nature(self) -> Nature:
@@ -240,12 +242,14 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         calls=kinds["call"],
         approvals=kinds["approval"],
         threads=kinds["thread"],
+        is_judge=bool(kinds["conflict"]),
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
         left=_left(view, spec, status),
         bounds=budget.bounds_of(view, spec.task),
         plan_rev=view.rev,
+        fork=None if task_spec is None or not task_spec.fork else view.get(task_spec.fork),
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
         hooks=_hooks(spec, view, specs) if spec.hooks else NO_HOOKS,
@@ -276,6 +280,7 @@ def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
         calls=kinds["call"],
         approvals=kinds["approval"],
         threads=kinds["thread"],
+        is_judge=bool(kinds["conflict"]),
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         left=_left(view, seen.spec, status) if seen.left else seen.left,
         plan_rev=view.rev,
@@ -292,7 +297,7 @@ def _left(view: View, spec: AgentSpec, status: AgentStatus) -> Mapping[str, floa
 
 def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:
     """The calls, approvals and threads of an agent, by kind and address."""
-    kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}}
+    kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}, "conflict": {}}
     for each in view.owned_by(address):
         kind = each.kind
         if kind in kinds:

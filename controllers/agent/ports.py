@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,8 +19,10 @@ from reconciler.storing.store import Store
 from schemas.call import CallResult
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.hook import Verdict as HookVerdict
 from schemas.mcp import ServerFailed
 from schemas.patch import Author, Patch, Verdict
+from schemas.record import Also, Change
 
 if TYPE_CHECKING:
     from controllers.agent.observing import Observed
@@ -30,6 +32,10 @@ class Gate(Protocol):
     """Takes patches of the plan document: `reconciler/admitting/gate.py`."""
 
     async def submit(self, patch: Patch) -> Verdict: ...
+
+    async def rule(self, patch: Patch, changes: Sequence[Change], also: Sequence[Also]) -> Verdict:
+        """The same, with `changes` and `also` in the record if it is accepted."""
+        ...
 
     async def approve(self, address: str, by: Author, reason: str = "", content: JsonObject | None = None) -> Verdict:
         """Says yes to what waits at `address`. Raises errors.Terminal when nothing does."""
@@ -98,6 +104,18 @@ def _no_server(name: str) -> ServerFailed:
     return ServerFailed("NoServer", f"there is no server `{name}`")
 
 
+class Hooks(Protocol):
+    """Answers in place of hooks that are rules, programs and functions, as in a replay. `key` is `status.Fired.key`."""
+
+    def at_once(self, agent: str, turn: int, key: str) -> HookVerdict:
+        """The verdict of a rule. Raises `Conflict` when it is not its place yet."""
+        ...
+
+    async def verdict(self, agent: str, turn: int, key: str) -> HookVerdict:
+        """The verdict of a program or a function."""
+        ...
+
+
 @frozen
 class World:
     """`plan` is the plan's address, `folder` the absolute folder of the plan file.
@@ -105,7 +123,7 @@ class World:
     `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
     interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
     by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
-    answers in place of minds that are processes, as in a replay; None: they do.
+    answers in place of minds that are processes, as in a replay; None: they do. `hooks` likewise for hooks.
     """
 
     store: Store
@@ -124,3 +142,4 @@ class World:
     models: Models = NoModels()
     minds: Callable[[Observed], Awaitable[Reply]] | None = None
     servers: Servers = NoServers()
+    hooks: Hooks | None = None

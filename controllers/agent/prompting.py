@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from controllers.agent import calls, transcript
 from controllers.agent.calls import Tools
+from controllers.agent.hooking import briefing as watching
+from controllers.agent.hooking import closing
 from controllers.agent.observing import Observed, instructions
 from controllers.agent.status import OpenTurn
 from controllers.agent.tools.arguments import schema_of
@@ -33,6 +35,9 @@ REASONS: Final[Mapping[str, str]] = {
     "again": "Go on.",
 }
 """What a turn says that begins without a message."""
+
+JUDGING: Final = "resolve"
+"""The tool that whoever has a conflict before it is shown, whatever else it has."""
 
 LAST_TURN: Final = (
     "Your budget is used up: this is your last turn until it grows, and you have no tools but those that end your "
@@ -80,6 +85,8 @@ class Prompts:
         turn = seen.status.open
         assert turn is not None, "a model is asked inside a turn"
         names = calls.granted(seen.spec, tools)
+        if seen.is_judge and JUDGING in tools and JUDGING not in names:
+            names = (*names, JUDGING)
         # In its last turn it has only those that say how it ends.
         granted = tuple(tools[name] for name in names if not turn.is_last or name in calls.ENDINGS)
         declared_ = self._declarations.of(granted)
@@ -126,6 +133,7 @@ def news_messages(turn: OpenTurn) -> list[bytes]:
     """What the turn begins with; nothing when it only goes on with results."""
     text = transcript.news_text(turn.messages, turn.reasons, REASONS)
     found = [transcript.user(text)] if text else []
+    found += map(transcript.user, closing.opening_comments(turn)) if turn.fired else ()
     return [*found, transcript.user(LAST_TURN)] if turn.is_last else found
 
 
@@ -134,7 +142,8 @@ def outside_news(seen: Observed, held: str = "") -> str:
     turn = seen.status.open
     assert turn is not None, "a mind is asked inside a turn"
     text = transcript.news_text(turn.messages, turn.reasons, REASONS)
-    return "\n\n".join(part for part in (text or REASONS["again"], levels_text(seen), held) if part)
+    comments = closing.opening_comments(turn) if turn.fired else ()
+    return "\n\n".join(part for part in (text or REASONS["again"], *comments, levels_text(seen), held) if part)
 
 
 def levels_text(seen: Observed) -> str:
@@ -152,7 +161,19 @@ def _amount(unit: str, rest: float) -> str:
 def turn_blob(turn: OpenTurn) -> bytes:
     """The messages of an ended turn as its blob: a line each."""
     note = [transcript.user(turn.note)] if turn.note else []
-    return b"\n".join((*news_messages(turn), *transcript.reply_messages(turn), *note))
+    said = call_comments(turn) if turn.fired else ()
+    return b"\n".join((*news_messages(turn), *transcript.reply_messages(turn), *said, *note))
+
+
+def call_comments(turn: OpenTurn) -> list[bytes]:
+    """What hooks say to the calls of the turn, after all results: a part of its own, never in the result."""
+    found = closing.comments_by_call(turn)
+    shown = {index: call for index, call in enumerate(turn.calls) if not call.is_implied}
+    return [
+        transcript.user("\n".join((f"On {shown[index].tool} ({transcript.call_id(turn.turn, index)}):", *texts)))
+        for index, texts in found.items()
+        if index in shown
+    ]
 
 
 def system_message(seen: Observed) -> bytes:
@@ -168,7 +189,9 @@ def _system(text: str) -> bytes:
 def briefing(seen: Observed, rules: str) -> str:
     """Role, task, checks and denials as a text, with the rules by which an answer is taken."""
     spec, task = seen.spec, seen.task_spec
-    goal, notes = ("", "") if task is None else (task.goal, task.notes)
+    if spec.watches:
+        return watching.briefing(instructions(seen), spec.watches, seen.hook)
+    goal, notes = ("", "") if task is None else (task.goal, "\n".join(filter(None, (task.notes, *task.rulings))))
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
     budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())

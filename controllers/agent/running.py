@@ -237,6 +237,8 @@ def resolved(tool: Tool, context: Context) -> Ending | None:
     """What has become of a waiting call; a fault of the tool is the call's result."""
     if context.call.state == CallState.AWAITING_LOCK:
         return holding.resolved(context.seen, context.world.store.view, context.call)
+    if context.call.status.get("after"):
+        return None  # It was ruled in a conflict that another task goes first; the conflict lets it go on.
     if tool.resolve is None:
         return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
     try:

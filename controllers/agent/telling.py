@@ -86,6 +86,8 @@ def news(seen: Observed) -> News:
     inbox = _heard(seen)
     if any(message.wakes for message in inbox):
         found.reasons.append("message")
+    if any(message.kind == "conflict" and message.wakes for message in inbox):
+        found.reasons.append("conflict")
     if seen.status.again:
         found.reasons.append("results" if seen.status.past else "again")
     if seen.status.turn == 0 and not seen.spec.watches:

@@ -1,12 +1,13 @@
-"""Who may write to whom: up always, down and elsewhere where the plan says, and across an open bridge."""
+"""Who may write to whom: up always, down and elsewhere where the plan says, across an open bridge, in a conflict."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from reconciler.storing.store import View
 from schemas import address as addresses
+from schemas import conflict
 from schemas.address import Address, BadAddress
 from schemas.hook import is_hook_agent
 from schemas.resource import Resource
@@ -40,15 +41,25 @@ def receivers(view: View, sender: Resource, to: str) -> Sequence[str]:
     return named
 
 
+def named(view: View, sender: Resource, to: str) -> Sequence[str]:
+    """The agents that `sender` means by `to`, whether or not it may write to them. Raises NotReachable."""
+    return _named(view, addresses.parse(sender.address), to)
+
+
 def may_talk(view: View, sender: Resource, receiver: Address) -> bool:
-    """Whether the plan, or a bridge, lets `sender` write to `receiver`."""
+    """Whether the plan, a bridge or a conflict lets `sender` write to `receiver`."""
     mine = addresses.parse(sender.address)
     allowed = tuple(str(name) for name in sender.spec["talk_to"])
     if receiver == mine or is_hook_agent(str(receiver)):
         return False  # Hooks are asked, by those they watch and without their doing; people may write to them.
     if CHILDREN in allowed and nearest_above(view, receiver) == str(mine):
         return True
-    return is_open(mine, receiver, allowed) or bridge_between(view, str(mine), str(receiver)) is not None
+    one, other = str(mine), str(receiver)
+    return (
+        is_open(mine, receiver, allowed)
+        or bridge_between(view, one, other) is not None
+        or any(conflicts_between(view, one, other))
+    )
 
 
 def is_open(sender: Address, receiver: Address, allowed: Sequence[str]) -> bool:
@@ -76,6 +87,14 @@ def bridge_between(view: View, one: str, other: str) -> str | None:
         if is_above and one in spec.speakers and other in spec.speakers and view.get(spec.owner) is not None:
             return each.address
     return None
+
+
+def conflicts_between(view: View, one: str, other: str) -> Iterator[str]:
+    """The conflicts that stand between two agents: as long as one does, they may write to each other."""
+    for each in view.list(conflict.KIND):
+        is_theirs = {one, other} == set(conflict.conflict_from_json(each.spec).parties)
+        if is_theirs and conflict.status_from_json(each.status).is_open:
+            yield each.address
 
 
 def nearest_above(view: View, mine: Address) -> str | None:

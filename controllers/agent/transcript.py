@@ -98,6 +98,8 @@ def _fact_text(body: Json) -> str:
             return f"Your goal is now: {goal}"
         case {"notes": str(notes)} if len(body) == 1:
             return f"The notes on your task are now: {notes}"
+        case {"conflict": str(name), "text": str(text)}:
+            return text if name in text else f"{name}: {text}"
         case {"task": task, "state": state, "result": {"text": str(text), **others}, "message": message} if (
             others.keys() <= {"ok"}
         ):

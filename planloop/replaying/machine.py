@@ -9,8 +9,10 @@ from typing import Final
 import anyio
 
 from controllers.agent import AgentReconciler, World
+from controllers.agent.conflicts import ConflictReconciler
 from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
+from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task.controller import TaskController
@@ -156,7 +158,9 @@ def _reconcilers(
     made: list[Reconciler] = [
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
+        ConflictReconciler(store, clock),
         LockReconciler(store, clock),
+        HookReconciler(store, clock),
         PlanReconciler(store, language.check, clock=clock, ids=ids, work=work),
     ]
     return [Timely(director, one) for one in made]

@@ -6,7 +6,9 @@ From reading the present to proposing the record nothing awaits, so submissions 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from reconciler.admitting import admission, approving, granting, materialising, present, recording
 from reconciler.admitting.admission import Admission
@@ -23,8 +25,11 @@ from reconciler.storing.store import Store
 from schemas.approval import APPROVED, REJECTED
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Author, Held, Patch, Refused, Verdict
-from schemas.record import Draft
+from schemas.record import Also, Change, Draft
 from schemas.resource import Resource
+
+_Ruling: TypeAlias = tuple[tuple[Change, ...], tuple[Also, ...]]
+"""What goes into the record of a patch beside it."""
 
 
 class Gate:
@@ -127,6 +132,15 @@ class Gate:
         is_refused = answer.faults or admission.stops(answer, self._language)
         return await self._commit(patch, now, answer, settled=None if is_refused else (approval, yes))
 
+    async def rule(self, patch: Patch, changes: Sequence[Change], also: Sequence[Also]) -> Verdict:
+        """`submit`, with `changes` and `also` in the record if the patch is accepted: all of it, or nothing.
+
+        For a ruling, which is a patch and what takes effect with it. The caller has read the view it was computed from
+        and awaited nothing since.
+        """
+        now = self.present
+        return await self._commit(patch, now, self._admit(patch, now), ruling=(tuple(changes), tuple(also)))
+
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
         """Says no to what waits at `address`; returns the revision. Raises errors.Terminal when nothing does."""
         approval = approving.waiting(self._store.view, address)
@@ -175,7 +189,12 @@ class Gate:
         return Decision(await self._commit(patch, now, answer), preview)
 
     async def _commit(
-        self, patch: Patch, now: Present, answer: Admission, settled: tuple[Resource, Answer] | None = None
+        self,
+        patch: Patch,
+        now: Present,
+        answer: Admission,
+        settled: tuple[Resource, Answer] | None = None,
+        ruling: _Ruling | None = None,
     ) -> Verdict:
         answer = replace(answer, faults=(*answer.faults, *admission.stops(answer, self._language)))
         if answer.faults:
@@ -184,12 +203,15 @@ class Gate:
         if answer.hold:
             return await self._hold(patch, now, answer)
         made = self._made(answer)
-        is_told = answer.ops or made.changes or settled is not None or recording.is_new_file(patch, now)
+        is_answer = settled is not None or ruling is not None
+        is_told = answer.ops or made.changes or is_answer or recording.is_new_file(patch, now)
         if not is_told:
             return Accepted(now.document_rev, answer.notes)
         moment = recording.Moment(now.rev + 1, self._clock.now())
         uid = str(now.uid or self._ids.mint())
         draft = recording.accepted(patch, now, answer, recording.Outcome(made, moment, uid, self._store.view))
+        if ruling is not None:
+            draft = replace(draft, changes=(*draft.changes, *ruling[0]), also=(*draft.also, *ruling[1]))
         return Accepted(await self._append(_settling(draft, settled), now), answer.notes)
 
     def _made(self, answer: Admission) -> Materialised:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import compiler
 from controllers.agent import AgentReconciler, World
+from controllers.agent.conflicts import ConflictReconciler
 from controllers.agent.models.port import Models, NoModels
+from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
@@ -59,7 +61,9 @@ def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
     return [
         TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
         AgentReconciler(world),
+        ConflictReconciler(parts.store, parts.clock),
         LockReconciler(parts.store, parts.clock),
+        HookReconciler(parts.store, parts.clock),
         PlanReconciler(
             parts.store,
             lambda document: compiler.check_document(document, sources=sources),

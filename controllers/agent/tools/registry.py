@@ -7,11 +7,14 @@ from dataclasses import replace
 from typing import Final
 
 from controllers.agent.tools import (
+    attaching,
     bridging,
+    contesting,
     delegating,
     discussing,
     fetching,
     files,
+    hooks,
     keeping,
     locking,
     planning,
@@ -45,8 +48,8 @@ def _writing(name: str, function: ToolFunction) -> Tool:
     return replace(_tool(name, function, subjects.path), locks=locking.written)
 
 
-FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall"})
-"""An agent can always end, ask upward, answer and look at its own past; topology and the gate bound the rest."""
+FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall", "resolve"})
+"""An agent can always end, ask upward, answer, rule and look at its own past; topology and the gate bound the rest."""
 
 BUILT_IN: Final[Mapping[str, Tool]] = {
     tool.name: tool
@@ -70,6 +73,13 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("bridge", bridging.bridge),
         _writing("dump", keeping.dump),
         _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
+        _tool("contest", contesting.contest),
+        _tool("resolve", contesting.resolve),
+        _tool("hook", attaching.hook),
+        _tool("endo", hooks.endo),
+        _tool("meta", hooks.meta),
+        _tool("verdict", hooks.verdict),
+        _tool("quit", hooks.leave),
         _tool("recall", recalling.recall),
         _tool("request", requesting.request),
         _tool("answer", requesting.answer),

@@ -15,9 +15,11 @@ import anyio
 import compiler
 from compiler import merging
 from controllers.agent import AgentReconciler, World, inbox
+from controllers.agent.conflicts import ConflictReconciler
 from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Tool
+from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.mcp import Home, LiveServers, McpReconciler, Yard
 from controllers.plan import PlanReconciler
@@ -197,7 +199,15 @@ async def arena(
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)
-        controllers: list[Reconciler] = [tasks, agents, LockReconciler(store, clock), plans, tool_servers]
+        controllers: list[Reconciler] = [
+            tasks,
+            agents,
+            LockReconciler(store, clock),
+            HookReconciler(store, clock),
+            plans,
+            tool_servers,
+        ]
+        controllers.append(ConflictReconciler(store, clock))
         engine = Engine(store, clock, queue, work, controllers, PLAN)
         made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append

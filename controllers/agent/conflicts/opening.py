@@ -1,0 +1,146 @@
+"""A conflict is opened, or joined when the same two stand against each other over the same files already. Pure.
+
+Who waits opens it when its wait is over the limit or was a ring, who wants to talk by `contest`: always the one that
+asks, in the append of its own step. Whom it comes before is found when it is first looked at (`deciding.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controllers.agent.conflicts.standing import held, touches
+from reconciler.storing.store import View
+from schemas import conflict as conflicts
+from schemas import limits
+from schemas.conflict import Because, ConflictSpec, ConflictStatus, Party, conflict_from_json, status_from_json
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.record import Change, Drop, Put
+from schemas.resource import Resource
+
+
+@frozen
+class Ask:
+    """What `party` wants: that `against` makes room on `paths`."""
+
+    party: Party
+    against: str
+    paths: tuple[str, ...]
+    because: Because
+
+
+@frozen
+class Opened:
+    """The conflict that stands by now. No changes: everything about it was said before."""
+
+    address: str
+    changes: tuple[Change, ...]
+    is_new: bool
+
+
+def opened(view: View, ask: Ask, now: float, also: int = 0) -> Opened:
+    """Opens a conflict for `ask`, or joins the one that these two have over these files.
+
+    `also` counts those that the same append opens before it.
+    """
+    for each in open_between(view, ask.party.agent, ask.against):
+        if any(touches(path, ask.paths) for path in status_from_json(each.status).paths):
+            return _joined(view, each, ask)
+    return _new(view, ask, now, also)
+
+
+def open_between(view: View, one: str, other: str) -> Iterable[Resource]:
+    """The conflicts that stand between two parties."""
+    for each in view.list(conflicts.KIND):
+        if is_open(each) and {one, other} == set(conflict_from_json(each.spec).parties):
+            yield each
+
+
+def is_open(conflict: Resource) -> bool:
+    """Whether a conflict stands."""
+    return conflict.state in (conflicts.OPEN, conflicts.RULED)
+
+
+def other_side(view: View, agent: str, paths: Sequence[str]) -> Party:
+    """The one in the way as a party, with what it says that it holds the files for."""
+    found = view.get(agent)
+    uid, incarnation = ("", 0) if found is None else (found.uid, int(found.status.get("incarnation") or 0))
+    return Party(agent, uid, incarnation, _reasons(view, agent, paths))
+
+
+def _reasons(view: View, agent: str, paths: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(one.reason for _, one in held(view, agent, paths) if one.reason))
+
+
+def _new(view: View, ask: Ask, now: float, also: int) -> Opened:
+    known = view.list(conflicts.KIND)
+    number = 1 + also + max((conflicts.number_of(each.address) for each in known), default=0)
+    address = conflicts.address_of(number)
+    uid = conflicts.uid_of(address, now)
+    spec = ConflictSpec(ask.party.agent, ask.against, ask.because)
+    parties = {each.agent: [each.to_json()] for each in (ask.party, other_side(view, ask.against, ask.paths))}
+    status: JsonObject = {
+        "state": conflicts.OPEN,
+        "paths": sorted(ask.paths),
+        "parties": parties,
+        "since": now,
+        "started_at": now,
+    }
+    refs = tuple(dict.fromkeys((*spec.parties, *_tasks(view, spec.parties), *_locks(view, ask.paths))))
+    put = Put(address, uid, spec.to_json(), refs, status=status)
+    return Opened(address, (put, *_forgotten(known)), is_new=True)
+
+
+def _tasks(view: View, parties: Iterable[str]) -> Iterable[str]:
+    return (str(one.spec["task"]) for each in parties if (one := view.get(each)) is not None and "task" in one.spec)
+
+
+def _locks(view: View, paths: Sequence[str]) -> Iterable[str]:
+    """The locks that the conflict is about: it is looked at again when one of them changes hands."""
+    named = (f"lock/{path}" for path in paths)
+    touched = (each.address for each in view.list("lock") if touches(str(each.spec["path"]), paths))
+    return (*named, *touched)
+
+
+def _forgotten(known: Sequence[Resource]) -> Iterable[Change]:
+    """The oldest that are over, when there are many. The newest stays, so that no number is used twice."""
+    over = sorted((each for each in known if not is_open(each)), key=lambda one: conflicts.number_of(one.address))
+    surplus = len(known) + 1 - limits.CONFLICTS_KEPT_MAX
+    return tuple(Drop(each.address, each.uid) for each in over[: max(0, surplus)])
+
+
+def _joined(view: View, conflict: Resource, ask: Ask) -> Opened:
+    """Says what is new about the asker and its paths."""
+    status = status_from_json(conflict.status)
+    merge: JsonObject = {}
+    paths = tuple(sorted({*status.paths, *ask.paths}))
+    if paths != status.paths:
+        merge["paths"] = list(paths)
+    known = status.parties.get(ask.party.agent)
+    party = _merged(known, ask.party)
+    if party != known:
+        merge["parties"] = {party.agent: [party.to_json()]}
+    if not merge:
+        return Opened(conflict.address, (), is_new=False)
+    refs = tuple(dict.fromkeys((*conflict.refs, *_locks(view, paths))))
+    put = Put(conflict.address, conflict.uid, conflict.spec, refs, conflict.owner, status=merge)
+    return Opened(conflict.address, (put,), is_new=False)
+
+
+def _merged(known: Party | None, said: Party) -> Party:
+    """What a party says by now: a word it leaves out stays as it was."""
+    if known is None or (known.uid, known.incarnation) != (said.uid, said.incarnation):
+        return said
+    return Party(
+        said.agent,
+        said.uid,
+        said.incarnation,
+        said.intent or known.intent,
+        said.proposal or known.proposal,
+        said.call or known.call,
+    )
+
+
+def paths_of(status: ConflictStatus) -> str:
+    """The paths in words."""
+    return ", ".join(f"`{path}`" for path in status.paths)

@@ -1,0 +1,121 @@
+"""The controller of conflicts: brings each before somebody, further when nobody answers, and closes what is over.
+
+Timers are the `due_at` of the status, so they outlive every owner. Each step is one append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from controllers.agent.conflicts import routing, telling
+from controllers.agent.conflicts.deciding import Bring, Close, Rest, decide, run_of
+from controllers.agent.conflicts.evidence import changes_of
+from controllers.agent.conflicts.telling import Case
+from reconciler.clock import Clock
+from reconciler.contract import Again, Done, Outcome
+from reconciler.storing.store import Store, View
+from schemas import conflict as conflicts
+from schemas import limits
+from schemas.address import Address
+from schemas.approval import WAITING, ApprovalSpec
+from schemas.call import CallState
+from schemas.conflict import PERSON, conflict_from_json, status_from_json
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Drop, Put, SetStatus
+from schemas.resource import Resource, Uid
+
+
+class ConflictReconciler:
+    """Drives objects of kind `conflict`."""
+
+    kind = conflicts.KIND
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """The one next step of a conflict."""
+        found = self._store.view.get(str(address))
+        if found is None:
+            return Done()
+        now = self._clock.now()
+        spec, status = conflict_from_json(found.spec), status_from_json(found.status)
+        match decide(self._store.view, spec, status, now):
+            case Close(why=why):
+                await self._close(found, why)
+            case Bring() as step:
+                await self._bring(found, step)
+            case Rest(due_at=due_at):
+                return Done() if due_at is None else Again(max(0.0, due_at - now))
+        return Again(0.0)
+
+    async def _close(self, conflict: Resource, why: str) -> None:
+        case = _case(conflict, {})
+        now, view = self._clock.now(), self._store.view
+        merge: JsonObject = {"state": conflicts.OVER, "why": why, "due_at": None, "ended_at": now}
+        changes = (
+            Put(conflict.address, conflict.uid, conflict.spec, status=merge),
+            *_let_go_on(view, case),
+            *_without_approval(view, conflict.address),
+            *telling.closed(view, case, why, now),
+        )
+        data: JsonObject = {"why": why, "ruling": conflict.status.get("ruling")}
+        draft = Draft("conflict.closed", telling.SENDER, conflict.address, changes, data)
+        await self._store.append(draft, {conflict.address: conflict.rev})
+
+    async def _bring(self, conflict: Resource, step: Bring) -> None:
+        spec, status = conflict_from_json(conflict.spec), status_from_json(conflict.status)
+        # Awaited before the view is read for the step: what it is computed from is then of one moment.
+        changed = await changes_of(self._store, spec, status)
+        case = _case(conflict, changed, step.why)
+        view, now = self._store.view, self._clock.now()
+        to, told = self._reached(case, step, now)
+        due_at = None if to == PERSON else now + limits.CONFLICT_ANSWER_S
+        merge: JsonObject = {"state": conflicts.OPEN, "before": to, "told": run_of(view, to), "raised": step.raised}
+        merge |= {"due_at": due_at, "ruling": None, "why": f"it is before {'a person' if to == PERSON else to}"}
+        owner = None if to == PERSON else to
+        put = Put(conflict.address, conflict.uid, conflict.spec, conflict.refs, owner, status=merge)
+        first = () if status.before else telling.opened(view, case, to, now)
+        data: JsonObject = {"before": to, "raised": step.raised, "why": step.why, "paths": list(status.paths)}
+        kind = "conflict.raised" if status.before else "conflict.opened"
+        draft = Draft(kind, telling.SENDER, conflict.address, (put, *told, *first), data)
+        await self._store.append(draft, {conflict.address: conflict.rev})
+
+    def _reached(self, case: Case, step: Bring, now: float) -> tuple[str, tuple[Change, ...]]:
+        """The first from `step.to` upward that can be told, and the changes that tell it."""
+        view, to = self._store.view, step.to
+        while to != PERSON:
+            told = telling.brought(view, case, to, f"{step.raised}.{run_of(view, to)}", now)
+            if told is not None:
+                return to, told
+            to = routing.next_above(view, to)
+        return PERSON, tuple(_approval(case))
+
+
+def _case(conflict: Resource, changed: Mapping[str, str], why: str = "") -> Case:
+    spec, status = conflict_from_json(conflict.spec), status_from_json(conflict.status)
+    return Case(conflict.address, spec, status, changed, why)
+
+
+def _approval(case: Case) -> Iterator[Change]:
+    """What stands for the conflict among the approvals."""
+    address = conflicts.approval_of(case.address)
+    uid = Uid(address.partition("/")[2])
+    what: JsonObject = {"conflict": case.address, "text": telling.text_of(case)}
+    spec = ApprovalSpec("conflict", telling.SENDER, telling.text_of(case).partition("\n")[0], what)
+    yield Put(address, uid, spec.to_json(), owner=case.address, status={"state": WAITING})
+
+
+def _without_approval(view: View, address: str) -> Iterator[Change]:
+    approval = view.get(conflicts.approval_of(address))
+    if approval is not None:
+        yield Drop(approval.address, approval.uid)
+
+
+def _let_go_on(view: View, case: Case) -> Iterator[Change]:
+    """The call that was kept back goes on, whatever the conflict ended by."""
+    call = view.get(case.status.parties[case.spec.wants].call)
+    if call is not None and call.state == CallState.AWAITING_CHILD and call.status.get("after"):
+        merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "why": None}
+        yield SetStatus(call.address, call.uid, merge)

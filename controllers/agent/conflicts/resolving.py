@@ -1,0 +1,275 @@
+"""A ruling as the patch that it is, and everything that takes effect with it in the same record. Pure.
+
+The patch is signed by whoever rules and passes the gate like any other: a ruling that its author may not make changes
+nothing. Who was above both may rule as long as the conflict stands; the first ruling counts, and one that nobody has
+followed yet may be overruled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import get_args
+
+from controllers import leases
+from controllers.agent.conflicts import routing, telling
+from controllers.agent.conflicts.opening import is_open, paths_of
+from controllers.agent.conflicts.standing import gives_way, has_ended, is_waiting, name, task_of
+from controllers.agent.conflicts.telling import Said
+from reconciler.storing.store import View
+from schemas import address as addresses
+from schemas import conflict as conflicts
+from schemas import limits, pointer
+from schemas.call import CallState
+from schemas.conflict import ConflictSpec, ConflictStatus, How, Ruling, conflict_from_json, status_from_json
+from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
+from schemas.patch import Author
+from schemas.patching import Op
+from schemas.record import Also, Change, Drop, SetStatus
+from schemas.resource import Resource
+
+FIRST: dict[How, str] = {"release": "wants", "sequence": "holds", "merge": "holds", "fork": "wants", "cancel": "wants"}
+"""Whom a ruling is about when it does not say."""
+
+
+class Unruled(Exception):
+    """The ruling makes no sense as things stand. `reason` is NotFound, Resolved, NotAllowed or BadArguments."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@frozen
+class Wish:
+    """What somebody wants to be ruled. `for_agent` is a party's path or id, empty for the usual one."""
+
+    conflict: str
+    how: str
+    for_agent: str = ""
+    plan: str = ""
+
+
+@frozen
+class Ruled:
+    """A ruling that can be made: its patch, and the changes and the step that go into the record with it.
+
+    `ops` is empty and `is_again` true when the very same was ruled by the same before.
+    """
+
+    ruling: Ruling
+    ops: tuple[Op, ...]
+    changes: tuple[Change, ...] = ()
+    also: tuple[Also, ...] = ()
+    is_again: bool = False
+
+
+def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) -> Ruled:
+    """What `wish` comes to. Raises Unruled."""
+    conflict = _found(view, wish.conflict)
+    spec, status = conflict_from_json(conflict.spec), status_from_json(conflict.status)
+    ruling = Ruling(_how(wish.how), _party(spec, wish), str(by), wish.plan, now)
+    if status.ruling is not None and _is_same(status.ruling, ruling):
+        return Ruled(status.ruling, (), is_again=True)
+    if not is_open(conflict):
+        raise Unruled("Resolved", f"{conflict.address} is over: {status.why}")
+    if not by.is_human and not routing.is_above(f"agent/{by.name}", *spec.parties):
+        raise Unruled("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
+    made = _Making(view, conflict, spec, status, ruling)
+    return Ruled(ruling, tuple(_ops(made, document)), tuple(_changes(made)), (_told(made),))
+
+
+def _found(view: View, name_: str) -> Resource:
+    number = name_.removeprefix("conflict/").removeprefix("approval/conflict-")
+    found = view.get(f"conflict/{number}") if number.isdigit() else None
+    if found is None:
+        raise Unruled("NotFound", f"there is no conflict `{name_}`")
+    return found
+
+
+def _how(word: str) -> How:
+    for how in get_args(How):
+        if word == how:
+            return how  # type: ignore[no-any-return]
+    raise Unruled("BadArguments", f"`{word}` is no ruling: {', '.join(conflicts.WAYS)}")
+
+
+def _party(spec: ConflictSpec, wish: Wish) -> str:
+    if not wish.for_agent:
+        return str(getattr(spec, FIRST[_how(wish.how)]))
+    said = wish.for_agent.removeprefix("agent/").removeprefix("task/")
+    paths = {each.partition("/")[2]: each for each in spec.parties}
+    found = [each for path, each in paths.items() if path == said or path.endswith(f"/{said}")]
+    if len(found) != 1:
+        raise Unruled("BadArguments", f"`{wish.for_agent}` is not one of {_names(spec)}")
+    return found[0]
+
+
+def _names(spec: ConflictSpec) -> str:
+    return " and ".join(name(each) for each in spec.parties)
+
+
+def _is_same(one: Ruling, other: Ruling) -> bool:
+    return replace(one, at=0.0) == replace(other, at=0.0)
+
+
+@frozen
+class _Making:
+    view: View
+    conflict: Resource
+    spec: ConflictSpec
+    status: ConflictStatus
+    ruling: Ruling
+
+    @property
+    def yields(self) -> str:
+        """Who is to give way."""
+        return gives_way(self.spec, self.ruling)
+
+    @property
+    def stays(self) -> str:
+        """The other one."""
+        return next(each for each in self.spec.parties if each != self.yields)
+
+    @property
+    def paths(self) -> str:
+        return paths_of(self.status)
+
+
+def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
+    """The patch of the plan."""
+    match made.ruling.how:
+        case "cancel":
+            yield Op("add", (*_tokens(made.ruling.for_agent), "cancel"), True)
+            return
+        case "fork":
+            branch = f"{made.conflict.address.replace('/', '-')}-{made.ruling.for_agent.rpartition('/')[2]}"
+            yield Op("add", (*_tokens(made.ruling.for_agent), "fork"), {"branch": branch})
+            return
+        case "sequence":
+            yield from _in_order(made, document)
+        case "merge":
+            yield from _noted(made, document, made.stays, _for_stays(made))
+        case "release":
+            pass
+    if made.ruling.how != "sequence" or made.yields == made.spec.holds:
+        yield from _noted(made, document, made.yields, _for_yields(made))
+
+
+def _in_order(made: _Making, document: JsonObject) -> Iterator[Op]:
+    """The one that gives way needs the task of the other."""
+    tokens, needed = (*_tokens(made.yields), "needs"), task_of(made.stays).partition("/")[2]
+    known: list[Json] = pointer.get(document, tokens) if pointer.has(document, tokens) else []
+    task = made.view.get(task_of(made.yields))
+    if task is None or task_of(made.stays) not in task.spec["needs"]:
+        yield Op("add", tokens, [*known, needed])
+
+
+def _noted(made: _Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
+    """The ruling in the plan, at the task of the one whom it tells what to do."""
+    tokens, key = (*_tokens(agent), "rulings"), made.conflict.address.replace("/", "-")
+    known: JsonObject = pointer.get(document, tokens) if pointer.has(document, tokens) else {}
+    yield Op("add", tokens, {**known, key: text})
+
+
+def _tokens(agent: str) -> tuple[str, ...]:
+    return pointer.of_task(addresses.parse(agent).path)
+
+
+def _for_yields(made: _Making) -> str:
+    """What the one that gives way is told to do."""
+    other, paths, plan = name(made.stays), made.paths, made.ruling.plan
+    is_holder = made.yields == made.spec.holds
+    match made.ruling.how:
+        case "merge":
+            first = f"{other} does your part on {paths} too: leave it alone"
+            text = f"{first}, and let go of it with `release`" if is_holder else first
+        case "sequence":
+            text = f"{other} goes first on {paths}: let go of it with `release`; your turn is when its task has ended"
+        case _ if is_holder:
+            text = f"let go of {paths} now with `release`: {other} has it next"
+        case _:
+            text = f"{other} keeps {paths}: do something else, or take it later"
+    return f"{text}. {plan}" if plan else text
+
+
+def _for_stays(made: _Making) -> str:
+    text = f"on {made.paths} you do the part of {name(made.yields)} too"
+    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
+
+
+def _changes(made: _Making) -> Iterator[Change]:
+    """What takes effect with the patch: the conflict's own status, the call that waits, and who is told."""
+    ruling, conflict, now = made.ruling, made.conflict, made.ruling.at
+    yield SetStatus(conflict.address, conflict.uid, {**_merge(made), "ruling": [ruling.to_json()]})
+    approval = made.view.get(conflicts.approval_of(conflict.address))
+    if approval is not None:
+        yield Drop(approval.address, approval.uid)
+    yield from _of_call(made)
+    said = Said(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
+    waits = is_waiting(made.view, made.status.parties[made.spec.wants].call)
+    for agent in made.spec.parties:
+        text = _news(made, agent)
+        # Whose call waits reads it there.
+        if text and not (agent == made.spec.wants and waits):
+            yield from telling.ruled(made.view, said, agent, text, now)
+
+
+def _news(made: _Making, agent: str) -> str:
+    match made.ruling.how:
+        case "cancel":
+            return "" if agent == made.yields else f"the task of {name(made.yields)} is cancelled: {made.ruling.plan}"
+        case "fork":
+            return "" if agent == made.yields else f"{name(made.yields)} works in a branch of its own from now on"
+        case "merge" if agent == made.stays:
+            return _for_stays(made)
+        case _ if agent == made.yields:
+            return _for_yields(made)
+        case _:
+            return ""
+
+
+def _merge(made: _Making) -> JsonObject:
+    ruling = made.ruling
+    why = f"{ruling.by} ruled `{ruling.how}` for {name(ruling.for_agent)}; {name(made.yields)} gives way"
+    is_long = ruling.how == "sequence" and made.yields == made.spec.wants
+    due_at = None if is_long else ruling.at + limits.CONFLICT_ANSWER_S
+    rulings = int(made.conflict.status.get("rulings", 0)) + 1
+    return {"state": conflicts.RULED, "why": why, "due_at": due_at, "rulings": rulings}
+
+
+def _of_call(made: _Making) -> Iterator[Change]:
+    """What becomes of the call that waits when its agent is the one that gives way."""
+    if made.yields != made.spec.wants or made.ruling.how == "cancel":
+        return
+    address = made.status.parties[made.spec.wants].call
+    call = made.view.get(address) if is_waiting(made.view, address) else None
+    if call is None:
+        return
+    yield from leases.unqueued(made.view, call.address, tuple(call.status.get("wants") or {}))
+    merge: JsonObject
+    if made.ruling.how == "sequence":
+        after = task_of(made.stays)
+        state = CallState.AUTHORIZED if _is_past(made.view, after) else CallState.AWAITING_CHILD
+        why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
+        merge = {"state": str(state), "after": after, "why": why, "due_at": None, "unblocks": []}
+    else:
+        words = _forked(made) if made.ruling.how == "fork" else _for_yields(made)
+        said = f"{made.conflict.address} was ruled by {made.ruling.by}: {words}"
+        merge = {"refused": {"reason": "Ruled", "message": said, "conflict": made.conflict.address}}
+    yield SetStatus(call.address, call.uid, merge)
+
+
+def _forked(made: _Making) -> str:
+    text = "you work in a branch of your own from now on, and what you do there is merged when your task is done"
+    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
+
+
+def _is_past(view: View, task: str) -> bool:
+    found = view.get(task)
+    return found is None or has_ended(found)
+
+
+def _told(made: _Making) -> Also:
+    return Also("conflict.ruled", made.conflict.address, made.ruling.to_json())

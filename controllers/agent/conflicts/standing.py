@@ -1,0 +1,110 @@
+"""Who is in whose way, and whether that is still so: read from locks, calls and tasks at every look.
+
+A conflict stands while the one that asks still wants the files and the one that holds still has them. What is ruled
+stands until whoever is to give way has done so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controllers.leases import overlap
+from reconciler.storing.store import View
+from schemas import address as addresses
+from schemas import lock as locks
+from schemas.call import CallState
+from schemas.conflict import ConflictSpec, ConflictStatus, Party, Ruling
+from schemas.lock import Holder
+from schemas.resource import Resource
+from schemas.task import ENDED, is_over
+
+
+def party_of(view: View, owner: str) -> str:
+    """Who speaks for the owner of a lock: the agent of its task, or the task itself where it has none."""
+    agent = str(addresses.agent(*addresses.parse(owner).path))
+    return agent if view.get(agent) is not None else owner
+
+
+def task_of(party: str) -> str:
+    """The task that a party works for."""
+    return str(addresses.task(*addresses.parse(party).path))
+
+
+def held(view: View, party: str, paths: Sequence[str]) -> tuple[tuple[str, Holder], ...]:
+    """The locks on any of `paths` that a party or its task holds, by path."""
+    found: list[tuple[str, Holder]] = []
+    for each in view.list("lock"):
+        path = str(each.status.get("place") or each.spec["path"])
+        if each.status.get("holders") and touches(path, paths):
+            holders = locks.status_from_json(each.status).holders
+            found += [(path, one) for owner, one in holders.items() if party_of(view, owner) == party]
+    return tuple(found)
+
+
+def touches(path: str, paths: Iterable[str]) -> bool:
+    """Whether a path or glob may name a file that one of `paths` names."""
+    return any(overlap(path, other) for other in paths)
+
+
+def is_waiting(view: View, call: str) -> bool:
+    """Whether the call at this address waits for a lock, and has been neither granted nor refused it."""
+    found = view.get(call) if call else None
+    if found is None or found.state != CallState.AWAITING_LOCK:
+        return False
+    return not (found.status.get("granted") or found.status.get("refused"))
+
+
+def is_kept_back(view: View, call: str) -> bool:
+    """Whether the call waits for another task to end first, as was ruled."""
+    found = view.get(call) if call else None
+    after = None if found is None else found.status.get("after")
+    if found is None or found.state != CallState.AWAITING_CHILD or after is None:
+        return False
+    task = view.get(str(after))
+    return task is not None and not has_ended(task)
+
+
+def over_because(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
+    """Why there is no conflict any more; empty while it stands."""
+    for agent in spec.parties:
+        if why := _gone(view, agent, status.parties.get(agent)):
+            return why
+    asks, ruling = status.parties[spec.wants], status.ruling
+    if ruling is None:
+        if asks.call and not is_waiting(view, asks.call):
+            return f"{name(spec.wants)} waits no more"
+        return "" if held(view, spec.holds, status.paths) else f"{name(spec.holds)} has let go"
+    if gives_way(spec, ruling) == spec.holds:
+        return "" if held(view, spec.holds, status.paths) else f"{name(spec.holds)} has let go"
+    if asks.call and (is_waiting(view, asks.call) or is_kept_back(view, asks.call)):
+        return ""
+    return f"{name(spec.wants)} gives way"
+
+
+def gives_way(spec: ConflictSpec, ruling: Ruling) -> str:
+    """Which party is to give way by a ruling."""
+    other = spec.holds if ruling.for_agent == spec.wants else spec.wants
+    return ruling.for_agent if ruling.how in ("fork", "cancel") else other
+
+
+def _gone(view: View, agent: str, party: Party | None) -> str:
+    found = view.get(agent)
+    if found is None or party is None or found.deleting or found.uid != party.uid:
+        return f"{name(agent)} is gone"
+    if found.status.get("incarnation", 0) != party.incarnation:
+        return f"{name(agent)} has begun anew"
+    task = view.get(task_of(agent))
+    if task is None or task.deleting:
+        return f"{name(agent)} is gone"
+    return f"the task of {name(agent)} is {task.state}" if has_ended(task) else ""
+
+
+def has_ended(task: Resource) -> bool:
+    """Whether a task's own work is over."""
+    return task.state in ENDED or is_over(task.status)
+
+
+def name(agent: str) -> str:
+    """A party as people and models read it: its path."""
+    path = agent.partition("/")[2]
+    return "the root's agent" if path == addresses.ROOT else f"`{path}`"

@@ -1,0 +1,99 @@
+"""What a call that waits for locks does about it: a wait over the limit and a ring of waits become conflicts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controllers import leases
+from controllers.agent.conflicts import opening, standing
+from controllers.agent.conflicts.opening import Ask
+from controllers.agent.observing import Observed
+from controllers.leases import Owner, Taken, Wants
+from reconciler.storing.store import View
+from schemas import limits
+from schemas.conflict import Because, Party
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.record import Change
+from schemas.resource import Resource
+
+DEADLOCK = "Deadlock"
+"""The reason of a refusal that broke a ring of waits."""
+
+CONFLICTS = "conflicts"
+"""In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
+
+
+@frozen
+class Stuck:
+    """A wait that became conflicts: `call` is merged into the call's status; `due_at` is when it is given up."""
+
+    changes: tuple[Change, ...]
+    call: JsonObject
+    unblocks: tuple[str, ...]
+    due_at: float | None
+
+
+def look_at(since: float, gives_up_at: float) -> float:
+    """When a wait that began at `since` is to be looked at first."""
+    return min(since + limits.CONFLICT_AFTER_S, gives_up_at)
+
+
+def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
+    """What becomes of a wait over the limit, or of one whose conflicts are over; None while it waits as before.
+
+    One that said itself how long it would wait is given up then; any other waits for the ruling.
+    """
+    status, now = call.status, seen.now
+    gives_up_at = float(status.get("gives_up_at") or now)
+    is_bound = call.spec["arguments"].get("wait_s") is not None
+    if known := status.get(CONFLICTS):
+        if any((one := view.get(each)) is not None and opening.is_open(one) for each in known):
+            return None
+        # Somebody else has it by now, or has it again: that is another wait.
+        gives_up_at = gives_up_at if is_bound else now + limits.LOCK_WAIT_S
+        return Stuck((), {CONFLICTS: None, "gives_up_at": gives_up_at}, (), look_at(now, gives_up_at))
+    if float(status.get("due_at") or gives_up_at) > now or gives_up_at <= now:
+        return None
+    addresses, changes = _opened(seen, view, call, "wait")
+    if not addresses:
+        # It is behind others who wait: looked at again after as long as it has waited so far.
+        due_at = min(2 * now - float(status.get("waits_since") or now) + limits.CONFLICT_AFTER_S, gives_up_at)
+        return Stuck((), {}, (), due_at)
+    ways = tuple(f"plan approve {address} --{how}" for address in addresses for how in ("release", "sequence"))
+    return Stuck(changes, {CONFLICTS: list(addresses)}, ways, gives_up_at if is_bound else None)
+
+
+def ringed(seen: Observed, view: View, call: Resource) -> tuple[Change, ...]:
+    """The changes that open a conflict for a wait that was refused because it was part of a ring."""
+    refused: JsonObject = call.status.get("refused") or {}
+    return _opened(seen, view, call, "deadlock")[1] if refused.get("reason") == DEADLOCK else ()
+
+
+def against(view: View, owner: Owner, wants: Wants) -> Iterator[str]:
+    """The parties whose grants keep `owner` from having `wants` now."""
+    found = leases.granted(view, owner, wants, "turn", "", 0.0)
+    blockers = found.blockers if isinstance(found, Taken) else ()
+    parties = (standing.party_of(view, each.holder.owner) for each in blockers if each.why == "holds")
+    yield from dict.fromkeys(parties)
+
+
+def _opened(seen: Observed, view: View, call: Resource, because: Because) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    """The conflicts with everybody who is in the way, and the changes that open or join them."""
+    wants: Wants = call.status.get("wants") or {}
+    waits_on = call.address if because == "wait" else ""
+    me = seen.resource
+    party = Party(me.address, me.uid, seen.status.incarnation, intent=_intent(seen, call), call=waits_on)
+    addresses: list[str] = []
+    changes: list[Change] = []
+    for other in against(view, leases.owner_of(me), wants):
+        made = opening.opened(view, Ask(party, other, tuple(sorted(wants)), because), seen.now, also=len(addresses))
+        addresses.append(made.address)
+        changes += made.changes
+    return tuple(addresses), tuple(changes)
+
+
+def _intent(seen: Observed, call: Resource) -> str:
+    """What it wants the files for: its own reason, and what its task is."""
+    reason, goal = str(call.status.get("reason") or ""), "" if seen.task_spec is None else seen.task_spec.goal
+    return "; ".join(part for part in (reason, goal and f"its task: {goal}") if part)[: limits.CONFLICT_WORDS_MAX]

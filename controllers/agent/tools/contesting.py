@@ -1,0 +1,93 @@
+"""`contest`: an agent that others' locks keep off files opens a conflict. `resolve`: one above both rules on it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from controllers import leases
+from controllers.agent.conflicts import opening, resolving, routing, waits
+from controllers.agent.conflicts.opening import Ask
+from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
+from controllers.agent.conflicts.standing import name
+from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.patching import document, settlement_of
+from controllers.agent.tools.tool import Context, Settlement, ok
+from schemas import limits
+from schemas.conflict import PERSON, Party
+from schemas.lock import LockMode
+from schemas.patch import Accepted, Patch
+
+WRITE: Final[LockMode] = "write"
+
+
+def contest(
+    context: Context,
+    paths: Annotated[
+        list[str],
+        Field(min_length=1, max_length=limits.CONFLICT_PATHS_MAX, description="Files or globs that you need."),
+    ],
+    intent: Annotated[
+        str, Field(min_length=1, max_length=limits.CONFLICT_WORDS_MAX, description="What you want to do there.")
+    ],
+    proposal: Annotated[
+        str, Field(max_length=limits.CONFLICT_WORDS_MAX, description="How you would settle it: who does what, when.")
+    ] = "",
+) -> Settlement:
+    """Opens a conflict with whoever holds files that you need. The agent above both of you says how it goes on.
+
+    You may write to each other until it is over. Meanwhile do something else, wait with `lock`, or sleep.
+    """
+    view, wanted = context.world.store.view, tuple(sorted({_placed(context, each) for each in paths}))
+    owner, wants = leases.owner_of(context.seen.resource), dict.fromkeys(wanted, WRITE)
+    others = tuple(waits.against(view, owner, wants))
+    if not others:
+        raise ToolFailed("NoConflict", f"nobody keeps you off {', '.join(wanted)}: take it with `lock`, or write")
+    seen = context.seen
+    party = Party(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
+    made = opening.opened(view, Ask(party, others[0], wanted, "contest"), seen.now)
+    before = routing.first_able(view, routing.lowest_above(context.agent, others[0]))
+    where = "a person" if before == PERSON else before
+    words = f"{made.address} stands between you and {name(others[0])}; it comes before {where}. You are told the ruling"
+    return Settlement(ok(words, {"conflict": made.address}), made.changes)
+
+
+def _placed(context: Context, path: str) -> str:
+    """A path of the workspace as locks name it, relative to the plan's folder."""
+    root = context.workspace.root.relative_to(context.workspace.folder)
+    return (root / path).as_posix() if str(root) != "." else path.removeprefix("./")
+
+
+async def resolve(
+    context: Context,
+    conflict: Annotated[str, Field(min_length=1, description="Its name, as in `conflict/3`.")],
+    how: Annotated[
+        Literal["release", "sequence", "merge", "fork", "cancel"],
+        Field(
+            description="The holder lets go; one goes first; one does both; one works in a branch; one is cancelled."
+        ),
+    ],
+    for_agent: Annotated[str, Field(description="Whom it is about; the message of the conflict says.")] = "",
+    plan: Annotated[str, Field(max_length=limits.CONFLICT_PLAN_MAX, description="What the parties are told.")] = "",
+) -> Settlement:
+    """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
+    world = context.world
+    try:
+        made = resolving.ruled(
+            world.store.view, document(context), Wish(conflict, how, for_agent, plan), context.author, world.clock.now()
+        )
+    except Unruled as fault:
+        raise ToolFailed(fault.reason, str(fault)) from None
+    words = words_of(made)
+    if made.is_again:
+        return Settlement(ok(words))
+    patch = Patch(context.author, made.ops, world.store.view.rev, words)
+    verdict = await world.gate.rule(patch, made.changes, made.also)
+    settlement = settlement_of(verdict, words)
+    return settlement if not isinstance(verdict, Accepted) else Settlement(ok("\n".join((words, *verdict.notes))))
+
+
+def words_of(made: Ruled) -> str:
+    """The ruling in a line."""
+    return f"ruled `{made.ruling.how}` for {name(made.ruling.for_agent)}"
