@@ -37,6 +37,9 @@ ACTIVE: Final = "active"
 OVER: Final = "over"
 """`status.state` of a hook; one that is over is asked no more."""
 
+WORDS_OVER: Final = "its hook is over"
+"""`status.why` of an agent that was made for a hook which is over."""
+
 OnFault: TypeAlias = Literal["deny", "note"]
 Copy: TypeAlias = Literal["same", "read-only", "none"]
 

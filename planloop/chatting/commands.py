@@ -55,8 +55,10 @@ def _quit(room: Room, command: Command) -> Iterator[str]:
 
 def _talkwith(room: Room, command: Command) -> Iterator[str]:
     (name,) = _words(command, 1, "/talkwith AGENT")
-    room.agent = chosen(room.access.objects("agent"), name)
-    yield f"now with {room.agent}"
+    agent = chosen(room.access.objects("agent"), name)
+    room.access.post("session", {"to": agent})
+    room.agent, room.is_following = agent, True
+    yield f"now with {agent}"
 
 
 def _words(command: Command, count: int, usage: str) -> Sequence[str]:
@@ -67,7 +69,7 @@ def _words(command: Command, count: int, usage: str) -> Sequence[str]:
 
 COMMANDS: Final[Mapping[str, Known]] = {
     "agents": Known("/agents", "Who there is, and what each is doing.", looking.agents),
-    "talkwith": Known("/talkwith AGENT", "Turn to another agent.", _talkwith),
+    "talkwith": Known("/talkwith AGENT", "Move the session to another agent, or to one behind a hook.", _talkwith),
     "plan": Known("/plan", "The tree of tasks with their states.", looking.plan),
     "diff": Known("/diff", "What applying the plan file would do.", looking.diff),
     "patch": Known("/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", patching.patch),
@@ -78,7 +80,7 @@ COMMANDS: Final[Mapping[str, Known]] = {
     "restore": Known(carrying.RESTORE, "Bring one back as a child of this agent.", carrying.restore),
     "logs": Known("/logs", "The last turns of this agent.", looking.logs),
     "budget": Known("/budget", "What is spent and left, of this agent's task.", looking.budget),
-    "hooks": Known("/hooks", "The hooks of the plan.", looking.hooks),
+    "hooks": Known("/hooks", "The hooks of this agent, and who is behind them.", looking.hooks),
     "help": Known("/help", "These lines.", _help),
     "quit": Known("/quit", "Leave; the plan goes on.", _quit),
 }

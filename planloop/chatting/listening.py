@@ -65,13 +65,20 @@ class Gone:
 
 
 @frozen
+class Moved:
+    """The session has another primary agent."""
+
+    to: str
+
+
+@frozen
 class Over:
     """The whole plan has come to its end, in this state."""
 
     state: str
 
 
-Event: TypeAlias = Answered | Spoke | Doing | Resting | Asks | Gone | Over
+Event: TypeAlias = Answered | Spoke | Doing | Resting | Asks | Gone | Moved | Over
 
 RESTING = frozenset({"asleep", "blocked", "parked"})
 ENDED = frozenset({"done", "failed", "cancelled"})
@@ -92,6 +99,8 @@ def events(record: Record, agent: str) -> Iterator[Event]:
                 yield Resting(agent, str(merge["state"]), str(merge.get("why") or ""))
             case SetStatus(address="task/.", merge=merge) if merge.get("state") in ENDED:
                 yield Over(str(merge["state"]))
+            case SetStatus(address=address, merge={"session": {"primary": to}}) if address.startswith("plan/"):
+                yield Moved(str(to))
             case Drop(address=address) if address == agent:
                 yield Gone(agent)
             case _:

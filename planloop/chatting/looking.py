@@ -13,6 +13,7 @@ from planloop.rendering import differences, explanations, objects, transcripts, 
 from planloop.rendering.budgets import Costs
 from schemas import pointer
 from schemas.encoding import JsonObject
+from schemas.hook import is_hook_agent
 
 TURNS_SHOWN = 5
 
@@ -21,6 +22,8 @@ def agents(room: Room, command: Command) -> Iterator[str]:
     """A line for each agent; a star at the one that is talked with."""
     del command
     for one in room.access.objects("agent"):
+        if is_hook_agent(one.address) and one.address != room.agent:
+            continue  # In /hooks.
         mark = "*" if one.address == room.agent else " "
         yield f"{mark} {name_of(one.address) or '.':<20} {objects.state_of(one):<8} {objects.what_of(one)}".rstrip()
 
@@ -81,11 +84,18 @@ def budget(room: Room, command: Command) -> Iterator[str]:
 
 
 def hooks(room: Room, command: Command) -> Iterator[str]:
-    """The hooks of the plan document."""
+    """A line for each hook of the agent: its points, and what or who is behind it."""
     del command
-    document = room.access.object(f"plan/{room.plan}").spec
-    found: JsonObject = document.get("hooks") or {}
+    found = [one for one in room.access.objects("hook") if one.spec.get("watches") == room.agent]
     if not found:
-        yield "no hooks"
-    for name, hook in found.items():
-        yield f"{name:<20} {hook.get('on', '')} {hook.get('match', '')}".rstrip()
+        yield f"no hooks watch {room.agent}"
+    for one in found:
+        yield f"  {one.spec['name']:<20} {one.state or 'active':<8} {_hook_words(one.spec)}".rstrip()
+
+
+def _hook_words(spec: JsonObject) -> str:
+    """`before-call write(*) · ~careful`."""
+    mind = spec["mind"]
+    behind = name_of(str(mind["address"])) if mind["kind"] == "agent" else str(mind["kind"])
+    asked = " ".join((*spec["on"], *((spec["match"],) if spec["match"] else ())))
+    return f"{asked} · {behind or '.'}"

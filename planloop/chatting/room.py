@@ -1,23 +1,31 @@
-"""Where a conversation takes place: a plan, and the agent in it that one talks with. Pure but for reading the plan."""
+"""Where a conversation takes place: a plan, and the agent in it that one talks with. Pure but for reading the plan.
+
+Who names nobody talks with the session's primary agent, and follows it when it moves.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planloop.access import Access
 from planloop.exits import Exit, Halt
 from schemas import address as addresses
+from schemas.hook import WORDS_OVER, is_hook_agent
 from schemas.resource import Resource
 
 
 @dataclass(slots=True)
 class Room:
-    """`agent` is the address of the agent that is talked with; a command may turn to another."""
+    """`agent` is the address of the agent that is talked with; a command may turn to another.
+
+    `is_following`: it is the session's primary agent, whichever that is.
+    """
 
     access: Access
     agent: str
+    is_following: bool = False
 
     @property
     def plan(self) -> str:
@@ -28,6 +36,31 @@ class Room:
         """What stands before the line that a person writes."""
         return f"{self.plan} {name_of(self.agent)}> "
 
+    def moved(self) -> str:
+        """Turns to the primary agent when that is another by now; its address, empty when nothing has changed."""
+        if not self.is_following:
+            return ""
+        agents = {one.address: one for one in self.access.objects("agent")}
+        now = current(agents, primary_of(self.access.object(f"plan/{self.plan}")))
+        if now in ("", self.agent):
+            return ""
+        self.agent = now
+        return now
+
+
+def primary_of(plan: Resource) -> str:
+    """The session's primary agent as the plan object has it; empty while nobody has moved the session."""
+    return str((plan.status.get("session") or {}).get("primary", ""))
+
+
+def current(agents: Mapping[str, Resource], primary: str) -> str:
+    """Who speaks for the `primary` agent: itself, whom it watched when its hook is over, nobody (empty) when gone."""
+    agent = agents.get(primary)
+    if agent is None or agent.deleting:
+        return ""
+    watches = str(agent.spec.get("watches", ""))
+    return watches if watches and agent.status.get("why") == WORDS_OVER else primary
+
 
 def name_of(agent: str) -> str:
     """`agent/frontend/ui` as people say it; the root's agent is the plan's."""
@@ -35,8 +68,10 @@ def name_of(agent: str) -> str:
     return "" if path == addresses.ROOT else path
 
 
-def chosen(agents: Sequence[Resource], wanted: str | None) -> str:
-    """The agent meant: the one named, by path or by an id that only one has; else the one nearest to the root.
+def chosen(agents: Sequence[Resource], wanted: str | None, primary: str = "") -> str:
+    """The agent meant: the one named, by path or by an id that only one has; else the session's `primary` one.
+
+    Else the one nearest to the root: nobody has moved the session yet.
 
     Raises Halt when there is none, or several that are equally near.
     """
@@ -47,6 +82,9 @@ def chosen(agents: Sequence[Resource], wanted: str | None) -> str:
         )
     if wanted is not None:
         return _named(paths, wanted.removeprefix("agent/"))
+    if now := current({one.address: one for one in agents}, primary):
+        return now
+    paths = [path for path in paths if not is_hook_agent(path)]
     depth = {path: len(addresses.parse(path).path) for path in paths}
     nearest = [path for path in paths if depth[path] == min(depth.values())]
     if len(nearest) > 1:

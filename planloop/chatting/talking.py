@@ -13,9 +13,9 @@ from planloop.access import Access
 from planloop.chatting import commands, lines, listening
 from planloop.chatting.asking import Question, not_run
 from planloop.chatting.commands import Leave
-from planloop.chatting.listening import Answered, Asks, Doing, Event, Over, Resting, Spoke
+from planloop.chatting.listening import Answered, Asks, Doing, Event, Moved, Over, Resting, Spoke
 from planloop.chatting.noticing import notice
-from planloop.chatting.room import Room, chosen, name_of
+from planloop.chatting.room import Room, chosen, name_of, primary_of
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
 
@@ -49,8 +49,8 @@ class Terminal(Protocol):
 class Conversation:
     """One person, one plan. `failed` turns true when an agent could not answer."""
 
-    def __init__(self, access: Access, agent: str, terminal: Terminal) -> None:
-        self.room = Room(access, agent)
+    def __init__(self, access: Access, agent: str, terminal: Terminal, *, is_following: bool = False) -> None:
+        self.room = Room(access, agent, is_following)
         self.failed = False
         self._terminal = terminal
         self._told: set[str] = set()  # Approvals that were shown.
@@ -66,13 +66,20 @@ class Conversation:
             notice(self.room.access, self.room.agent, self._interject)
         with suppress(Leave):
             while True:
+                self._follow()
                 self._show_waiting()
                 text = terminal.read(self.room.prompt)
                 if text is None:
                     return
                 self._take(text)
 
+    def _follow(self) -> None:
+        """Turns to whoever the session is with by now."""
+        if now := self.room.moved():
+            self._terminal.note(f"  now with {now}")
+
     def _take(self, text: str) -> None:
+        self._follow()  # It may have moved while the line was written.
         known = commands.names(self.room.access) if text.lstrip().startswith(lines.SLASH) else ()
         match lines.parse(text, known):
             case lines.Say(said):
@@ -137,6 +144,8 @@ class Conversation:
                 terminal.note(f"  {state}: {why}")
             case Asks():
                 self._ask(event)
+            case Moved(to=to) if self.room.is_following and to != self.room.agent:
+                terminal.note(f"  the session is with {to}: what you say next is for it")
             case Over(state=state):
                 terminal.note(f"  the plan is {state}")
             case _:
@@ -167,8 +176,12 @@ class Conversation:
             self._told.add(asked.approval)
             return is_news
 
-    def _interject(self, asked: Asks) -> None:
+    def _interject(self, asked: Asks | Moved) -> None:
         """Shows what comes up while a person writes. They are not asked: the line is theirs."""
+        if isinstance(asked, Moved):
+            if self.room.is_following and not self._is_asking and asked.to != self.room.agent:
+                self._terminal.interject(f"  the session is with {asked.to}: what you say next is for it")
+            return
         if not self._is_asking and self._is_news(asked):
             name = asked.approval.partition("/")[2]
             self._terminal.interject(f"  {asked.by} asks for a yes: {asked.words} · /approve {name} · /reject {name}")
@@ -194,7 +207,7 @@ class Conversation:
 def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversation:
     """A conversation with the plan's agent. Raises Halt: nobody runs the plan, no such agent."""
     agents = access.objects("agent")
-    agent = chosen(agents, wanted)
+    agent = chosen(agents, wanted, primary_of(access.object(f"plan/{access.place.name}")))
     if not access.is_owned():
         raise not_run(access)
-    return Conversation(access, agent, terminal)
+    return Conversation(access, agent, terminal, is_following=wanted is None)

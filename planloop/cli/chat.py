@@ -13,7 +13,7 @@ from planloop.exits import Exit, Halt
 EXAMPLE = """
 \b
 Examples:
-  plan chat                                 with the plan's first agent
+  plan chat                                 with the session's primary agent
   plan chat frontend
   echo "how far are you?" | plan chat       one question, its answer on stdout
 """
@@ -28,6 +28,8 @@ def command(agent: str | None, plan: str | None) -> None:
 
     What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
     see what it does, and are asked for what needs your yes. Lines that begin with / are commands; /help lists them.
+    Without AGENT it is the session's primary agent, at first the one nearest to the root. /talkwith moves the session,
+    as agents do with meta and endo, and the conversation follows it.
     /dump and /restore carry an agent in a file; prompts of tool servers are said as in /files.review language=python.
 
     Ctrl-C or /quit leaves; everything goes on. Without a terminal each line of standard input is a question, answers go

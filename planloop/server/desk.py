@@ -99,6 +99,7 @@ class PlanDesk:
             "settle": self._settle,
             "rollback": self._rollback,
             "send": self._send,
+            "session": self._session,
             "restore": self._restore,
             "prompt": self._prompt,
             "stop": self._stopped,
@@ -219,6 +220,11 @@ class PlanDesk:
         except Terminal as error:
             code = Exit.NOT_FOUND if error.reason == "NotFound" else Exit.CONFLICT
             raise Halt(code, str(error), "") from None
+
+    async def _session(self, body: JsonObject) -> JsonObject:
+        from planloop.server import sessions  # A plan that nobody talks with never needs it.
+
+        return await sessions.move(self._core, body)
 
     async def _stopped(self, body: JsonObject) -> JsonObject:
         if self._stop is None:

@@ -1,0 +1,27 @@
+"""A person moves the session: who is talked with from now on by whoever names nobody."""
+
+from __future__ import annotations
+
+from controllers.agent import session
+from planloop.core import Core
+from planloop.exits import Exit, Halt
+from schemas.encoding import JsonObject
+from schemas.patch import HUMAN_CLI
+from schemas.record import Draft
+
+WHERE = "plan get agents lists whom one can talk with"
+
+
+async def move(core: Core, body: JsonObject) -> JsonObject:
+    """Makes the agent at `to` the primary one; `was` is the one before, empty for none. Raises Halt: NOT_FOUND."""
+    view, to = core.store.view, str(body["to"])
+    agent, plan = view.get(to), view.get(f"plan/{core.place.name}")
+    if agent is None or agent.deleting or plan is None:
+        raise Halt(Exit.NOT_FOUND, f"there is no {to} to talk with", WHERE)
+    was = session.primary_of(plan)
+    changes = session.moved(view, plan.address, to, str(HUMAN_CLI))
+    rev = view.rev
+    if changes:
+        rev = core.store.propose(Draft("session.moved", str(HUMAN_CLI), to, changes, {"was": was}))
+    await core.store.flush(rev)
+    return {"rev": rev, "primary": to, "was": was}
