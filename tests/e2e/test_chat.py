@@ -192,8 +192,7 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
             chat.press("how far are you?\n")
             chat.until("half of it is done")
             chat.until("done\r\ndemo > ")
-            chat.press("\x03")
-            chat.until("goes on: plan chat")
+            chat.press_until("\x03", "goes on: plan chat")
             assert chat.ended() == Exit.CANCELLED
         assert folder.states() == {"task/.": "running"}
         assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()

@@ -37,6 +37,19 @@ class Terminal:
             assert ready, f"no {phrase!r} in:\n{self.shown}"
             assert self.read(), f"ended without {phrase!r}:\n{self.shown}"
 
+    def press_until(self, key: str, phrase: str) -> None:
+        """Presses, and again each second, as a person would.
+
+        A signal that arrives after Python has looked for signals and before it waits for a key is seen with the next
+        key only.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while phrase not in self.shown:
+            assert time.monotonic() < deadline, f"no {phrase!r} in:\n{self.shown}"
+            self.press(key)
+            while phrase not in self.shown and select.select([self.descriptor], [], [], 1.0)[0]:
+                assert self.read(), f"ended without {phrase!r}:\n{self.shown}"
+
     def read(self) -> bool:
         try:
             content = os.read(self.descriptor, 65536)
