@@ -128,6 +128,8 @@ def what_is_asked(spec: JsonObject) -> str:
     match spec.get("kind"):
         case "call":
             return call_words(what)
+        case "conflict":
+            return f"how {what.get('conflict', '')} goes on"
         case "patch":
             return "an edit of the plan"
         case "input":

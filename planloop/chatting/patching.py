@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from planloop import pointing
 from planloop.chatting import listening
@@ -10,6 +10,7 @@ from planloop.chatting.lines import Command
 from planloop.chatting.room import Room
 from planloop.exits import Exit, Halt
 from planloop.verdicts import refusal
+from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 
 
@@ -38,12 +39,28 @@ def approve(room: Room, command: Command) -> Iterator[str]:
     """Says yes."""
     address = _waiting(room, command.words[0] if command.words else None)
     body: JsonObject = {"address": address, "reason": " ".join(command.words[1:])}
-    if room.access.object(address).spec["kind"] == "input":
+    spec = room.access.object(address).spec
+    if spec["kind"] == "conflict":
+        yield _ruled(room, str(spec["what"]["conflict"]), command.words[1:])
+        return
+    if spec["kind"] == "input":
         body = {"address": address, "reason": "", "content": pointing.answer_of(command.words[1:])}
     answer = room.access.post("approve", body)
     if answer["verdict"] == "refused":
         raise refusal(answer)
     yield f"{address} approved"
+
+
+def _ruled(room: Room, conflict: str, words: Sequence[str]) -> str:
+    """A ruling: how, whom it is about, and what both are told."""
+    if not words or words[0] not in WAYS:
+        ways = "\n".join(
+            f"/approve {conflict.replace('/', '-')} {how} [AGENT] [WORDS]   {said}" for how, said in WAYS.items()
+        )
+        raise Halt(Exit.USAGE, f"how does {conflict} go on?", ways)
+    about = words[1] if len(words) > 1 else ""
+    body: JsonObject = {"conflict": conflict, "how": words[0], "for": about, "plan": " ".join(words[2:])}
+    return f"{conflict}: {outcome(room.access.post('rule', body), 'ruled')}"
 
 
 def reject(room: Room, command: Command) -> Iterator[str]:

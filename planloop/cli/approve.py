@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from planloop import pointing
+from planloop.access import Access
 from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
+from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 
 EXAMPLE = """
@@ -17,24 +19,48 @@ Examples:
   plan approve approval/5b1e0c77a2f4
   plan approve approval/5b1e --answer name=Ada --answer age=36
   plan approve call/91c2 --did-not            a call in doubt did not happen: do it again
+  plan approve conflict/3 --release           whoever holds the files lets go of them
+  plan approve conflict/3 --merge --for backend --tell "keep the old names"
 """
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="APPROVAL | CALL")
+@click.argument("what", metavar="APPROVAL | CALL | CONFLICT")
 @plan_option
 @click.option("--happened", "happened", flag_value="yes", help="The call in doubt did happen.")
 @click.option("--did-not", "happened", flag_value="no", help="The call in doubt did not happen.")
 @click.option("--answer", "answers", metavar="NAME=VALUE", multiple=True, help="Part of the answer to a question.")
+@click.option("--release", "how", flag_value="release", help="In a conflict: the holder lets go of the files.")
+@click.option("--sequence", "how", flag_value="sequence", help="One goes first, the other when its task has ended.")
+@click.option("--merge", "how", flag_value="merge", help="One does both parts.")
+@click.option("--fork", "how", flag_value="fork", help="One works in a branch of its own, merged when it is done.")
+@click.option("--cancel", "how", flag_value="cancel", help="The task of one is cancelled.")
+@click.option("--for", "for_agent", metavar="AGENT", default="", help="Which of the two a ruling is about.")
+@click.option("--tell", default="", help="What the two are told of a ruling.")
 @click.option("--reason", default="", help="Why, for the history and for who asked.")
-def command(what: str, plan: str | None, happened: str | None, answers: tuple[str, ...], reason: str) -> None:
+def command(
+    what: str,
+    plan: str | None,
+    happened: str | None,
+    answers: tuple[str, ...],
+    how: str | None,
+    for_agent: str,
+    tell: str,
+    reason: str,
+) -> None:
     """Let something go on that waits for a person.
 
-    A held edit, an agent's request, a question of a tool server, or a call whose outcome nobody saw: say which it was
-    of a call.
+    A held edit, an agent's request, a question of a tool server, a call whose outcome nobody saw (say which it was), or
+    a conflict of two agents over files (say how it goes on).
     """
     access = access_to(plan)
     address = pointing.address_of(what, "approval")
+    address = address.replace("approval/conflict-", "conflict/")
+    if address.startswith("conflict/"):
+        _rule(access, address, how, {"for": for_agent, "plan": tell or reason})
+        return
+    if how is not None:
+        raise Halt(Exit.USAGE, f"{address} is no conflict", "plan get conflicts lists them")
     if not address.startswith("call/"):
         body: JsonObject = {"address": address, "reason": reason}
         if answers:
@@ -50,3 +76,12 @@ def command(what: str, plan: str | None, happened: str | None, answers: tuple[st
     answer = access.post("settle", {"address": address, "happened": happened == "yes", "reason": reason})
     then = "taken as done" if happened == "yes" else "made again"
     click.echo(f"{address} is {then}, rev {answer['rev']}")
+
+
+def _rule(access: Access, address: str, how: str | None, more: JsonObject) -> None:
+    """Says how a conflict goes on."""
+    if how is None:
+        ways = "\n".join(f"--{one:<9} {words}" for one, words in WAYS.items())
+        raise Halt(Exit.USAGE, f"how does {address} go on?", f"{ways}\nboth sides: plan describe {address}")
+    answer = access.post("rule", {"conflict": address, "how": how, **more})
+    patching.say(answer, address, did=str(answer.get("said", "ruled")))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planloop.rendering.budgets import Costs
 
 ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
-KINDS_IN_ORDER = ("plan", "task", "agent", "lock", "container", "hook", "mcp", "call", "approval", "thread")
+KINDS_IN_ORDER = tuple("plan task agent lock container hook mcp fork call approval conflict thread".split())
 
 
 @frozen
@@ -56,6 +56,10 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
             head, row = ("server", "state", "tools", "for", "what"), servers.row
         case "call":
             head, row = ("call", "state", "for", "owner", "what"), _call_row
+        case "conflict":
+            from planloop.rendering import conflicts
+
+            head, row = ("conflict", "state", "before", "for", "what"), conflicts.row
         case "approval":
             head, row = ("approval", "state", "for", "by", "what"), _approval_row
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planloop.rendering import tables
+from schemas.conflict import WAYS
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.resource import Resource
 
@@ -19,6 +20,10 @@ def facts(approval: Resource) -> list[tuple[str, str]]:
                 out += _question(approval.address, request)
         case "tool":
             out += _tool(spec["what"])
+        case "conflict":
+            name = spec["what"]["conflict"]
+            out += [("", line) for line in str(spec["what"]["text"]).splitlines()]
+            out += [("rule", f"plan approve {name} --{how:<9} {words}") for how, words in WAYS.items()]
         case "call":
             out.append(("call", f"{spec['what']['tool']} {encode_text(spec['what']['arguments'])}"))
     return out

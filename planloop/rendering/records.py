@@ -219,10 +219,25 @@ def _message(data: JsonObject) -> str:
     return f"from {message.get('sender', '')}: {text}" if message.get("sender") else text
 
 
+def _conflict(data: JsonObject) -> str:
+    before = "a person" if data.get("before") == "person" else data.get("before", "")
+    why = f": {data['why']}" if data.get("why") else ""
+    return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}"
+
+
+def _ruled(data: JsonObject) -> str:
+    plan = f": {data['plan']}" if data.get("plan") else ""
+    return f"{data.get('how', '')} for {data.get('for_agent', '')}, by {data.get('by', '')}{plan}"
+
+
 _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.refused": _refused,
     "plan.forked": _forked,
     "plan.held": lambda data: str(data.get("why", "")),
+    "conflict.opened": _conflict,
+    "conflict.raised": _conflict,
+    "conflict.ruled": _ruled,
+    "conflict.closed": lambda data: str(data.get("why", "")),
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

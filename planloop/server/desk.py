@@ -96,6 +96,7 @@ class PlanDesk:
             "saved": self._saved,
             "approve": self._approve,
             "reject": self._reject,
+            "rule": self._rule,
             "settle": self._settle,
             "rollback": self._rollback,
             "send": self._send,
@@ -174,6 +175,11 @@ class PlanDesk:
     async def _reject(self, body: JsonObject) -> JsonObject:
         rev = await self._answered(self._core.gate.reject(str(body["address"]), HUMAN_CLI, str(body.get("reason", ""))))
         return {"rev": rev}
+
+    async def _rule(self, body: JsonObject) -> JsonObject:
+        from planloop.server import ruling  # Few plans have conflicts that come before a person.
+
+        return await ruling.rule(self._core, body)
 
     async def _settle(self, body: JsonObject) -> JsonObject:
         """A person says what became of a call in doubt."""

@@ -15,6 +15,7 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import pointer
 from schemas.approval import WAITING, patch_from_json
+from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.patch import Author, Fault, Patch
@@ -39,6 +40,10 @@ def waiting(view: View, address: str) -> Resource:
         raise Terminal("NotFound", f"there is no {address}; `plan get approvals` lists what waits")
     if found.state != WAITING:
         raise Terminal("Answered", f"{found.address} was {found.state} already")
+    if found.spec.get("kind") == "conflict":
+        name = found.spec["what"]["conflict"]
+        ways = "|".join(f"--{how}" for how in WAYS)
+        raise Terminal("NeedsRuling", f"{found.address} asks how {name} goes on: plan approve {name} {ways}")
     return found
 
 

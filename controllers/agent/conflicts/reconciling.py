@@ -74,6 +74,7 @@ class ConflictReconciler:
         due_at = None if to == PERSON else now + limits.CONFLICT_ANSWER_S
         merge: JsonObject = {"state": conflicts.OPEN, "before": to, "told": run_of(view, to), "raised": step.raised}
         merge |= {"due_at": due_at, "ruling": None, "why": f"it is before {'a person' if to == PERSON else to}"}
+        merge["text"] = telling.text_of(case)
         owner = None if to == PERSON else to
         put = Put(conflict.address, conflict.uid, conflict.spec, conflict.refs, owner, status=merge)
         first = () if status.before else telling.opened(view, case, to, now)

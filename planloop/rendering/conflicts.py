@@ -1,0 +1,41 @@
+"""Conflicts between agents in words: who wants what of whom, before whom it is, and what was ruled."""
+
+from __future__ import annotations
+
+from planloop.rendering import amounts
+from schemas.conflict import PERSON, WAYS, ConflictStatus, conflict_from_json, status_from_json
+from schemas.resource import Resource
+
+
+def row(item: Resource, now: float) -> tuple[str, ...]:
+    """Number, state, before whom, age and words of one conflict, for a table."""
+    spec, status = conflict_from_json(item.spec), status_from_json(item.status)
+    ended = float(item.status.get("ended_at") or now)
+    age = amounts.duration(ended - status.since) if status.since else ""
+    words = f"{_path(spec.wants)} wants {', '.join(status.paths)} of {_path(spec.holds)}"
+    said = f"{words}: {status.why}" if status.why and not status.is_open else words
+    return (item.address.partition("/")[2], status.state, _before(status) if status.is_open else "", age, said)
+
+
+def facts(item: Resource) -> list[tuple[str, str]]:
+    """Labelled lines of a description: both sides, what they have changed, before whom, and the ways on."""
+    status = status_from_json(item.status)
+    out = [("", line) for line in str(item.status.get("text") or "").splitlines()]
+    if status.ruling is not None:
+        ruling = status.ruling
+        plan = f": {ruling.plan}" if ruling.plan else ""
+        out.append(("ruled", f"{ruling.how} for {_path(ruling.for_agent)}, by {ruling.by}{plan}"))
+    if not status.is_open:
+        return out
+    raised = f", after {amounts.plural(status.raised, 'time')} without an answer" if status.raised else ""
+    out.append(("before", (_before(status) or "nobody yet") + raised))
+    out += [("rule", f"plan approve {item.address} --{how:<9} {words}") for how, words in WAYS.items()]
+    return out
+
+
+def _before(status: ConflictStatus) -> str:
+    return "a person" if status.before == PERSON else status.before
+
+
+def _path(agent: str) -> str:
+    return agent.partition("/")[2]
