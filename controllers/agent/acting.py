@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from controllers.agent import (
     asking,
@@ -38,6 +37,8 @@ from controllers.agent.behaviours.permits import Permits
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.budget import Spent
 from controllers.agent.compacting import ToSum
+from controllers.agent.hooking import closing
+from controllers.agent.hooking.firing import Firing
 from controllers.agent.observing import Observed, Specs, observe, observe_again
 from controllers.agent.ports import World
 from controllers.agent.pricing import Unpriced
@@ -63,8 +64,6 @@ from schemas.lock import LockKept
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
-MIND: Final = "mind"
-
 
 class AgentReconciler:
     """Drives objects of kind `agent`. `tools` may be a subset or a superset of the built-in ones."""
@@ -77,6 +76,7 @@ class AgentReconciler:
         self._prompts = Prompts()
         self._permits = Permits(world.work)
         self._bench = running.Bench(world, self.look, self._against, Cache(), self._settled)
+        self._firing = Firing(world, self._tools, self.look, self._go_on_alone)
         self._desk = Desk(world, self._tools, self.look, self._go_on_alone, world.ids.mint())
 
     @property
@@ -148,6 +148,7 @@ class AgentReconciler:
             lambda call: calls.is_parallel(call, seen.spec, self._tools),
             lambda call: self._resolved(seen, call),
             self._desk.life,
+            partial(self._firing.unasked, seen),
         )
         if isinstance(step, deciding.Start) and seen.nature.is_instant:
             ahead.commit()  # Each turn of a script is a record of its own: people read them.
@@ -165,6 +166,9 @@ class AgentReconciler:
                 return self._release(seen, ahead)
             case deciding.Ask():
                 return await self._ask(seen, ahead)
+            case deciding.Consult(moment=moment):
+                waits = self._firing.consult(seen, moment, ahead)
+                return None if waits is None else self._rest(seen, deciding.asking(seen, waits), ahead)
             case deciding.Run(calls=startable):
                 return await self._run(seen, startable, ahead)
             case deciding.Rest() as rest:
@@ -205,10 +209,11 @@ class AgentReconciler:
                 ahead.add(seen.resource.address, draft)
 
     def _ended(self, seen: Observed, ahead: Ahead) -> Draft:
+        left = closing.left(seen, ahead, _opened(seen))
         if not seen.nature.is_model:
-            return turn.ended(seen, ahead)
+            return turn.ended(seen, ahead, left=left)
         content = prompting.turn_blob(_opened(seen))
-        return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content))
+        return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content), left)
 
     def _ruled(self, seen: Observed, step: deciding.Step) -> Draft | None:
         """The record of a step that moves calls without running them; None for others."""
@@ -245,7 +250,7 @@ class AgentReconciler:
             ahead.add(address, turn.replied(seen, reply, ids, self._tools))
             return None
         # One key an asking: the next one may be started by the last act of the job before it.
-        key = f"{MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
+        key = f"{deciding.MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
             return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full), is_wait=True), ahead)
         if seen.nature.is_model:

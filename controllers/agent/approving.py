@@ -28,13 +28,14 @@ def approve_patterns(world: World, seen: Observed) -> tuple[str, ...]:
     return tuple(found)
 
 
-def asked_for_yes(seen: Observed, call: Resource, pattern: str) -> tuple[Change, ...]:
-    """The call waits, and an approval stands for it."""
+def asked_for_yes(seen: Observed, call: Resource, pattern: str, why: str = "") -> tuple[Change, ...]:
+    """The call waits, and an approval stands for it; `why` where it is not, or not only, for the plan's pattern."""
     address = f"approval/{call.address.partition('/')[2]}"
     uid = Uid(address.partition("/")[2])
     tool = str(call.spec["tool"])
     what = {"call": call.address, "tool": tool, "arguments": call.spec["arguments"]}
-    spec = ApprovalSpec("call", signed(seen), f"the plan asks for a person's yes to `{pattern}`", what)
+    words = why or f"the plan asks for a person's yes to `{pattern}`"
+    spec = ApprovalSpec("call", signed(seen), words, what)
     return (
         Put(address, uid, spec.to_json(), owner=seen.resource.address),
         SetStatus(address, uid, {"state": WAITING}),

@@ -13,6 +13,7 @@ from controllers.agent import calls, holding, prompting
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
+from controllers.agent.hooking import closing
 from controllers.agent.minds.outside import RULES as OUTSIDE_RULES
 from controllers.agent.minds.outside import Briefing, OutsideMind
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
@@ -129,8 +130,9 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         rejected=rejected_verdict(seen),
         memory=seen.status.memory,
         options=spec.mind.options if isinstance(spec.mind, PythonFunction) else {},
+        comments=closing.opening_comments(turn) if turn.fired else (),
     )
 
 
 def _outcome(call: PastCall) -> CallOutcome:
-    return CallOutcome(call.address, call.tool, as_map(call.arguments), call.result)
+    return CallOutcome(call.address, call.tool, as_map(call.arguments), call.result, call.comments)

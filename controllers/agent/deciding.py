@@ -7,10 +7,11 @@ No reason means asleep, and an agent that is asleep is rows in the store (law 12
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from controllers.agent import answering, attempts, budget, waiting
 from controllers.agent.hooking import watchers
+from controllers.agent.hooking.moments import Moment, Waits
 from controllers.agent.observing import Observed, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.telling import News, is_redirected, news
@@ -26,6 +27,9 @@ from schemas.thread import Answer as GivenAnswer
 
 
 @frozen
+MIND: Final = "mind"
+"""Before the key of a job that asks the agent's mind."""
+
 class Cancel:
     """Stop these jobs; the next pass sees what is left."""
 
@@ -66,6 +70,13 @@ class Ask:
 
 @frozen
 class Authorise:
+@frozen
+class Consult:
+    """The hooks of the agent are to be asked, or are waited for, before it goes on from this moment of its turn."""
+
+    moment: Moment
+
+
     """The calls of the reply have not been looked at."""
 
 
@@ -139,6 +150,7 @@ Step: TypeAlias = (
     | Ask
     | Authorise
     | Answer
+    | Consult
     | Resolve
     | Interrupt
     | Run
@@ -154,11 +166,26 @@ Resolved: TypeAlias = Callable[[Resource], Ending | None]
 
 def as_before(_: Resource) -> None:
     """No waiting call is over."""
+Unasked: TypeAlias = Callable[[Moment], bool]
+"""Whether hooks have still to be heard at this moment of the turn."""
 
 
-def decide(seen: Observed, is_parallel: IsParallel, resolved: Resolved = as_before, life: str = "") -> Step:
+
+
+def all_asked(_: Moment) -> bool:
+    """No hook has anything to say."""
+    return False
+
+
+def decide(
+    seen: Observed,
+    is_parallel: IsParallel,
+    resolved: Resolved = as_before,
+    life: str = "",
+    unasked: Unasked = all_asked,
+) -> Step:
     """The one next step of this agent. `life` names the owner that decides: its own failures only are believed."""
-    step = _step(seen, Surroundings(is_parallel, resolved, life))
+    step = _step(seen, Surroundings(is_parallel, resolved, life, unasked))
     if isinstance(step, Rest):
         answer = answering.unable(seen, step.state, step.condition, step.why)
         return step if answer is None else Reply(answer)
@@ -174,6 +201,7 @@ class Surroundings:
     life: str
 
 
+    unasked: Unasked
 def _step(seen: Observed, around: Surroundings) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
@@ -267,9 +295,11 @@ def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
     if not turn.is_replied:
         return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
     open_calls = [call for call in turn.calls if call.address not in turn.results]
+        if seen.hooks and not _is_thinking(seen) and around.unasked("opening"):
+            return Consult("opening")
     objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
-        return Authorise()
+        return Consult("reply") if seen.hooks and around.unasked("reply") else Authorise()
     if answered := tuple(each for each in objects if is_answered(seen, each)):
         return Answer(answered)
     ended = tuple(each for each in objects if _has_ended(seen, each))
@@ -277,9 +307,26 @@ def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
         return Collect(ended)
     return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
 
+    if not open_calls:
+        return _ending(seen, around) if seen.hooks else End()
 
 def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
     """The mind is asked, unless it failed and is not to be asked again yet."""
+def _is_thinking(seen: Observed) -> bool:
+    """Whether the mind is being asked, and not one of its hooks."""
+    return any(key.startswith(f"{MIND}:") for key in seen.live)
+
+
+def _ending(seen: Observed, around: Surroundings) -> Step:
+    """The turn ends when its hooks have been heard; with somebody at the door nobody has to be kept from sleeping."""
+    for moment in ("reply", "results"):
+        if around.unasked(moment):
+            return Consult(moment)
+    if seen.interrupts:
+        return Cancel(tuple(sorted(seen.live))) if seen.live else End()
+    return Consult("closing") if around.unasked("closing") else End()
+
+
     if turn.failure is None:
         return Ask()
     why = attempts.words_of(seen, turn.failure)
@@ -321,6 +368,12 @@ def _running_calls(
 
 def too_long(seen: Observed) -> Rest | None:
     """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
+def asking(seen: Observed, waits: Waits) -> Rest:
+    """How an agent rests whose hooks are asked: the time of programs is its own, that of agents is theirs."""
+    after_s = None if waits.due_at is None else max(0.0, waits.due_at - seen.now)
+    return Rest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
+
+
     failure = None if seen.status.open is None else seen.status.open.failure
     if failure is None:
         return None
@@ -342,6 +395,8 @@ def _interrupted(seen: Observed, turn: OpenTurn) -> Step | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
     if seen.live:
         return Cancel(tuple(sorted(seen.live)))
+    if turn.is_replied and all(call.address in turn.results for call in turn.calls):
+        return None
     left = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
     is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return Interrupt() if is_open or not turn.is_replied else None

@@ -111,6 +111,10 @@ class Hooks(Protocol):
         """The verdict of a rule. Raises `Conflict` when it is not its place yet."""
         ...
 
+    def first(self, agent: str, turn: int, key: str) -> tuple[HookVerdict, bool]:
+        """What the rule before an agent said, and whether the agent was asked. Raises `Conflict` like `at_once`."""
+        ...
+
     async def verdict(self, agent: str, turn: int, key: str) -> HookVerdict:
         """The verdict of a program or a function."""
         ...

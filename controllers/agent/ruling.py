@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from controllers.agent import answering, calls, running, turn, waiting
 from controllers.agent.approving import asked_for_yes
 from controllers.agent.calls import Tools
+from controllers.agent.hooking import hooked
+from controllers.agent.hooking.hooked import Heard
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
 from controllers.agent.telling import redirection
@@ -24,21 +26,23 @@ def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
     results: JsonObject = {}
     changes: list[Change] = []
     data: JsonObject = {}
-    for call, ruled in zip(opened.calls, calls.rulings(seen, tools, approve), strict=True):
-        made = seen.calls[call.address]
+    rulings = calls.rulings(seen, tools, approve)
+    heard = hooked.heard(seen, tools, approve, rulings) if seen.hooks else Heard(rulings)
+    for call, ruled in zip(opened.calls, heard.rulings, strict=True):
+        made = heard.made(seen, call.address)
         match ruled:
             case calls.Allowed():
                 changes.append(running.status(made, CallState.AUTHORIZED))
                 data[call.address] = "allowed"
-            case calls.NeedsYes(pattern=pattern):
-                changes += asked_for_yes(seen, made, pattern)
-                data[call.address] = f"needs a yes to {pattern}"
+            case calls.NeedsYes(pattern=pattern, why=why):
+                changes += asked_for_yes(seen, made, pattern, why)
+                data[call.address] = why or f"needs a yes to {pattern}"
             case calls.Refused(result=result):
                 results[call.address] = boxed(result.to_json())
                 changes.append(Drop(made.address, made.uid))
                 data[call.address] = f"{result.state}: {result.text}"
     merge: JsonObject = {"open": {"results": results}} if results else {"state": "running"}
-    changes.insert(0, turn.change(seen, merge))
+    changes[:0] = [turn.change(seen, merge), *heard.changes]
     return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes), data)
 
 

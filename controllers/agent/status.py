@@ -13,6 +13,7 @@ from typing import Any, Final
 from schemas.call import CallResult, result_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen, remade
+from schemas.hook import Point, Verdict, verdict_from_json
 from schemas.message import Message, message_from_json
 
 
@@ -62,13 +63,43 @@ class Failure:
 
 
 @frozen
+class Fired:
+    """A verdict of the hook `hook` in the open turn, as it counts: a fault is what the hook's policy makes of it.
+
+    `index` says which call, or up to which message; `rewrites` how often its arguments had been rewritten before.
+    """
+
+    hook: str
+    point: Point
+    index: int
+    rewrites: int
+    verdict: Verdict
+
+    @property
+    def key(self) -> str:
+        """Names the question within its turn."""
+        return fired_key(self.hook, self.point, self.index, self.rewrites)
+
+    def to_json(self) -> JsonObject:
+        place: JsonObject = {"hook": self.hook, "point": self.point, "index": self.index, "rewrites": self.rewrites}
+        return place | {"verdict": self.verdict.to_json()}
+
+
+def fired_key(hook: str, point: Point, index: int, rewrites: int) -> str:
+    """The name of a question within its turn; in this order they were asked."""
+    return f"{point}.{index}.{rewrites}.{hook}"
+
+
+@frozen
 class OpenTurn:
     """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
 
     `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
     `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
     of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`:
-    the budget is used up, and this turn is for handing over.
+    the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `Fired.key`,
+    `consulted` the hooks whose agents were asked for one, by that key, `rewritten` the arguments that hooks gave to
+    calls, by their address.
     """
 
     turn: int
@@ -92,6 +123,9 @@ class OpenTurn:
     failure: Failure | None = None
     tries: int = 0
     is_last: bool = False
+    fired: dict[str, Fired] = field(default_factory=dict)
+    consulted: dict[str, str] = field(default_factory=dict)
+    rewritten: dict[str, JsonObject] = field(default_factory=dict)
 
 
 @frozen
@@ -120,18 +154,20 @@ def chunks_of(raw: JsonObject, before: tuple[JsonObject, dict[str, Chunk]] | Non
 
 @frozen
 class PastCall:
-    """A call of the turn that ended last, with its result: shown to the mind in the next turn."""
+    """A call of the turn that ended last, with its result and what hooks say to it: shown to the mind in the next."""
 
     address: str
     tool: str
     arguments: Json
     result: CallResult
+    comments: tuple[str, ...] = ()
 
     def to_json(self, *, is_told: bool) -> JsonObject:
         """Not `is_told`: the mind has a transcript with what came of it, so only how it ended is kept here."""
         result = self.result if is_told else CallResult(self.result.state, error=self.result.error)
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
-        return out | {"result": result.to_json()}
+        said: JsonObject = {"comments": list(self.comments)} if is_told and self.comments else {}
+        return out | {"result": result.to_json()} | said
 
 
 @frozen
@@ -180,7 +216,9 @@ class AgentStatus:
     `asked` are questions it has read and not answered, by id; `is_answering` says that its last turn was there to
     answer one; `interlocutors` are the `speakers` and `listeners` of its next discussion unless it names others.
     `requests` counts what it has asked for, over all incarnations. `system` is the blob of the system message that its
-    model was asked with last.
+    model was asked with last. `sent_back` counts how
+    often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
+    it, `spoken` the turn in which it last spoke with a child, by the child's agent.
     """
 
     state: str = ""
@@ -209,6 +247,9 @@ class AgentStatus:
     had_last: bool = False
     last: str = ""
     system: str = ""
+    sent_back: int = 0
+    nudges: int = 0
+    spoken: dict[str, int] = field(default_factory=dict)
 
 
 def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
@@ -268,7 +309,14 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         failure=Failure(**raw["failure"][0]) if raw.get("failure") else None,
         tries=raw.get("tries", 0),
         is_last=raw.get("is_last", False),
+        fired={key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
+        consulted=raw.get("consulted", {}),
+        rewritten={key: value[0] for key, value in raw.get("rewritten", {}).items()},
     )
+
+
+def _fired(raw: JsonObject) -> Fired:
+    return Fired(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict_from_json(raw["verdict"]))
 
 
 def _messages(raw: JsonObject) -> dict[str, Message]:
@@ -288,7 +336,8 @@ def _pasts(raw: list[JsonObject]) -> tuple[PastCall, ...]:
 
 
 def _past(raw: JsonObject) -> PastCall:
-    return PastCall(raw["address"], raw["tool"], raw["arguments"], result_from_json(raw["result"]))
+    result, comments = result_from_json(raw["result"]), tuple(raw.get("comments", ()))
+    return PastCall(raw["address"], raw["tool"], raw["arguments"], result, comments)
 
 
 def _claim(raw: JsonObject) -> Claim | None:

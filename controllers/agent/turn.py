@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from controllers.agent import answering, budget, calls, inbox, transcript
 from controllers.agent.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
-from controllers.agent.hooking import watchers
+from controllers.agent.hooking import closing, watchers
+from controllers.agent.hooking.closing import NOTHING, Left
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed
 from controllers.agent.origins import NO_ORIGIN, Origin
@@ -22,12 +23,14 @@ from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState
+from schemas.approval import WAITING
 from schemas.call import CallResult, CallSpec, CallState, as_map
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 from schemas.thread import Answer
+from schemas.tools import FREE_TO_HOOKS
 
 ACTOR = "controller:agent"
 
@@ -48,7 +51,8 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     What the old one was asked and has not answered is unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
-    merge: JsonObject = dict.fromkeys((*fresh, "asked", "is_answering", "transcript"))
+    heard = ("sent_back", "nudges", "spoken")
+    merge: JsonObject = dict.fromkeys((*fresh, *heard, "asked", "is_answering", "transcript"))
     if seen.status.asked:
         merge["inbox"] = answering.asked_again(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
@@ -89,6 +93,8 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
         merge["asked"] = owed
     if seen.is_over or seen.spec.watches:
         merge["is_answering"] = merge["open"]["is_answer"] = True
+    if seen.status.nudges and not all(map(closing.is_nudge, news.messages)):
+        merge["nudges"] = 0
     if news.withdraws:
         merge["claim"] = None
     drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
@@ -125,13 +131,15 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
     is_answer = reply.then == "final" and not reply.calls
-    # Whoever has delegated and says so sleeps, and what is said in a last turn is for others; any other final answer is
+    # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any other final answer is
     # a claim, which the checks decide.
     then = "sleep" if is_answer and (turn.is_last or _has_delegated(seen)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
+    if seen.spec.watches and all(call.tool in FREE_TO_HOOKS for call in placed):
+        same = ("", 0)  # The same verdict on another question.
     answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
     if reply.sleep_s is not None:
         answer["sleep_s"] = reply.sleep_s
@@ -161,7 +169,12 @@ def _noted(seen: Observed, reply: Reply, same: tuple[str, int]) -> str:
 
 
 def _has_delegated(seen: Observed) -> bool:
-    return seen.nature.is_model and any(child.is_live for child in seen.children)
+    """Whether somebody else is to do something first: a child its part, or whoever was asked for a yes."""
+    is_asking = any(
+        each.state == WAITING and each.spec["kind"] == "request" and each.address not in seen.unanswerable
+        for each in seen.approvals.values()
+    )
+    return seen.nature.is_model and (is_asking or any(child.is_live for child in seen.children))
 
 
 def _told(call: TurnCall) -> JsonObject:
@@ -228,14 +241,15 @@ def settled(seen: Observed, outcome: Outcome) -> Draft:
     return Draft("call.settled", signed(seen), call.address, changes, data, blobs)
 
 
-def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) -> Draft:
+def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, left: Left = NOTHING) -> Draft:
     """Every call has its result: the turn is over, and what it used is counted.
 
-    `blob` is the digest of its messages for the transcript of a model (None: it has none), about `tokens` long.
+    `blob` is the digest of its messages for the transcript of a model (None: it has none), about `tokens` long; `left`
+    what its hooks leave of it.
     """
     turn = seen.status.open
     assert turn is not None, "only an open turn ends"
-    past = [PastCall(call.address, call.tool, call.arguments, turn.results[call.address]) for call in turn.calls]
+    past = _past(turn)
     active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
     used = seen.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
@@ -264,7 +278,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
     if turn.claim is not None and not turn.is_answer and turn.claim["kind"] != answering.VERDICT:
         merge |= _claimed(seen, turn.claim)
     answers: tuple[Change, ...] = ()
-    if (answer := answering.of_turn(seen, turn)) is not None:
+    if (answer := None if left.is_sent_back else answering.of_turn(seen, turn)) is not None:
         now = watchers.answered_now(seen.status.asked.values())
         given, answers = answering.given(seen, answer, now)
         merge |= given
@@ -274,11 +288,22 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0) 
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
+    merge |= left.merge
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
     if turn.is_last and turn.text:
         spent += _handed_over(seen, view, turn)
     blobs = () if blob is None else (blob,)
-    return Draft("turn.ended", ACTOR, seen.resource.address, (change(seen, merge), *answers, *spent), data, blobs)
+    changes = (change(seen, merge), *answers, *left.changes, *spent)
+    return Draft("turn.ended", ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def _past(turn: OpenTurn) -> list[PastCall]:
+    """The calls of a turn with what came of each, and what hooks say to it."""
+    said = closing.comments_by_call(turn) if turn.fired else {}
+    return [
+        PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
+        for index, call in enumerate(turn.calls)
+    ]
 
 
 def _handed_over(seen: Observed, view: View, turn: OpenTurn) -> tuple[Change, ...]:

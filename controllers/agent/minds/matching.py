@@ -106,7 +106,7 @@ def expectation_fault(expect: Json, results: Sequence[CallOutcome]) -> str:
 
 
 def _fault(key: str, value: Json, results: Sequence[CallOutcome]) -> str:
-    text = "\n".join(outcome.result.text for outcome in results)
+    text = "\n".join(part for outcome in results for part in (outcome.result.text, *outcome.comments))
     match key:
         case "ok":
             failed = [each for each in results if each.result.state is not CallState.SUCCEEDED]

@@ -24,15 +24,18 @@ class MindFailed(Exception):
 
 @frozen
 class CallOutcome:
-    """One call of the turn before, and its one result."""
+    """One call of the turn before, its one result, and what hooks say to it."""
 
     id: str
     tool: str
     arguments: JsonObject
     result: CallResult
+    comments: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
-        return {"id": self.id, "tool": self.tool, "arguments": self.arguments, "result": self.result.to_json()}
+        out: JsonObject = {"id": self.id, "tool": self.tool, "arguments": self.arguments}
+        out["result"] = self.result.to_json()
+        return out | {"comments": list(self.comments)} if self.comments else out
 
 
 @frozen
@@ -57,7 +60,7 @@ class TurnInput:
 
     `op` is the operation id of this asking, the key that a model's request or a program's process goes under.
     `cwd` is the absolute workspace. `rejected` holds the verdict on the last claim when it was not accepted. `now` is
-    seconds since 1970.
+    seconds since 1970. `comments` are what hooks say to the beginning of the turn.
     """
 
     agent: str
@@ -79,10 +82,12 @@ class TurnInput:
     rejected: JsonObject | None = None
     memory: Json = None
     options: JsonObject = field(default_factory=dict)
+    comments: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
         """One turn as a program is told it."""
-        return {
+        said: JsonObject = {"comments": list(self.comments)} if self.comments else {}
+        return said | {
             "agent": self.agent,
             "incarnation": self.incarnation,
             "turn": self.turn,

@@ -1,0 +1,263 @@
+"""What is to be asked, of which hooks, and when: pure functions of the open turn and the verdicts it has.
+
+A turn has four moments: *opening* before the mind is asked, *reply* before its calls or its answer count, *results*
+when every call has ended, *closing* when the agent would sleep or end. Within one, questions stand in a fixed order and
+form groups; those of a group go to different hooks and are put at once. The next group waits for the verdicts of the
+one before, so that a hook has one question at a time and its memory is never raced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
+
+from controllers.agent import calls
+from controllers.agent.answering import VERDICT
+from controllers.agent.calls import ENDINGS, Refused, Tools
+from controllers.agent.hooking import claude_names, lattice
+from controllers.agent.observing import Observed
+from controllers.agent.status import OpenTurn, TurnCall, fired_key
+from controllers.agent.telling import is_made
+from schemas import limits, patterns
+from schemas.call import CallState, as_map
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen, remade
+from schemas.hook import HookProgram, HookSpec, Point
+from schemas.resource import Resource
+
+Moment: TypeAlias = Literal["opening", "reply", "results", "closing"]
+
+PATCHING: Final = frozenset({"task", "edit_plan", "plan_patch", "terminate", "restore", "hook", "meta", "endo"})
+"""Tools whose calls change the plan."""
+_GOING_ON: Final = frozenset({"results", "again"})
+
+
+@frozen
+class Question:
+    """One question to one hook. `call` has the arguments that it would start with now."""
+
+    hook: Resource
+    spec: HookSpec
+    point: Point
+    index: int = 0
+    rewrites: int = 0
+    call: TurnCall | None = None
+
+    @property
+    def key(self) -> str:
+        """Names it within its turn."""
+        return fired_key(self.spec.name, self.point, self.index, self.rewrites)
+
+
+Group: TypeAlias = tuple[Question, ...]
+
+
+@frozen
+class Standing:
+    """A call as its hooks' verdicts have it so far: the arguments after `rewrites` rewritings, the last one by `by`.
+
+    `said` are the verdicts on these arguments, `asks` the questions on them that have none yet. `refused` says why the
+    arguments stand no more though nobody denied them: the rights, or a rewriting without end.
+    """
+
+    call: TurnCall
+    rewrites: int = 0
+    by: str = ""
+    said: tuple[lattice.Said, ...] = ()
+    asks: Group = ()
+    refused: str = ""
+    earlier: tuple[lattice.Said, ...] = ()
+
+    @property
+    def merged(self) -> lattice.Merged:
+        """What the verdicts come to."""
+        return lattice.merged(self.said)
+
+
+@frozen
+class Waits:
+    """Hooks that the agent waits for. `is_thinking`: a program or a function works, which is the agent's own time.
+
+    `due_at`, in seconds since 1970, is when somebody is waited for no more (None: jobs bound themselves).
+    """
+
+    hooks: tuple[str, ...]
+    is_thinking: bool
+    due_at: float | None = None
+
+    @property
+    def why(self) -> str:
+        """For people."""
+        return f"asks {', '.join(self.hooks[: limits.CHILDREN_NAMED_MAX])}"
+
+
+def pending(seen: Observed, moment: Moment, tools: Tools) -> Group:
+    """The questions of `moment` that are to be put now, or wait for their verdicts; none when the moment is over."""
+    opened = seen.status.open
+    if opened is None or not seen.hooks:
+        return ()
+    for group in _groups(seen, opened, moment, tools):
+        unasked = tuple(each for each in group if each.key not in opened.fired)
+        if unasked:
+            return unasked
+    return ()
+
+
+def _groups(seen: Observed, opened: OpenTurn, moment: Moment, tools: Tools) -> Iterator[Group]:
+    match moment:
+        case "opening":
+            for point, index in _opening_points(opened):
+                yield _to_all(seen, point, index)
+        case "reply":
+            yield from _before_calls(seen, opened, tools)
+            if is_final(seen, opened):
+                yield _to_all(seen, "before-reply", 0)
+        case "results":
+            for index, call in enumerate(opened.calls):
+                if _has_run(opened, call):
+                    yield _about(seen, "after-call", index, standing_as(opened, call), tools)
+        case "closing":
+            if (last := _last_point(seen, opened)) is not None:
+                yield _to_all(seen, last, 0)
+
+
+def _opening_points(opened: OpenTurn) -> Iterator[tuple[Point, int]]:
+    """What a turn begins with. The index counts messages, so that one which comes later is a question of its own."""
+    heard, reasons = len(opened.messages), set(opened.reasons)
+    if reasons - _GOING_ON:
+        yield "on-wake", 0
+    if opened.turn == 1 or any(not is_made(each) for each in opened.messages):
+        yield "on-input", heard
+    if any(reason.startswith("child ") for reason in reasons):
+        yield "on-child", heard
+    if "budget" in reasons:
+        yield "on-budget", 0
+    if any(each.kind == "conflict" for each in opened.messages):
+        yield "on-conflict", heard
+
+
+def _last_point(seen: Observed, opened: OpenTurn) -> Point | None:
+    """Where the turn leads; None when the agent goes on, or is parked."""
+    if opened.claim is not None:
+        return None if opened.claim["kind"] == VERDICT else "on-end"
+    goes_on = bool(opened.calls) or opened.then == "again" or any(each.wakes for each in seen.unread)
+    if goes_on or opened.is_last or opened.is_answer or sent_back(seen, opened).decision != "allow":
+        return None
+    return "on-sleep"
+
+
+def _to_all(seen: Observed, point: Point, index: int) -> Group:
+    return tuple(Question(hook, spec, point, index) for hook, spec in seen.hooks.values() if point in spec.on)
+
+
+def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tools, rewrites: int = 0) -> Group:
+    """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
+    out: list[Question] = []
+    for hook, spec in seen.hooks.values():
+        is_patch = point == "before-call" and call.tool in PATCHING and "on-patch" in spec.on
+        asked: Point = "on-patch" if is_patch else point
+        if call.tool in ENDINGS and not spec.match:
+            continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
+        if asked in spec.on and matches(spec, call, tools):
+            out.append(Question(hook, spec, asked, index, rewrites, call))
+    return tuple(out)
+
+
+def matches(spec: HookSpec, call: TurnCall, tools: Tools) -> bool:
+    """Whether the hook wants to be asked about `call`."""
+    if not spec.match:
+        return True
+    given = as_map(call.arguments)
+    if isinstance(spec.mind, HookProgram) and spec.mind.contract == "claude-code":
+        return claude_names.matches(spec.match, call.tool) or _is_covered(spec.match, call.tool, given, tools)
+    return _is_covered(spec.match, call.tool, given, tools)
+
+
+def _is_covered(match: str, name: str, given: JsonObject, tools: Tools) -> bool:
+    tool = tools.get(name)
+    subjects = () if tool is None else tool.subjects(given)
+    server, dot, _ = name.partition(".")
+    return any(patterns.denied_by((match,), each, subjects) for each in ((name, server) if dot else (name,)))
+
+
+def _before_calls(seen: Observed, opened: OpenTurn, tools: Tools) -> Iterator[Group]:
+    made = [seen.calls.get(call.address) for call in opened.calls]
+    if not any(each is not None and each.state == CallState.PROPOSED for each in made):
+        return
+    rulings = calls.rulings(seen, tools, ())
+    for index, ruled in enumerate(rulings):
+        if not isinstance(ruled, Refused):
+            yield standing(seen, index, tools).asks
+
+
+def standing(seen: Observed, index: int, tools: Tools) -> Standing:
+    """The call at `index` of the open turn after the verdicts that there are, through every rewriting.
+
+    Other arguments go through the rights and through all hooks again; what the rights refuse is refused.
+    """
+    opened = seen.status.open
+    assert opened is not None, "hooks are asked inside a turn"
+    call, by, earlier = opened.calls[index], "", list[lattice.Said]()
+    order = tuple(seen.hooks)
+    for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
+        asked = _about(seen, "before-call", index, call, tools, rewrites)
+        asks = tuple(each for each in asked if each.key not in opened.fired)
+        said = lattice.counted((opened.fired[each.key] for each in asked if each not in asks), order)
+        now = Standing(call, rewrites, by, tuple(said), asks, earlier=tuple(earlier))
+        wanted = lattice.rewritten(said, as_map(call.arguments))
+        if asks or wanted is None or now.merged.decision in ("deny", "defer"):
+            return now
+        by, arguments = wanted
+        if rewrites == limits.HOOK_REWRITES_MAX:
+            return _without_end(now, seen.hooks[by][1])
+        earlier += said
+        call = remade(call, arguments=arguments)
+        ruled = calls.ruling(call, seen.spec, tools, ())
+        if isinstance(ruled, Refused):
+            why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
+            return Standing(call, rewrites + 1, by, refused=why, earlier=tuple(earlier))
+    raise AssertionError("the last rewriting returns")
+
+
+def _without_end(now: Standing, spec: HookSpec) -> Standing:
+    """Rewriting for ever is a fault of the hook that wants one more."""
+    fault = lattice.broken(f"it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times")
+    counts = lattice.effective(fault, spec, "before-call")
+    return remade(now, said=(*now.said, lattice.Said(spec.name, counts)))
+
+
+def standing_as(opened: OpenTurn, call: TurnCall) -> TurnCall:
+    """The call with the arguments that it was started with."""
+    given = opened.rewritten.get(call.address)
+    return call if given is None else remade(call, arguments=given)
+
+
+def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
+    result = opened.results.get(call.address)
+    return result is not None and result.state != CallState.DENIED
+
+
+def is_final(seen: Observed, opened: OpenTurn) -> bool:
+    """Whether the reply is an answer, and not a step on the way to one: nothing is called but what ends the work.
+
+    In a last turn there is nobody to send an answer back to.
+    """
+    if opened.is_last or not (opened.text or opened.calls) or (opened.then == "again" and not opened.calls):
+        return False
+    if any(call.tool not in ENDINGS for call in opened.calls):
+        return False
+    return all(_is_proposed(seen, call) for call in opened.calls)
+
+
+def _is_proposed(seen: Observed, call: TurnCall) -> bool:
+    made = seen.calls.get(call.address)
+    return made is not None and made.state == CallState.PROPOSED
+
+
+def sent_back(seen: Observed, opened: OpenTurn) -> lattice.Merged:
+    """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
+    if seen.status.sent_back >= limits.HOOK_SENT_BACK_MAX:
+        return lattice.Merged()
+    order = tuple(seen.hooks)
+    said = (one for one in opened.fired.values() if one.point == "before-reply")
+    return lattice.merged(lattice.counted(said, order))

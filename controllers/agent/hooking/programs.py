@@ -1,0 +1,140 @@
+"""Programs and Python functions as hooks: one JSON question on stdin, one JSON verdict on stdout, version 1.
+
+Each runs in a process of its own. Whatever else it does (dies, hangs, prints what is no verdict, is not there) is a
+fault; an exit code is never a verdict. It has no effect that the plan depends on, so after a crash it is asked again,
+with the same `id` in its question.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from controllers.agent.hooking import claude_code
+from controllers.agent.hooking.lattice import broken
+from controllers.agent.minds.port import MindFailed
+from controllers.agent.minds.python_function import python_command
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.tools.faults import ToolFault
+from controllers.agent.workspaces import environment, workspace_of
+from reconciler.effects.clamping import last_line
+from reconciler.effects.processes import Command, Ending
+from schemas import limits
+from schemas.encoding import Json, JsonObject, decode_foreign, encode
+from schemas.hook import STRICTNESS, VERSION, HookFunction, HookProgram, HookSpec, Verdict
+
+MEMBERS: Final = frozenset(
+    {"version", "decision", "reason", "arguments", "comment", "say", "memory", "state", "is_last"}
+)
+"""What a verdict may have. `say` is what a function gives that returns a text; `state` is `memory`, as it was asked."""
+
+
+async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonObject) -> Verdict:
+    """What the program or function of `hook` answers to `asked` (`facts.question`); a fault when it gives none."""
+    mind = hook.mind
+    assert isinstance(mind, HookProgram | HookFunction), "rules and agents are asked otherwise"
+    is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
+    timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
+    try:
+        space = workspace_of(world, seen)
+        space.ensure()
+        argv = _argv(world, mind)
+    except (ToolFault, MindFailed) as fault:
+        return broken(str(fault))
+    env = environment(world, seen)
+    told = claude_code.question(asked, str(world.folder)) if is_foreign else asked
+    if is_foreign:
+        env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
+        argv = (world.python, str(claude_code.CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
+    command = Command(
+        cwd=str(space.root),
+        argv=argv,
+        env=env,
+        stdin=encode(told) + b"\n",
+        timeout_s=timeout_s,
+        output_bytes_max=2 * limits.HOOK_OUTPUT_BYTES_MAX,
+    )
+    op = world.ids.mint()
+    ended = await world.processes.run(op, command)
+    world.processes.forget([op])
+    if ended.ending is Ending.TIMED_OUT:
+        return broken(f"it gave no verdict within {timeout_s:g} s")
+    if ended.ending is not Ending.EXITED:
+        return broken(": ".join(part for part in (ended.ending.value, last_line(ended.output)) if part))
+    if ended.code != 0:
+        return broken(f"exit {ended.code}: {last_line(ended.output)}")
+    return claude_code.verdict(asked, ended.output) if is_foreign else understood(ended.output)
+
+
+def _argv(world: World, mind: HookProgram | HookFunction) -> tuple[str, ...]:
+    match mind:
+        case HookProgram(argv=argv):
+            return argv
+        case HookFunction(target=target):
+            return python_command(world, target)
+        case other:
+            assert_never(other)
+
+
+def understood(output: bytes) -> Verdict:
+    """The verdict that a program printed: its whole output, or the last line that is a JSON map, after remarks.
+
+    Nothing printed is an `allow` that says nothing.
+    """
+    text = output.decode(errors="replace").strip()
+    if not text:
+        return Verdict()
+    answer = _map_in(text)
+    if answer is None:
+        return broken(f"its answer is no JSON map: {text[-limits.VALUE_SHOWN_CHARS :]}")
+    return verdict_in(answer)
+
+
+def _map_in(text: str) -> JsonObject | None:
+    lines = [line for line in text.splitlines() if line.lstrip().startswith("{")]
+    for candidate in (text, *reversed(lines)):
+        try:
+            found = decode_foreign(candidate)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def verdict_in(answer: JsonObject) -> Verdict:
+    """The verdict that is `answer`, version 1; a fault that says what is wrong with it."""
+    why = _fault(answer)
+    if why:
+        return broken(why)
+    memory: Json = answer.get("memory", answer.get("state"))
+    return Verdict(
+        decision=answer.get("decision", "allow"),
+        reason=clipped(answer.get("reason")),
+        arguments=answer.get("arguments"),
+        comment=clipped(answer.get("comment") or answer.get("say")),
+        memory=memory,
+        is_last=answer.get("is_last", False),
+    )
+
+
+def _fault(answer: JsonObject) -> str:
+    version = answer.get("version", VERSION)
+    if version != VERSION:
+        return f"its answer is version {version}, and here is version {VERSION}"
+    if unknown := sorted(set(answer) - MEMBERS):
+        return f"its answer has {', '.join(unknown)}, which no verdict has"
+    if answer.get("decision", "allow") not in STRICTNESS:
+        return f"`decision` is {', '.join(STRICTNESS)}, not {str(answer['decision'])[:40]}"
+    if not isinstance(answer.get("arguments", {}), dict | None):
+        return "`arguments` is a map"
+    if not isinstance(answer.get("is_last", False), bool):
+        return "`is_last` is true or false"
+    if len(encode(answer.get("memory", answer.get("state")))) > limits.HOOK_MEMORY_BYTES_MAX:
+        return f"it keeps more than {limits.HOOK_MEMORY_BYTES_MAX >> 10} KiB"
+    return ""
+
+
+def clipped(words: Json) -> str:
+    """Words for the agent, bounded; empty for none."""
+    return str(words)[: limits.HOOK_WORDS_CHARS_MAX] if words else ""

@@ -1,0 +1,109 @@
+"""The records of verdicts, and what they do to calls. Pure.
+
+A verdict is written into the open turn, where everything that follows from it is computed; the hook's own status gets
+what it remembers and how often it fired, in the same append. The original of a call stays in the reply as it was
+written; the arguments that a hook gave it stand beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from controllers.agent.hooking import moments
+from controllers.agent.hooking.moments import Question, Standing
+from controllers.agent.observing import Observed
+from controllers.agent.status import Fired, boxed, unboxed
+from schemas.call import CallResult, CallState, as_map
+from schemas.encoding import Json, JsonObject
+from schemas.hook import ACTIVE, OVER, HookSpec, Verdict
+from schemas.record import Change, Draft, SetStatus
+from schemas.resource import Resource
+
+ACTOR = "controller:agent"
+DEFERRED = "Deferred"
+"""The error of a call that a hook said a no for now to."""
+
+
+def memory_of(hook: Resource, spec: HookSpec, seen: Observed, originals: Mapping[str, Resource]) -> Json:
+    """What the hook remembers: nothing in a new run of its agent; a read-only copy what its original does."""
+    if spec.is_read_only and spec.original in originals:
+        return unboxed(originals[spec.original].status.get("memory"))
+    if hook.status.get("incarnation") != seen.status.incarnation:
+        return None
+    return unboxed(hook.status.get("memory"))
+
+
+def fired(seen: Observed, given: Sequence[tuple[Question, Verdict]], cost: JsonObject | None = None) -> Draft:
+    """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
+    made = [_fired(question, verdict) for question, verdict in given]
+    merge: JsonObject = {"open": {"fired": {one.key: boxed(one.to_json()) for one in made}}}
+    changes: list[Change] = [SetStatus(seen.resource.address, seen.resource.uid, merge)]
+    changes += [_remembered(seen, question, verdict) for question, verdict in given]
+    told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
+    opened = seen.status.open
+    data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
+    if cost:
+        data["cost"] = cost
+    return Draft("hook.fired", ACTOR, seen.resource.address, tuple(changes), data)
+
+
+def _fired(question: Question, verdict: Verdict) -> Fired:
+    return Fired(question.spec.name, question.point, question.index, question.rewrites, verdict)
+
+
+def _remembered(seen: Observed, question: Question, verdict: Verdict) -> SetStatus:
+    """What the verdict leaves in the hook: its memory, that it quits, and how often it fired."""
+    hook, incarnation = question.hook, seen.status.incarnation
+    is_fresh = hook.status.get("incarnation") != incarnation
+    merge: JsonObject = {"fired": 1 if is_fresh else int(hook.status.get("fired", 0)) + 1}
+    if is_fresh:
+        merge |= {"incarnation": incarnation, "state": ACTIVE, "since_turn": seen.status.turn}
+    if not question.spec.is_read_only:
+        if verdict.memory is not None or (is_fresh and hook.status.get("memory") is not None):
+            merge["memory"] = boxed(verdict.memory)
+        if verdict.is_last:
+            merge |= {"state": OVER, "why": verdict.reason or "it has quit", "signal": OVER}
+    return SetStatus(hook.address, hook.uid, merge)
+
+
+def noted(seen: Observed, question: Question, memory: Json) -> SetStatus:
+    """The hook remembers something though it has not given its verdict yet."""
+    merge: JsonObject = {"memory": boxed(memory), "incarnation": seen.status.incarnation}
+    return SetStatus(question.hook.address, question.hook.uid, merge)
+
+
+def _told(question: Question, one: Fired) -> JsonObject:
+    """A verdict as its record has it, with enough to put it back into a turn."""
+    out: JsonObject = {"key": one.key, "hook": question.hook.address, "point": one.point}
+    if question.call is not None:
+        out |= {"call": question.call.address, "tool": question.call.tool}
+    return out | {"verdict": one.verdict.to_json()}
+
+
+def late(question: Question, agent: str, verdict: Verdict) -> Draft:
+    """Evidence of a verdict that nobody waits for any more; it changes nothing."""
+    told = _told(question, _fired(question, verdict))
+    return Draft("hook.fired", ACTOR, agent, (), {"fired": [told], "late": True})
+
+
+def refusal(seen: Observed, standing: Standing) -> CallResult | None:
+    """The result of a call that its hooks do not let start; None: they do, perhaps after somebody's yes."""
+    if standing.refused:
+        return CallResult(CallState.DENIED, standing.refused, "Denied")
+    ends = standing.merged
+    if ends.decision == "deny":
+        return CallResult(CallState.DENIED, ends.words, "Denied")
+    if ends.decision == "defer":
+        return CallResult(CallState.DENIED, f"not now, do what is asked first. {ends.words}", DEFERRED)
+    opened = seen.status.open
+    if opened is not None and moments.is_final(seen, opened):
+        back = moments.sent_back(seen, opened)
+        if back.decision != "allow":
+            return CallResult(CallState.DENIED, f"your answer was sent back, go on. {back.words}", "Denied")
+    return None
+
+
+def given_to(standing: Standing, original: Json) -> JsonObject | None:
+    """The arguments that hooks gave the call; None when they left it as it was."""
+    arguments = as_map(standing.call.arguments)
+    return arguments if standing.by and arguments != as_map(original) else None
