@@ -20,16 +20,17 @@ from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.frozen import frozen
+from schemas.hook import WORDS_OVER
 from schemas.mcp import is_settled
 from schemas.resource import Resource
 from schemas.task import ENDED
 from schemas.thread import Answer as GivenAnswer
 
-
-@frozen
 MIND: Final = "mind"
 """Before the key of a job that asks the agent's mind."""
 
+
+@frozen
 class Cancel:
     """Stop these jobs; the next pass sees what is left."""
 
@@ -69,14 +70,14 @@ class Ask:
 
 
 @frozen
-class Authorise:
-@frozen
 class Consult:
     """The hooks of the agent are to be asked, or are waited for, before it goes on from this moment of its turn."""
 
     moment: Moment
 
 
+@frozen
+class Authorise:
     """The calls of the reply have not been looked at."""
 
 
@@ -148,9 +149,9 @@ Step: TypeAlias = (
     | Begin
     | Start
     | Ask
+    | Consult
     | Authorise
     | Answer
-    | Consult
     | Resolve
     | Interrupt
     | Run
@@ -164,12 +165,12 @@ Resolved: TypeAlias = Callable[[Resource], Ending | None]
 """What has become of a waiting call, read from the same view; None while it waits as before."""
 
 
-def as_before(_: Resource) -> None:
-    """No waiting call is over."""
 Unasked: TypeAlias = Callable[[Moment], bool]
 """Whether hooks have still to be heard at this moment of the turn."""
 
 
+def as_before(_: Resource) -> None:
+    """No waiting call is over."""
 
 
 def all_asked(_: Moment) -> bool:
@@ -199,9 +200,9 @@ class Surroundings:
     is_parallel: IsParallel
     resolved: Resolved
     life: str
-
-
     unasked: Unasked
+
+
 def _step(seen: Observed, around: Surroundings) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
@@ -257,7 +258,7 @@ def _watching(seen: Observed, around: Surroundings) -> Step:
     """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
     status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
     if watchers.is_over(seen.hook):
-        return _stop(seen, "its hook is over") or _gone(seen)
+        return _stop(seen, WORDS_OVER) or _gone(seen)
     if not incarnation:
         return _stop(seen, "nobody is there to be watched") or Rest(AgentState.IDLE, "the agent has not started")
     if incarnation != status.incarnation:
@@ -277,8 +278,8 @@ def _watching(seen: Observed, around: Surroundings) -> Step:
 def _gone(seen: Observed) -> Step:
     """Its hook is over: whoever asks it is told so."""
     if answering.questions(seen):
-        return Reply(GivenAnswer("its hook is over", "Gone"))
-    return Rest(AgentState.ENDED, "its hook is over")
+        return Reply(GivenAnswer(WORDS_OVER, "Gone"))
+    return Rest(AgentState.ENDED, WORDS_OVER)
 
 
 def _paused(seen: Observed) -> Step:
@@ -293,10 +294,10 @@ def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
     if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
         return stopping
     if not turn.is_replied:
-        return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
-    open_calls = [call for call in turn.calls if call.address not in turn.results]
         if seen.hooks and not _is_thinking(seen) and around.unasked("opening"):
             return Consult("opening")
+        return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
+    open_calls = [call for call in turn.calls if call.address not in turn.results]
     objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
         return Consult("reply") if seen.hooks and around.unasked("reply") else Authorise()
@@ -305,13 +306,11 @@ def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
     ended = tuple(each for each in objects if _has_ended(seen, each))
     if ended:
         return Collect(ended)
-    return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
-
     if not open_calls:
         return _ending(seen, around) if seen.hooks else End()
+    return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
 
-def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
-    """The mind is asked, unless it failed and is not to be asked again yet."""
+
 def _is_thinking(seen: Observed) -> bool:
     """Whether the mind is being asked, and not one of its hooks."""
     return any(key.startswith(f"{MIND}:") for key in seen.live)
@@ -327,6 +326,8 @@ def _ending(seen: Observed, around: Surroundings) -> Step:
     return Consult("closing") if around.unasked("closing") else End()
 
 
+def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
+    """The mind is asked, unless it failed and is not to be asked again yet."""
     if turn.failure is None:
         return Ask()
     why = attempts.words_of(seen, turn.failure)
@@ -361,19 +362,17 @@ def _running_calls(
     startable = _startable(seen, open_calls, is_parallel)
     if startable:
         return Run(startable)
-    if not open_calls:
-        return End()
     return _waiting(seen, objects)
 
 
-def too_long(seen: Observed) -> Rest | None:
-    """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
 def asking(seen: Observed, waits: Waits) -> Rest:
     """How an agent rests whose hooks are asked: the time of programs is its own, that of agents is theirs."""
     after_s = None if waits.due_at is None else max(0.0, waits.due_at - seen.now)
     return Rest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
 
 
+def too_long(seen: Observed) -> Rest | None:
+    """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
     failure = None if seen.status.open is None else seen.status.open.failure
     if failure is None:
         return None
@@ -393,10 +392,10 @@ def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
 
 def _interrupted(seen: Observed, turn: OpenTurn) -> Step | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
-    if seen.live:
-        return Cancel(tuple(sorted(seen.live)))
     if turn.is_replied and all(call.address in turn.results for call in turn.calls):
         return None
+    if seen.live:
+        return Cancel(tuple(sorted(seen.live)))
     left = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
     is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return Interrupt() if is_open or not turn.is_replied else None
