@@ -77,6 +77,9 @@ class Lowering:
             made = self.watching.agents.get(address)
             owner = spec.task if made is None else made.hook
             self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("agent",))
+        for address, concerned in self.forks.items():
+            # They wake it: it is made, and goes, when none of them is in the middle of something.
+            self.objects[address] = replace(self.objects[address], refs=tuple(concerned))
         self.watching.check_existing(tuple(self.agents), self.making.faults)
         return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
 
@@ -86,8 +89,8 @@ class Lowering:
         if made is not None:
             return (spec.task, made.hook)
         # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
-        children = self.objects[spec.task].spec["children"]
-        return (spec.task, *((spec.parent,) if spec.parent else ()), *children)
+        children, fork = self.objects[spec.task].spec["children"], self.objects[spec.task].spec.get("fork")
+        return (spec.task, *((spec.parent,) if spec.parent else ()), *children, *((fork,) if fork else ()))
 
     def _servers(self) -> dict[str, list[str]]:
         """Puts the tool servers; returns those that each agent may use.

@@ -127,7 +127,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
-    from controllers.task.surroundings import Surroundings
+    from controllers.task.surroundings import KEPT, Surroundings
     from planloop.background import Background
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
@@ -165,10 +165,19 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
         return ConflictReconciler(core.store, core.clock)
 
+    def forks() -> Reconciler:
+        from controllers.fork import Desk, ForkReconciler, Git
+
+        kept = {name: value for name, value in environment().items() if name in KEPT}
+        git = Git(processes, core.ids, kept)
+        root, folder = place.root.absolute(), place.folder.absolute()
+        return ForkReconciler(Desk(core.store, processes, core.clock, git, place.name, root, folder), work)
+
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         Postponed("agent", agents),
         Postponed("mcp", tool_servers),
+        Postponed("fork", forks),
         Postponed("conflict", conflicts),
         LockReconciler(core.store, core.clock),
         HookReconciler(core.store, core.clock),

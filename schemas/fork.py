@@ -17,6 +17,7 @@ KIND: Final = "fork"
 AWAITING_FORK: Final = "AwaitingFork"  # The reason of a task that goes on when its fork is there.
 FORK_FAILED: Final = "ForkFailed"
 MERGE_CONFLICT: Final = "MergeConflict"
+LOCK_PLACES: Final = ".plan/forks"  # No glob of the plan's folder leads there, and no agent may touch what is there.
 
 
 class ForkState(StrEnum):
@@ -34,6 +35,9 @@ class ForkState(StrEnum):
 
 IN_USE: Final = frozenset({ForkState.READY, ForkState.MERGING, ForkState.CONFLICT, ForkState.WRITING})
 """States in which there is a working tree to work in."""
+
+MOVING: Final = frozenset({ForkState.MAKING, ForkState.MERGING, ForkState.WRITING})
+"""States in which git is at work: no agent of the fork begins anything."""
 
 Wish: TypeAlias = Literal["", "made", "in"]
 
@@ -62,6 +66,7 @@ class ForkStatus:
     `folder` is relative to the plan's folder and empty when there is none. `base` is the snapshot that the branch has
     taken in, `incoming` the one that is being merged or written over, `head` what is written. `answered` is the newest
     wish to be brought in that has an answer; `files` are those in conflict, `left_out` those that are not brought.
+    `ignored` are files that git ignores and for which the working tree is left, though all else of it is in.
     `fault` is why git could not do the next step, after `tries` tries; the next is at `retry_at`, seconds since 1970.
     """
 
@@ -75,6 +80,7 @@ class ForkStatus:
     answered: int = 0
     files: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     fault: str = ""
     tries: int = 0
     retry_at: float = 0.0
@@ -100,6 +106,7 @@ def fork_status(raw: JsonObject) -> ForkStatus:
         answered=raw.get("answered") or 0,
         files=tuple(raw.get("files") or ()),
         left_out=tuple(raw.get("left_out") or ()),
+        ignored=tuple(raw.get("ignored") or ()),
         fault=raw.get("fault") or "",
         tries=raw.get("tries") or 0,
         retry_at=raw.get("retry_at") or 0.0,
@@ -121,6 +128,11 @@ def asked_of(status: JsonObject) -> Asked:
     if not isinstance(raw, dict):
         return Asked()
     return Asked(raw.get("wants") or "", raw.get("bring") or 0, raw.get("told") or 0)
+
+
+def lock_place(fork: str) -> str:
+    """What stands before a path in the names of locks in a fork: the file of that name elsewhere is another file."""
+    return f"{LOCK_PLACES}/{fork.partition('/')[2].replace('/', '+')}"
 
 
 def tree_of(status: JsonObject | None) -> str:

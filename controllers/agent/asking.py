@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
-from controllers.agent import calls, holding, prompting
+from controllers.agent import calls, holding, prompting, workspaces
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.calls import Tools
@@ -117,7 +117,7 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         op=op,
         now=seen.now,
         goal="" if task is None else task.goal,
-        cwd=str(world.folder / ("." if task is None else task.cwd)),
+        cwd=workspaces.cwd_of(world, seen),
         notes="" if task is None else task.notes,
         prompt=instructions(seen),
         checks=() if task is None else tuple(check.to_json() for check in task.acceptance),

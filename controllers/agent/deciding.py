@@ -19,6 +19,7 @@ from controllers.agent.tools.tool import Ending
 from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
+from schemas.fork import AWAITING_FORK
 from schemas.frozen import frozen
 from schemas.hook import WORDS_OVER
 from schemas.mcp import is_settled
@@ -328,6 +329,8 @@ def _ending(seen: Observed, around: Surroundings) -> Step:
 
 def _asking(seen: Observed, turn: OpenTurn, life: str) -> Step:
     """The mind is asked, unless it failed and is not to be asked again yet."""
+    if seen.is_moving:
+        return _moving(seen)
     if turn.failure is None:
         return Ask()
     why = attempts.words_of(seen, turn.failure)
@@ -361,7 +364,7 @@ def _running_calls(
 ) -> Step:
     startable = _startable(seen, open_calls, is_parallel)
     if startable:
-        return Run(startable)
+        return _moving(seen) if seen.is_moving else Run(startable)
     return _waiting(seen, objects)
 
 
@@ -480,12 +483,19 @@ def _between(seen: Observed) -> Step:
 
 def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
+    if (seen.is_to_move or seen.is_moving) and not seen.spec.watches:
+        return _moving(seen)
     # Who watches has nothing to hand over: another question is another beginning.
     can_think = seen.nature.is_model and not seen.spec.watches
     standing = budget.standing(seen.task, seen.left, can_think=can_think, had_last=seen.status.had_last)
     if standing == "spent":
         return parked(seen, budget.spent_out(seen.left))
     return _without_servers(seen) or Start(found, is_last=standing == "last")
+
+
+def _moving(seen: Observed) -> Rest:
+    fork = "its fork" if seen.fork is None else seen.fork.address
+    return Rest(AgentState.BLOCKED, f"waits for {fork}", AWAITING_FORK, (f"plan describe {fork}",), is_wait=True)
 
 
 def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = None) -> Rest:

@@ -21,6 +21,7 @@ from schemas import limits
 from schemas.agent import AgentSpec, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
+from schemas.fork import IN_USE, MOVING, asked_of, fork_status
 from schemas.frozen import frozen, remade
 from schemas.hook import OVER, HookSpec, hook_from_json
 from schemas.mcp import ServedPrompt, served_prompt
@@ -160,6 +161,18 @@ class Observed:
     is_judge: bool = False
 
     @property
+    def is_moving(self) -> bool:
+        """Whether git is at work in the fork that it works in: it begins nothing meanwhile."""
+        return self.fork is not None and fork_status(self.fork.status).state in MOVING
+
+    @property
+    def is_to_move(self) -> bool:
+        """Whether its task was given a fork that is not there yet: its next turn is taken in that."""
+        if self.fork is None or self.task is None or fork_status(self.fork.status).state in IN_USE:
+            return False
+        return asked_of(self.task.status).wish == "made"
+
+    @property
     def nature(self) -> Nature:
         """What its mind is like."""
         return nature_of(self.spec.mind)
@@ -284,6 +297,7 @@ def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         left=_left(view, seen.spec, status) if seen.left else seen.left,
         plan_rev=view.rev,
+        fork=None if seen.fork is None else view.get(seen.fork.address),
         hooks=_hooks(seen.spec, view, specs) if seen.spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, seen.spec),
     )

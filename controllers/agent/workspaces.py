@@ -11,6 +11,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
+from schemas.fork import lock_place, tree_of
 
 RESERVED: Final = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
@@ -25,21 +26,29 @@ def environment(world: World, seen: Observed) -> dict[str, str]:
 def workspace_of(world: World, seen: Observed) -> Workspace:
     """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
-    folder = _resolved(world.folder)
+    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
+    folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
     # Unlike `resolve`, `realpath` bears links that lead in a ring.
     root = folder if cwd == "." else Path(os.path.realpath(folder / cwd))
     if root is not folder and not root.is_relative_to(folder):
         raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
-    return Workspace(folder, root, rights.read, rights.write, rights.deny, allow, _plan_file(world))
+    place = lock_place(seen.fork.address) if tree and seen.fork is not None else ""
+    return Workspace(folder, root, rights.read, rights.write, rights.deny, allow, _plan_file(world, folder), place)
 
 
-def _plan_file(world: World) -> Path | None:
-    """The plan file that was applied last; it lies in the plan's folder."""
+def cwd_of(world: World, seen: Observed) -> str:
+    """The absolute folder of the agent's task, in its fork if it has one."""
+    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
+    return str(world.folder / tree / ("." if seen.task_spec is None else seen.task_spec.cwd))
+
+
+def _plan_file(world: World, folder: Path) -> Path | None:
+    """The plan file that was applied last, as it lies in the plan's folder or in a fork of that."""
     plan = world.store.view.get(world.plan)
     path = None if plan is None else (plan.status.get("file") or {}).get("path")
-    return None if path is None else _beside(_resolved(world.folder), str(path))
+    return None if path is None else _beside(folder, str(path))
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ A claim names the incarnation it is about; one of an older incarnation is not se
 
 from __future__ import annotations
 
-from controllers.task import family, finishing, verifying, working
+from controllers.task import family, finishing, forking, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
 from schemas.agent import FOR_OTHERS, AgentState
@@ -34,6 +34,8 @@ def advance(observed: Observed) -> Step:
         return Step(_at_work(observed), merge=merge)
     if observed.spec.acceptance or says is not None:
         return working.over(after(observed, merge)).on_top_of(merge)
+    if (bringing := forking.bring(after(observed, merge))) is not None:
+        return bringing.on_top_of(merge)
     merge["verdict"] = verifying.verdict(observed, accepted=True, message="accepted")
     return finishing.done(after(observed, merge)).on_top_of(merge)
 

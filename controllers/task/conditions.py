@@ -10,6 +10,7 @@ from controllers.task.step import Says, Step
 from schemas import patching
 from schemas.condition import Condition, Truth, condition_from_json, updated
 from schemas.encoding import Json, JsonObject
+from schemas.fork import asked_of
 from schemas.task import ByAgent, TaskState
 
 BUDGET = "BudgetGranted"
@@ -124,6 +125,8 @@ def _signal(observed: Observed, step: Step, status: JsonObject) -> Json:
         verdict = status.get("verdict") or {}
         out["go"] = status.get("go")
         out["verdict"] = [verdict.get("incarnation", 0), verdict.get("claim", 0)]
+    if observed.spec.fork and (asked := asked_of(status)).wish:
+        out["fork"] = [asked.wish, asked.bring]
     counted = (status.get("signal") or {}).get("budget")
     if counted:
         out["budget"] = counted  # Raised by the ledger when something waits for more and can have it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from controllers.task import budgets, conditions, halting, reopening, starting, verifying, working
+from controllers.task import budgets, conditions, forking, halting, reopening, starting, verifying, working
 from controllers.task.family import not_done
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
@@ -56,7 +56,7 @@ def _by_stage(observed: Observed) -> Step:
         case Stage.BEFORE:
             return verifying.advance(observed)
         case Stage.WORK:
-            return working.advance(observed)
+            return forking.hold(observed) or forking.go_on(observed, working.advance(observed))
         case Stage.VERIFY:
             if isinstance(observed.spec.work, Group) and not_done(observed) is not None:
                 return working.over(observed)

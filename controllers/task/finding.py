@@ -19,7 +19,7 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
         return
     spec, surroundings = observed.spec, desk.surroundings
     env = surroundings.env(observed.address, spec, observed.progress.incarnation)
-    bench = checking.Bench(desk.processes, desk.ids, surroundings.cwd(spec), env)
+    bench = checking.Bench(desk.processes, desk.ids, surroundings.cwd(spec, observed.fork), env)
     started_at = desk.clock.now()
     finding = await surroundings.check(job.check, bench)
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)

@@ -39,7 +39,8 @@ class Observed:
     """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
 
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
-    `remains` is what it still owns, read when it is being removed and has no tasks left. `above` are its ancestors with
+    `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
+    in. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `now` is in seconds; `digests` name its checks as now written.
     """
@@ -64,6 +65,7 @@ class Observed:
     kin: tuple[Resource, ...] = ()
     lock: MissingLock | None = None
     remains: tuple[str, ...] = ()
+    fork: Resource | None = None
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
@@ -126,6 +128,7 @@ class Observer:
             over=granting.over(view, me, above),
             kin=granting.kin(view, me, above),
             lock=missing_lock(view, me, spec) if spec.locks else None,
+            fork=view.get(spec.fork) if spec.fork else None,
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
             running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),

@@ -147,7 +147,7 @@ def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
     spec, work = observed.spec, observed.spec.work
     assert isinstance(work, Run)
     return Command(
-        cwd=desk.surroundings.cwd(spec),
+        cwd=desk.surroundings.cwd(spec, observed.fork),
         argv=work.argv,
         shell=work.shell,
         env=desk.surroundings.env(observed.address, spec, incarnation),

@@ -1,16 +1,18 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
-A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, and locks
-last: a task asks for them when nothing else is in its way, so that none is held by a task that waits.
+A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, its fork,
+which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its way, so that
+none is held by a task that waits.
 """
 
 from __future__ import annotations
 
-from controllers.task import budgets, flight, jobs, reopening, verifying, working
+from controllers.task import budgets, flight, forking, jobs, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
 from schemas.encoding import JsonObject
+from schemas.fork import AWAITING_FORK, FORK_FAILED
 from schemas.task import ByAgent, Group, Run, TaskState
 
 _OPEN_PARENT = (Stage.WORK, Stage.VERIFY, Stage.DONE)
@@ -30,6 +32,8 @@ def start(observed: Observed) -> Step:
 def _waiting(observed: Observed, says: Says) -> Step:
     wait_s = observed.progress.not_before - observed.now
     again_s = wait_s if wait_s > 0 else None
+    if says.reason in (AWAITING_FORK, FORK_FAILED):
+        return Step(says, forking.MADE, again_s=again_s)
     if says.reason not in (budgets.NO_BUDGET_LEFT, "BudgetSpent"):
         return Step(says, again_s=again_s)
     notes = budgets.wanted(observed)
@@ -38,7 +42,7 @@ def _waiting(observed: Observed, says: Says) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, _containers, _budget, _retry, _leftover, _locks):
+    for look in (_parent, _needs, _containers, _budget, _retry, _leftover, forking.obstacle, _locks):
         says = look(observed)
         if says is not None:
             return says
@@ -74,6 +78,7 @@ def begun(observed: Observed, incarnation: int) -> JsonObject:
         "result": None,
         "skipped": None,
         "round_for": None,
+        "fork": None,
     }
 
 

@@ -7,7 +7,9 @@ from dataclasses import field
 from pathlib import Path
 
 from controllers.task.checking import RunCheck, run_check
+from schemas.fork import tree_of
 from schemas.frozen import frozen
+from schemas.resource import Resource
 from schemas.task import TaskSpec
 
 RESERVED = "PLANLOOP_"
@@ -29,9 +31,11 @@ class Surroundings:
     inherited: Mapping[str, str] = field(default_factory=dict)
     check: RunCheck = run_check
 
-    def cwd(self, spec: TaskSpec) -> str:
-        """The absolute workspace of a task."""
-        return str(self.folder) if spec.cwd == "." else str(self.folder / spec.cwd)
+    def cwd(self, spec: TaskSpec, fork: Resource | None = None) -> str:
+        """The absolute workspace of a task, in the fork that it works in if there is one."""
+        tree = tree_of(fork.status) if fork is not None else ""
+        folder = self.folder / tree if tree else self.folder
+        return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
 
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""

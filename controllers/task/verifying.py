@@ -5,7 +5,7 @@ A round is begun by a write, so that after a crash the missing results, and only
 
 from __future__ import annotations
 
-from controllers.task import finishing, jobs, keys, reopening, starting, working
+from controllers.task import finishing, forking, jobs, keys, reopening, starting, working
 from controllers.task.observing import Observed
 from controllers.task.status import Round, Stage
 from controllers.task.step import Says, Step, after
@@ -77,7 +77,9 @@ def _answer(observed: Observed) -> Step:
     holds = not failing(observed)
     match observed.progress.round_for:
         case "before":
-            return finishing.done(observed, is_skipped=True) if holds else starting.begin_work(observed)
+            if not holds:
+                return starting.begin_work(observed)
+            return forking.bring(observed) or finishing.done(observed, is_skipped=True)
         case "work":
             return _accept(observed) if holds else _reject(observed)
         case _:
@@ -87,6 +89,8 @@ def _answer(observed: Observed) -> Step:
 
 
 def _accept(observed: Observed) -> Step:
+    if (bringing := forking.bring(observed)) is not None:
+        return bringing
     step = finishing.done(observed)
     if not isinstance(observed.spec.work, ByAgent):
         return step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from controllers.task import claiming, family, finishing, jobs, keys, outcome, starting, verifying
+from controllers.task import claiming, family, finishing, forking, jobs, keys, outcome, starting, verifying
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
 from schemas.call import CallState, EffectClass
@@ -34,7 +34,7 @@ def over(observed: Observed) -> Step:
         return Step(says, merge={"stage": "work", "round_for": None})
     if observed.spec.acceptance:
         return verifying.begin_round(observed, "work")
-    return finishing.done(observed)
+    return forking.bring(observed) or finishing.done(observed)
 
 
 def _command(observed: Observed) -> Step:

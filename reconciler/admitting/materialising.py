@@ -17,7 +17,7 @@ from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
 
-PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp")
+PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
 
 
@@ -101,7 +101,7 @@ def renamed(value: Json, moves: Mapping[str, str]) -> Json:
 
 def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
     kind, _, path = address.partition("/")
-    if kind not in ("task", "agent"):
+    if kind not in ("task", "agent", "fork"):
         return None
     parts = path.split("/")
     for length in range(len(parts), 0, -1):

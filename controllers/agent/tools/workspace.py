@@ -47,7 +47,8 @@ class Workspace:
     """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
 
     `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns. Each of
-    `allow` is a list of call patterns too, and each must allow a call.
+    `allow` is a list of call patterns too, and each must allow a call. `place` comes before paths where locks name
+    them: a file of a fork is not the file of that name in the plan's folder.
     """
 
     folder: Path
@@ -57,6 +58,11 @@ class Workspace:
     deny: tuple[str, ...] = ()
     allow: tuple[tuple[str, ...] | None, ...] = ()
     plan_file: Path | None = None
+    place: str = ""
+
+    def locked(self, path: str) -> str:
+        """The path or glob `path`, relative to `folder`, as locks name it."""
+        return f"{self.place}/{path}" if self.place else path
 
     def ensure(self) -> None:
         """Makes the workspace's folder if it is not there."""

@@ -1,0 +1,100 @@
+"""The fork controller: one step at a time, by jobs of the work plane, each of which can be done again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final, assert_never
+
+from controllers.fork import bringing, deciding, leaving, making
+from controllers.fork.deciding import What
+from controllers.fork.desk import ACTOR, Desk, Fork, Gone, noted
+from controllers.fork.git import GitFailed
+from controllers.fork.observing import Observed, observe
+from reconciler.contract import Again, Done, Outcome
+from reconciler.driving.working import WorkPlane
+from schemas import limits
+from schemas.address import Address
+from schemas.encoding import JsonObject
+from schemas.fork import KIND, ForkState
+from schemas.record import Draft, Mark
+
+POOL: Final = "tools"
+
+
+async def _look(fork: Fork) -> None:
+    """Goes on with a merge that a person has mended; leaves one that is not mended as it is."""
+    worktree = fork.worktree(await fork.repository())
+    if not await worktree.unmended(fork.status.files, is_claimed=False):
+        await fork.note("fork.merging", {"state": ForkState.MERGING})
+
+
+_JOBS: Final[Mapping[What, Callable[[Fork], Awaitable[None]]]] = MappingProxyType(
+    {"make": making.make, "bring": bringing.bring, "leave": leaving.leave, "clear": leaving.clear, "look": _look}
+)
+
+
+class ForkReconciler:
+    """Drives objects of kind `fork`. Keeps when a person's merge was last looked at: a hint, and nothing else."""
+
+    kind = KIND
+
+    def __init__(self, desk: Desk, work: WorkPlane) -> None:
+        self._desk = desk
+        self._work = work
+        self._looked: dict[str, float] = {}
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """One step for the fork at `address`. Raises Conflict when somebody who works in it moved meanwhile."""
+        resource = self._desk.store.view.get(str(address))
+        if resource is None:
+            self._looked.pop(str(address), None)
+            return Done()
+        seen = observe(resource, self._desk.store.view, self._work, self._desk.clock.now())
+        return self._act(seen, deciding.decide(seen))
+
+    def _act(self, seen: Observed, step: deciding.Step) -> Outcome:
+        store, fork = self._desk.store, seen.resource
+        match step:
+            case deciding.Enter(merge=merge):
+                # Read and written without a pause: who works in it sees this before it begins anything.
+                draft = noted(fork, f"fork.{merge['state']}", merge, {})
+                store.propose(draft, {fork.address: fork.rev, **seen.revs})
+            case deciding.Answer():
+                store.propose(noted(fork, "fork.brought", {"answered": seen.asked.bring}, {}), {fork.address: fork.rev})
+            case deciding.Release():
+                if KIND in fork.finalizers:
+                    left = tuple(name for name in fork.finalizers if name != KIND)
+                    change = Mark(fork.address, fork.uid, finalizers=left)
+                    store.propose(Draft("object.updated", ACTOR, fork.address, (change,)), {fork.address: fork.rev})
+            case deciding.Do(what=what):
+                return self._start(seen, what)
+            case deciding.Rest(after_s=after_s):
+                return Done() if after_s is None else Again(after_s)
+            case _:
+                assert_never(step)
+        return Done()
+
+    def _start(self, seen: Observed, what: What) -> Outcome:
+        address = seen.resource.address
+        if what == "look":
+            due_s = self._looked.get(address, 0.0) + limits.FORK_LOOK_S - seen.now
+            if due_s > 0:
+                return Again(due_s)
+            self._looked[address] = seen.now
+        fork = Fork(self._desk, address, seen.resource.uid)
+        self._work.start(f"{address}#{what}", address, partial(self._run, fork, what), pool=POOL)
+        return Done()
+
+    async def _run(self, fork: Fork, what: What) -> None:
+        """Does it; what git or the disk refuses is noted, and tried again later."""
+        try:
+            await _JOBS[what](fork)
+        except Gone:
+            return
+        except (GitFailed, OSError) as failed:
+            tries = fork.status.tries + 1
+            merge: JsonObject = {"tries": tries, "fault": str(failed)}
+            merge["retry_at"] = self._desk.clock.now() + deciding.retry_s(tries)
+            await fork.note("fork.failed", merge, {"message": str(failed)})

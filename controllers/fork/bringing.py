@@ -1,0 +1,119 @@
+"""What a fork's tasks did comes back: the folder is merged into the fork, then what differs is written into the folder.
+
+The merge is git's own, made in the fork's working tree, so that any git will do and that a conflict stands there as
+everybody knows it: marks in the files, an open merge, nothing of it in the folder that others work in. A file that
+somebody changes between the snapshot and the write is not written: the fork takes the change in first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from controllers.fork.carrying import Carrier
+from controllers.fork.desk import Fork
+from controllers.fork.git import GitFailed
+from controllers.fork.repository import Repository
+from controllers.fork.worktree import Difference, Worktree
+from schemas import limits
+from schemas.encoding import Json, JsonObject
+from schemas.fork import ForkState, asked_of
+
+_WELL: Final[JsonObject] = {"tries": None, "fault": None, "retry_at": None}
+
+
+async def bring(fork: Fork) -> None:
+    """Brings a fork in state `merging` or `writing` in, or says which files conflict. Raises GitFailed and OSError."""
+    repository = await fork.repository()
+    worktree = fork.worktree(repository)
+    await worktree.unlock()
+    if fork.status.state is ForkState.WRITING:
+        if await _written(fork, worktree):
+            return
+    elif not await _committed(fork, worktree):
+        return
+    for _ in range(limits.FORK_ROUNDS_MAX):
+        if not await _merged(fork, worktree) or await _written(fork, worktree):
+            return
+    raise GitFailed("the files that it changed are being changed by others all the time")
+
+
+async def _committed(fork: Fork, worktree: Worktree) -> bool:
+    """Commits what was done in the fork. False: an open merge is not mended, which is then said."""
+    status = fork.status
+    if await worktree.is_merging():
+        if not status.files:
+            await worktree.back_to(status.head)  # A crash cut the merge off: it is made anew.
+        elif left := await worktree.unmended(status.files, is_claimed=_is_claimed(fork)):
+            await _conflict(fork, left)
+            return False
+    elif status.incoming and status.head and not status.files:
+        # Cut off too, but before git noted that it merges, or after it had ended: both are as if it had not begun.
+        await worktree.back_to(status.head)
+    head = await worktree.commit(f"{fork.desk.plan}: work of {fork.spec.task}")
+    base = status.incoming if status.incoming and await worktree.has(status.incoming) else status.base
+    await fork.note("fork.merging", {"base": base, "head": head, "incoming": None, "files": None})
+    return True
+
+
+def _is_claimed(fork: Fork) -> bool:
+    """Whether an agent says that it has mended what it was told of."""
+    task = fork.desk.store.view.get(fork.spec.task)
+    asked = asked_of(task.status) if task is not None else None
+    return asked is not None and asked.bring > fork.status.answered
+
+
+async def _merged(fork: Fork, worktree: Worktree) -> bool:
+    """Takes in what the folder has become since; False when that does not merge, which is then said."""
+    status, desk = fork.status, fork.desk
+    words = f"{desk.plan}: the folder as it is"
+    incoming = await worktree.repository.snapshot(fork.index, status.base, words)
+    if incoming == status.base:
+        return True
+    merge: JsonObject = {"state": ForkState.MERGING, "incoming": incoming, "head": await worktree.head()}
+    await fork.note("fork.merging", merge)
+    files = await worktree.merge(incoming, f"{desk.plan}: {fork.spec.task} takes in what changed meanwhile")
+    if files:
+        await _conflict(fork, files)
+        return False
+    await fork.note("fork.merging", {"base": incoming, "incoming": None, "head": await worktree.head()})
+    return True
+
+
+async def _conflict(fork: Fork, files: Sequence[str]) -> None:
+    merge: JsonObject = {"state": ForkState.CONFLICT, "files": list(files), "answered": _asked(fork), **_WELL}
+    await fork.note("fork.conflict", merge, {"files": list(files), "branch": fork.status.branch})
+
+
+def _asked(fork: Fork) -> int:
+    task = fork.desk.store.view.get(fork.spec.task)
+    return max(fork.status.answered, asked_of(task.status).bring if task is not None else 0)
+
+
+async def _written(fork: Fork, worktree: Worktree) -> bool:
+    """Writes what differs into the folder; False when some of it moved on first, which is then to be taken in."""
+    status, repository = fork.status, worktree.repository
+    differences = await worktree.differences(status.base, status.head)
+    left_out = [each.path for each in differences if not _is_brought(fork, repository, each)]
+    todo = [each for each in differences if each.path not in left_out]
+    if status.state is not ForkState.WRITING:
+        await fork.note("fork.writing", {"state": ForkState.WRITING, "left_out": list(left_out)})
+    moved = await Carrier(repository, fork.desk.forks / f"{fork.name}.out").carry(status.head, todo)
+    if moved:
+        await fork.note("fork.merging", {"state": ForkState.MERGING})
+        return False
+    paths: list[Json] = [each.path for each in todo]
+    data: JsonObject = {"branch": status.branch, "files": paths[: limits.FORK_FILES_SHOWN], "count": len(paths)}
+    if left_out:
+        data["left_out"] = list(left_out)
+    merge: JsonObject = {"state": ForkState.IN, "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
+    await fork.note("fork.brought", merge, data)
+    return True
+
+
+def _is_brought(fork: Fork, repository: Repository, each: Difference) -> bool:
+    """Whether a difference may be written: the plan file is a person's (law 9), and submodules are no files."""
+    plan = fork.desk.store.view.get(f"plan/{fork.desk.plan}")
+    file = None if plan is None else (plan.status.get("file") or {}).get("path")
+    is_plan_file = file is not None and each.path == repository.prefix + str(file).rpartition("/")[2]
+    return not (each.is_submodule or is_plan_file)

@@ -1,0 +1,60 @@
+"""A fork's working tree goes: when all of it is in, when its task is cancelled or removed.
+
+What was never brought in stays on the branch, committed, an open merge with its marks as it stood.
+"""
+
+from __future__ import annotations
+
+from controllers.fork.desk import Fork
+from controllers.fork.worktree import Worktree
+from schemas.encoding import JsonObject
+from schemas.fork import ForkState
+
+
+async def leave(fork: Fork) -> None:
+    """Keeps on the branch what was done in the fork, and says what is kept. Raises GitFailed and OSError."""
+    status = fork.status
+    worktree = fork.worktree(await fork.repository())
+    if status.state is ForkState.MAKING or not (worktree.folder / ".git").exists():
+        head = await worktree.repository.branch(status.branch)
+    else:
+        await worktree.unlock()
+        if status.state is ForkState.MERGING and status.incoming and not status.files:
+            await worktree.back_to(status.head)
+        head = await worktree.commit(f"{fork.desk.plan}: unfinished work of {fork.spec.task}")
+    base = status.base
+    if head and status.incoming and await _has(worktree, status.incoming, head):
+        base = status.incoming
+    repository = worktree.repository
+    has_work = bool(head) and await repository.tree_of(head) != await repository.tree_of(base)
+    merge: JsonObject = {"state": ForkState.KEPT if has_work else ForkState.IN, "base": base, "head": head or None}
+    data: JsonObject = {"branch": status.branch, "has_work": has_work}
+    await fork.note("fork.kept", {**merge, "incoming": None, "files": None}, data)
+
+
+async def _has(worktree: Worktree, commit: str, head: str) -> bool:
+    repository = worktree.repository
+    said = await repository.git.says(
+        "merge-base", "--is-ancestor", commit, head, cwd=repository.top, more=repository.environment
+    )
+    return said.code == 0
+
+
+async def clear(fork: Fork) -> None:
+    """Removes the working tree, and the branch when all of it is in and the plan did not name it.
+
+    A tree that is in but still holds files that git ignores stays until the fork is made anew or goes: they are in no
+    branch. Raises GitFailed and OSError.
+    """
+    status, resource = fork.status, fork.resource
+    worktree = fork.worktree(await fork.repository())
+    is_brought = status.state is ForkState.IN and not resource.deleting
+    ignored = await worktree.ignored() if is_brought and (worktree.folder / ".git").exists() else ()
+    if ignored:
+        await fork.note("fork.cleared", {"ignored": list(ignored)})
+        return
+    async with fork.desk.turns:
+        await worktree.remove()
+        if status.state is ForkState.IN and status.head and not fork.spec.branch:
+            await worktree.drop_branch(status.head)
+    await fork.note("fork.cleared", {"folder": None, "ignored": None})

@@ -1,0 +1,45 @@
+"""A fork is made: a snapshot of the folder as it is, a branch at it, a working tree of that branch.
+
+What is to be made is noted before it is, so that whoever comes after a crash makes the same: one branch, one tree.
+"""
+
+from __future__ import annotations
+
+from controllers.fork.desk import FOLDER, Fork, slug
+from controllers.fork.git import GitFailed
+from controllers.fork.repository import Repository
+from reconciler.storing.layout import STATE
+from schemas.encoding import Json, JsonObject
+from schemas.fork import ForkState
+
+
+async def make(fork: Fork) -> None:
+    """Makes the working tree of a fork in state `making`, and says that it is ready. Raises GitFailed and OSError."""
+    desk, status = fork.desk, fork.status
+    repository = await fork.repository()
+    if not (status.folder and status.base):
+        begun: dict[str, Json] = {"folder": f"{STATE}/{desk.plan}/{FOLDER}/{fork.name}", "prefix": repository.prefix}
+        if not status.base:
+            base = await repository.snapshot(fork.index, await repository.head(), f"{desk.plan}: the folder as it is")
+            begun |= {"base": base, "branch": await _free_branch(fork, repository)}
+        await fork.note("fork.making", begun)
+    worktree = fork.worktree(repository)
+    async with desk.turns:
+        await worktree.make(fork.status.base)
+    merge: dict[str, Json] = {"state": ForkState.READY, "tries": None, "fault": None, "retry_at": None}
+    data: JsonObject = {"branch": worktree.branch, "folder": fork.status.folder}
+    await fork.note("fork.ready", {**merge, "incoming": None, "head": None, "files": None, "left_out": None}, data)
+
+
+async def _free_branch(fork: Fork, repository: Repository) -> str:
+    """The name of a branch that is not there yet. Raises GitFailed when the plan's own choice is taken."""
+    wanted = fork.spec.branch
+    if wanted:
+        if await repository.branch(wanted):
+            raise GitFailed(f"the branch `{wanted}` is there already: merge and delete it, or name another")
+        return wanted
+    name = f"plan/{slug(f'plan/{fork.desk.plan}')}/{slug(fork.spec.task)}"
+    count = 1
+    while await repository.branch(name if count == 1 else f"{name}-{count}"):
+        count += 1
+    return name if count == 1 else f"{name}-{count}"

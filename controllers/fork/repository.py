@@ -1,0 +1,107 @@
+"""The folder that a fork leaves: its repository, and snapshots of it as it stands.
+
+A snapshot is a commit of everything that git does not ignore, made with an index of its own: the user's index, HEAD,
+branches, stash and hooks are not touched. A folder that is in no repository gets a private one below the plan's state,
+so that a fork works everywhere and nobody finds a `.git` that they did not make.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from controllers.fork.git import Git, GitFailed
+from schemas.frozen import frozen
+
+PRIVATE: Final = "repository"
+ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
+
+
+@frozen
+class Repository:
+    """`top` is the root of the working tree that is left, `prefix` leads from it to the plan's folder (`` or `a/b/`).
+
+    `folder` is where the repository's data are; `is_private` says that it is ours.
+    """
+
+    git: Git
+    top: str
+    prefix: str
+    folder: str
+    is_private: bool = False
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What tells git of it: found by itself in a user's folder, named for a private one."""
+        return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top} if self.is_private else {}
+
+    async def head(self) -> str:
+        """The commit that is checked out; empty before the first one."""
+        said = await self.git.says("rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=self.top, more=self.environment)
+        return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
+
+    async def snapshot(self, index: Path, parent: str, words: str) -> str:
+        """A commit of the working tree as it is, after `parent` (empty: none); `parent` itself when nothing is new.
+
+        `index` is a path for the index that is used meanwhile. Raises GitFailed.
+        """
+        _begin(index, Path(self.folder) / "index")
+        try:
+            more = {**self.environment, "GIT_INDEX_FILE": str(index)}
+            await self.git.run("add", "-A", *ALL, cwd=self.top, more=more)
+            tree = await self.git.commit("write-tree", cwd=self.top, more=more)
+        finally:
+            _forget(index)
+        if parent and tree == await self.tree_of(parent):
+            return parent
+        after = ("-p", parent) if parent else ()
+        return await self.git.commit("commit-tree", tree, *after, "-m", words, cwd=self.top, more=self.environment)
+
+    async def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return await self.git.commit("rev-parse", f"{commit}^{{tree}}", cwd=self.top, more=self.environment)
+
+    async def branch(self, name: str) -> str:
+        """The commit that a branch is at; empty when there is no such branch."""
+        said = await self.git.says(
+            "rev-parse", "--verify", "-q", f"refs/heads/{name}", cwd=self.top, more=self.environment
+        )
+        return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
+
+
+def _begin(index: Path, used: Path) -> None:
+    """Makes `index` what the index `used` is: what git knows of the files' times, else it would read them all."""
+    _forget(index)
+    _forget(index.with_name(f"{index.name}.lock"))
+    if used.is_file():
+        shutil.copyfile(used, index)
+
+
+def _forget(file: Path) -> None:
+    file.unlink(missing_ok=True)
+
+
+async def repository_of(git: Git, folder: Path, state: Path) -> Repository:
+    """The repository that `folder` is in, or a private one below `state`. Raises GitFailed."""
+    asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-toplevel", "--show-prefix")
+    said = await git.says("rev-parse", *asked, cwd=str(folder))
+    lines = said.output.decode(errors="surrogateescape").splitlines()
+    if said.code != 0 and "not a git repository" not in said.text and "work tree" not in said.text:
+        raise GitFailed(f"`git rev-parse`: {said.text}")
+    if said.code == 0 and lines[0] == "true" and not await _is_ignored(git, folder):
+        return Repository(git, top=lines[2], prefix=lines[3] if len(lines) > 3 else "", folder=lines[1])
+    return await _private(git, folder, state)
+
+
+async def _is_ignored(git: Git, folder: Path) -> bool:
+    """Whether the repository around `folder` wants to know nothing of it, so that it is in none in effect."""
+    return (await git.says("check-ignore", "-q", ".", cwd=str(folder))).code == 0
+
+
+async def _private(git: Git, folder: Path, state: Path) -> Repository:
+    where = state / PRIVATE
+    # Done again after a crash: it makes what is missing and changes nothing else.
+    await git.run("init", "-q", "--bare", str(where), cwd=str(folder))
+    return Repository(git, top=str(folder), prefix="", folder=str(where), is_private=True)
