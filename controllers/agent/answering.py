@@ -73,7 +73,9 @@ def of_turn(seen: Observed, turn: OpenTurn) -> Answer | None:
         return of_claim(turn.claim["kind"], turn.claim["result"]) if is_answer else None
     if turn.calls or turn.then == "again":
         return None
-    return _of_text(turn.text) if turn.text or turn.is_answer else None
+    # Whoever is asked as a hook and says nothing has nothing against it.
+    is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.asked.values())
+    return _of_text(turn.text) if turn.text or is_owed else None
 
 
 def of_claim(kind: str, result: Json) -> Answer:

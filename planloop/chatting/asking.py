@@ -46,6 +46,7 @@ class Question:
         Raises TimeoutError at the monotonic time `until`, Halt when the owner ends first.
         """
         receivers = [str(one["to"]) for one in self.sent]
+        asked = [str(one["id"]) for one in self.sent]
         try:
             for step in self._following.steps_and_words(until=until):
                 if isinstance(step, Heard):
@@ -53,6 +54,8 @@ class Question:
                         yield step
                     continue
                 for event in _about(step.record, receivers):
+                    if isinstance(event, Answered) and event.question not in asked:
+                        continue  # Said to somebody else: to another agent, or as a hook.
                     self._note(event)
                     yield event
                 if self.is_answered:
