@@ -207,9 +207,8 @@ class Lowering:
         own = (spec.parent,) if spec.parent else ()
         for path in spec.locks:
             self.locks.setdefault(path, []).append(address)
-        locks = tuple(f"lock/{path}" for path in spec.locks)
         purses = self._purses(spec.parent)
-        refs = (*own, *spec.children, *spec.needs, *who, *spec.containers, *locks)
+        refs = (*own, *spec.children, *spec.needs, *who, *spec.containers)
         refs = tuple(dict.fromkeys((*refs, *purses))) if purses else refs
         if spec.fork:
             refs = (*refs, spec.fork)
@@ -273,7 +272,7 @@ def _locks(task: JsonObject) -> dict[str, LockMode]:
     for written in task.get("locks", ()):
         path, mode = (written, "write") if isinstance(written, str) else (written["path"], written.get("mode", "write"))
         name = path.removeprefix("./").strip("/") or "**"
-        found[name] = "write" if found.get(name) == "write" else mode
+        found[name] = "write" if "write" in (found.get(name), mode) else "read"
     return found
 
 

@@ -179,7 +179,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         Postponed("mcp", tool_servers),
         Postponed("fork", forks),
         Postponed("conflict", conflicts),
-        LockReconciler(core.store, core.clock),
+        LockReconciler(core.store, core.clock, work, place.root.absolute()),
         HookReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]

@@ -18,10 +18,11 @@ from controllers.leases.granting import (
     wants_of,
     wish,
 )
-from controllers.leases.owners import Owner, is_family, owner_of
+from controllers.leases.owners import AWAITING, Owner, is_family, owner_of
 from controllers.leases.places import covers, overlap
 
 __all__ = [
+    "AWAITING",
     "Blocker",
     "Granted",
     "Owner",

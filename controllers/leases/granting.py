@@ -201,8 +201,11 @@ def _holding(view: View, asker: str, wants: Wants) -> Iterator[Blocker]:
 
 def _before(view: View, owner: Owner, wants: Wants, now: float) -> Iterator[Blocker]:
     """The first of those who wait for something of `wants` since before."""
-    mine = rank(now, priority_of(view, owner.address))
-    for lock, mode in _near(view, wants):
+    near = tuple(_near(view, wants))
+    own = (one for lock, _ in near for one in lock.status.get("waiters", {}).values())
+    since = min((one["since"] for one in own if path_of(one["owner"]) == path_of(owner.address)), default=now)
+    mine = rank(since, priority_of(view, owner.address))
+    for lock, mode in near:
         for waiting, raw in lock.status.get("waiters", {}).items():
             other = raw["owner"]
             # What is granted to the asker is in the way of nobody below it.
@@ -243,13 +246,15 @@ def wants_of(view: View, waiting: str) -> Wants:
 
 def losses(view: View, owner: Owner, wants: Wants) -> Iterator[tuple[str, Loss]]:
     """What `owner` held of `wants`, lost, and was not granted again: the name of each lock, and how."""
-    for lock in _of(view, owner.address):
-        raw = lock.status.get("lost", {}).get(owner.address)
-        if raw is None or not any(overlap(place_of(lock), path) for path in wants):
-            continue
-        loss = Loss(**raw)
-        if (loss.uid, loss.incarnation) == (owner.uid, owner.incarnation):
-            yield lock.spec["path"], loss
+    name = owner.address.partition("/")[2]
+    for address in (f"agent/{name}", f"task/{name}"):
+        for lock in _of(view, address):
+            raw = lock.status.get("lost", {}).get(address)
+            if raw is None or not any(overlap(place_of(lock), path) for path in wants):
+                continue
+            loss = Loss(**raw)
+            if address != owner.address or (loss.uid, loss.incarnation) == (owner.uid, owner.incarnation):
+                yield lock.spec["path"], loss
 
 
 def named(blockers: Collection[Blocker]) -> tuple[Blocker, ...]:

@@ -28,7 +28,7 @@ class Owner:
 def owner_of(owner: Resource) -> Owner:
     """A task or an agent as an owner, as it stands. A task that has not begun is its next incarnation."""
     incarnation = int(owner.status.get("incarnation") or 0)
-    if owner.kind == "task" and owner.status.get("stage") in (None, "before"):
+    if owner.kind == "task" and owner.status.get("stage") in (None, "", "before"):
         incarnation += 1
     return Owner(owner.address, owner.uid, incarnation)
 

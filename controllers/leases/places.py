@@ -6,20 +6,29 @@ any other (as in rights). Paths are canonical and relative to the plan's folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from itertools import takewhile
+from typing import Final, Generic, TypeVar
 
 from schemas.patterns import any_path
+
+T = TypeVar("T")
 
 _WILD: Final = frozenset("*?")
 
 
-@lru_cache(maxsize=16384)
 def overlap(one: str, other: str) -> bool:
     """Whether some file may be meant by both. Symmetric; never no when there is one."""
     if one == other:
         return True
+    if "*" in one or "?" in one or "*" in other or "?" in other or "." in (one, other):
+        return _overlap(one, other)
+    return one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
+@lru_cache(maxsize=16384)
+def _overlap(one: str, other: str) -> bool:
     mine, theirs = _names(one), _names(other)
     for left, right in zip(mine, theirs, strict=False):
         if "**" in (left, right):
@@ -81,3 +90,30 @@ def _meet(one: Sequence[str], other: Sequence[str], run: str, fit: Callable[[str
         reached += steps - seen
         seen |= steps
     return False
+
+
+class ByPlace(Generic[T]):
+    """Things by their paths, so that those which overlap with a path are found without looking at all of them."""
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[str, ...], list[tuple[str, T]]] = {}
+        self._below: dict[tuple[str, ...], list[tuple[str, T]]] = {}
+
+    def add(self, path: str, thing: T) -> None:
+        """One more thing at `path`."""
+        names = _fixed(path)
+        self._at.setdefault(names, []).append((path, thing))
+        for depth in range(len(names)):
+            self._below.setdefault(names[:depth], []).append((path, thing))
+
+    def near(self, path: str) -> Iterator[tuple[str, T]]:
+        """The things whose paths overlap with `path`, each with its path."""
+        names = _fixed(path)
+        for depth in range(len(names) + 1):
+            yield from (each for each in self._at.get(names[:depth], ()) if overlap(each[0], path))
+        yield from (each for each in self._below.get(names, ()) if overlap(each[0], path))
+
+
+def _fixed(glob: str) -> tuple[str, ...]:
+    """The names before the first one with a wildcard: globs that overlap have equal ones, as far as both go."""
+    return tuple(takewhile(_WILD.isdisjoint, (name for name in glob.split("/") if name not in (".", ""))))

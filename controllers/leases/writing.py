@@ -121,4 +121,7 @@ def _state(status: JsonObject) -> str:
 def _refs(lock: Resource | None, status: JsonObject) -> tuple[str, ...]:
     """Who wakes the lock: who holds or has lost it, and the tasks by which the plan declares it."""
     declared = () if lock is None or lock.owner is None else (one for one in lock.refs if one.startswith("task/"))
-    return tuple(dict.fromkeys((*declared, *status.get("holders", ()), *status.get("lost", ()))))
+    owners = (*status.get("holders", ()), *status.get("lost", ()))
+    # An agent that begins anew says so by its task: its own state may be the same word before and after.
+    tasks = (f"task/{owner.partition('/')[2]}" for owner in owners)
+    return tuple(dict.fromkeys((*declared, *owners, *tasks)))

@@ -1,4 +1,4 @@
-"""The locks that tasks name: exclusive, taken all or none before the task starts, released when it ends."""
+"""The queues of locks: served when something is let go, first come first served, with rings of waits broken at once."""
 
 from __future__ import annotations
 

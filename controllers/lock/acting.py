@@ -1,59 +1,117 @@
-"""The lock controller: any lock that is woken has all of them allotted, in one append."""
+"""The lock controller: a lock that is woken has those served who wait near it, in one append.
+
+Who holds a lock and wants no other needs no controller: grants and releases are part of the holder's own records. This
+one serves the queue, takes back what nobody holds any more, and finds out who waits for each other.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
-from controllers.lock.deciding import allotted
-from controllers.lock.observing import Lock, observe
+from controllers.leases.granting import place_of
+from controllers.leases.places import overlap
+from controllers.leases.writing import Rows
+from controllers.lock.holding import Held
+from controllers.lock.lapsing import BY, Lease, expired, leases_of, let_go
+from controllers.lock.observing import Queue, observe
+from controllers.lock.placing import canonical
+from controllers.lock.serving import served
+from controllers.lock.telling import answers, knotted, refusals
+from controllers.lock.waiting import Waits
 from reconciler.clock import Clock
-from reconciler.contract import Done, Outcome
-from reconciler.storing.store import Store
+from reconciler.contract import Again, Done, Outcome
+from reconciler.driving.working import WorkPlane
+from reconciler.storing.store import Store, View
 from schemas.address import Address
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, SetStatus
+from schemas.frozen import frozen
+from schemas.record import Also, Change, Draft
+from schemas.resource import Resource
 
-ACTOR: Final = "controller:lock"
+KIND: Final = "lock"
+
+
+@frozen
+class Step:
+    """What is to be written, and in how many seconds somebody has to look again; None: when something changes."""
+
+    changes: tuple[Change, ...] = ()
+    says: tuple[Also, ...] = ()
+    again_s: float | None = None
 
 
 class LockReconciler:
-    """Drives objects of kind `lock`."""
+    """Drives objects of kind `lock`. `root` is the plan's folder, where symbolic links are followed; None: nowhere."""
 
-    kind = "lock"
+    kind = KIND
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, work: WorkPlane | None = None, root: Path | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._work = work
+        self._root = root
 
     async def reconcile(self, address: Address) -> Outcome:
-        """Allots all locks; `address` is only who woke it."""
-        seen = observe(self._store.view, self._clock.now())
-        wanted = allotted(seen)
-        changes: list[Change] = []
-        data: JsonObject = {}
-        for path, lock in wanted.items():
-            merge = _difference(seen.locks[path], lock)
-            if merge:
-                changes.append(SetStatus(lock.resource.address, lock.resource.uid, merge))
-                data[path] = None if lock.holder is None else lock.holder.task
-        if changes:
-            moved = (seen.locks[path].resource for path in data)
-            expect: dict[str, int | None] = {lock.address: lock.rev for lock in moved}
-            kind = "lock.granted" if any(data.values()) else "lock.released"
-            await self._store.append(Draft(kind, ACTOR, str(address), tuple(changes), {"holders": data}), expect)
-        return Done()
+        """Serves those who wait near the lock at `address`, which may be gone by now."""
+        step = decide(self._store.view, str(address), self._clock.now(), self._work, self._root)
+        if step.changes:
+            first, *also = step.says or (Also("object.updated", str(address), {}),)
+            draft = Draft(first.type, BY, first.subject, step.changes, first.data, also=tuple(also))
+            self._store.propose(draft)  # No effect follows: who is granted something flushes before it acts.
+        return Done() if step.again_s is None else Again(step.again_s)
 
 
-def _difference(old: Lock, new: Lock) -> JsonObject:
-    """The merge from `old` to `new`; empty when they are the same and the object has a status."""
-    if (old.holder, old.waiters) == (new.holder, new.waiters) and old.resource.status:
-        return {}
-    gone: JsonObject = {address: None for address in old.waiters if address not in new.waiters}
-    return {
-        "state": "free" if new.holder is None else "held",
-        "holder": None if new.holder is None else asdict(new.holder),
-        "signal": None if new.holder is None else [new.holder.task, new.holder.fence],
-        "waiters": {**gone, **new.waiters},
-        "fence": new.fence,
-    }
+def decide(view: View, address: str, now: float, work: WorkPlane | None = None, root: Path | None = None) -> Step:
+    """What the lock at `address` calls for. Costs a look at each lock, and more only when somebody waits near it."""
+    lock, rows = view.get(address), Rows(view)
+    path = address.partition("/")[2]
+    says: list[Also] = []
+    if lock is not None:
+        rows.tidy(path)
+        if root is not None and lock.owner is not None and (place := canonical(root, path)) != place_of(lock):
+            rows.settle(path, place)
+            return Step(rows.changes(), (Also("object.updated", address, {"place": place}),))
+        says += let_go(view, lock, rows)
+    near = [one for one in view.list(KIND) if overlap(place_of(one), path if lock is None else place_of(lock))]
+    if not any(one.status.get("waiters") for one in near):
+        return Step(rows.changes(), tuple(says))
+    return _serve(view, near, rows, says, (now, work))
+
+
+def _serve(view: View, near: list[Resource], rows: Rows, says: list[Also], at: tuple[float, WorkPlane | None]) -> Step:
+    now, work = at
+    queue = observe(view)
+    for path, waiting in queue.stale:
+        rows.leave(path, waiting)
+    gone = {(one.subject.partition("/")[2], str(one.data["owner"])) for one in says}
+    waits_s: list[float] = []
+    for lease in _leases(view, near, queue, rows, says, gone):
+        if lease.due_at > now:
+            waits_s.append(lease.due_at - now)
+            continue
+        said = expired(view, work, lease, now, rows)
+        says.append(said)
+        if said.type == "lock.fenced":
+            gone.add((lease.lock.spec["path"], lease.owner))
+    held = Held(view, gone)
+    granted = served(view, queue.wishes, held)
+    changes = [*answers(granted, rows, now, says)]
+    rest = tuple(one for one in queue.wishes if one not in granted)
+    rings = knotted(Waits(view, rest, held), rest)
+    changes += refusals(rest, rings, rows, says)
+    return Step((*rows.changes(), *changes), tuple(says), min(waits_s, default=None))
+
+
+def _leases(
+    view: View, near: list[Resource], queue: Queue, rows: Rows, says: list[Also], gone: set[tuple[str, str]]
+) -> list[Lease]:
+    """The grants of the locks near by, those that nobody stands behind any more being taken back first."""
+    if not queue.wishes:
+        return []
+    seen = {one.subject for one in says}
+    for lock in near:
+        if lock.address not in seen:
+            fallen = list(let_go(view, lock, rows))
+            says += fallen
+            gone |= {(lock.spec["path"], str(one.data["owner"])) for one in fallen}
+    return [lease for lock in near for lease in leases_of(lock, gone)]

@@ -1,86 +1,87 @@
-"""All locks of the plan and the tasks that name them, read at one moment: who may have one depends on all of them."""
+"""Who waits for locks, read at one moment: who may have one depends on all who wait for something near it."""
 
 from __future__ import annotations
 
-from dataclasses import field
-
+from controllers.leases import Owner
+from controllers.leases.granting import place_of
+from controllers.leases.owners import path_of, priority_of, rank, wishing
 from reconciler.storing.store import View
 from schemas.frozen import frozen
-from schemas.lock import locks_of
+from schemas.lock import LockKept, LockMode, locks_of
 from schemas.resource import Resource
-from schemas.task import ENDED
-
-WAITING_FOR_LOCKS = "AwaitingLocks"  # The reason that a task's controller gives; nothing else is in its way.
 
 
 @frozen
-class Holder:
-    """The task that has a lock. `fence` rises with every grant; `since` is seconds since 1970."""
+class Wish:
+    """What the call or task at `waiting` waits for, since when: `wants` by the names of locks, `places` by the same.
 
-    task: str
-    uid: str
-    incarnation: int
-    since: float
-    fence: int
+    `rank` is its place in the queue, the least first; `path` that of its owner and all its family.
+    """
 
-
-@frozen
-class Lock:
-    """`path` is a path or glob below the plan's folder. `waiters` maps tasks to when they were first seen waiting."""
-
-    resource: Resource
+    waiting: Resource
+    owner: Owner
     path: str
-    holder: Holder | None
-    waiters: dict[str, float] = field(default_factory=dict)
-    fence: int = 0
-
-
-@frozen
-class Wisher:
-    """A task that names locks."""
-
-    address: str
-    uid: str
-    incarnation: int
-    paths: tuple[str, ...]
+    wants: dict[str, LockMode]
+    places: dict[str, str]
+    since: float
     priority: int
-    is_waiting: bool
-    is_over: bool
+    kept: LockKept
+    reason: str
+
+    @property
+    def address(self) -> str:
+        return self.waiting.address
+
+    @property
+    def is_call(self) -> bool:
+        return self.waiting.kind == "call"
+
+    @property
+    def rank(self) -> tuple[float, str]:
+        return rank(self.since, self.priority), self.waiting.address
 
 
 @frozen
-class Observed:
-    """Locks by path, tasks by address."""
+class Queue:
+    """The wishes in the order in which they are served, and the entries (lock, waiting) of those that wait no more."""
 
-    locks: dict[str, Lock]
-    tasks: dict[str, Wisher]
-    now: float
-
-
-def observe(view: View, now: float) -> Observed:
-    """Every lock, and every task that names one."""
-    locks = [_lock(each) for each in view.list("lock") if each.owner is not None]
-    named = dict.fromkeys(task for lock in locks for task in lock.resource.refs)
-    found = (view.get(address) for address in named)
-    tasks = [_wisher(each) for each in found if each is not None]
-    return Observed({lock.path: lock for lock in locks}, {task.address: task for task in tasks}, now)
+    wishes: tuple[Wish, ...]
+    stale: tuple[tuple[str, str], ...]
 
 
-def _lock(resource: Resource) -> Lock:
-    status = resource.status
-    raw = status.get("holder")
-    holder = None if raw is None else Holder(**raw)
-    return Lock(resource, resource.spec["path"], holder, status.get("waiters", {}), status.get("fence", 0))
+def observe(view: View) -> Queue:
+    """Everybody who waits."""
+    entries: dict[str, dict[str, float]] = {}
+    for lock in view.list("lock"):
+        for waiting, raw in lock.status.get("waiters", {}).items():
+            entries.setdefault(waiting, {})[lock.spec["path"]] = raw["since"]
+    wishes: list[Wish] = []
+    stale: list[tuple[str, str]] = []
+    for waiting, since in entries.items():
+        owner = wishing(view, waiting)
+        found = view.get(waiting)
+        wants = {} if owner is None or found is None else _names(found)
+        stale += [(path, waiting) for path in since if path not in wants]
+        if owner is not None and found is not None and wants:
+            wishes.append(_wish(view, found, owner, wants, min(since.values())))
+    return Queue(tuple(sorted(wishes, key=lambda one: one.rank)), tuple(stale))
 
 
-def _wisher(task: Resource) -> Wisher:
-    ready = task.status.get("conditions", {}).get("Ready") or {}
-    return Wisher(
-        address=task.address,
-        uid=task.uid,
-        incarnation=int(task.status.get("incarnation", 0)),
-        paths=tuple(locks_of(task.spec)),
-        priority=int(task.spec["priority"]),
-        is_waiting=not task.deleting and ready.get("reason") == WAITING_FOR_LOCKS,
-        is_over=task.state in ENDED,
+def _names(waiting: Resource) -> dict[str, LockMode]:
+    return locks_of(waiting.spec) if waiting.kind == "task" else dict(waiting.status.get("wants") or {})
+
+
+def _wish(view: View, waiting: Resource, owner: Owner, wants: dict[str, LockMode], since: float) -> Wish:
+    places = {path: path if (lock := view.get(f"lock/{path}")) is None else place_of(lock) for path in wants}
+    is_task = waiting.kind == "task"
+    return Wish(
+        waiting=waiting,
+        owner=owner,
+        path=path_of(owner.address),
+        wants=wants,
+        places=places,
+        since=since,
+        priority=priority_of(view, owner.address),
+        kept="declared" if is_task else waiting.status.get("kept", "turn"),
+        reason=str(waiting.spec.get("goal", "") if is_task else waiting.status.get("reason", "")),
     )

@@ -1,33 +1,47 @@
-"""Whether the locks that a task names are held by it.
+"""Whether the locks that a task names are held by it, and the wish that puts it into their queues.
 
-The task says that it waits for them (reason `AwaitingLocks`), the lock controller grants all or none in the status of
-the lock objects; neither imports the other.
+The task says that it waits for them (reason `AwaitingLocks`) and stands in their queues from the same append on; the
+lock controller grants all or none, in the locks and in the task's own status, which wakes it.
 """
 
 from __future__ import annotations
 
+from controllers.leases import Taken, granted, owner_of, queued, wants_of
+from controllers.leases.owners import fallen
+from controllers.leases.words import Words, barred, free
 from reconciler.storing.store import View
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.record import Change
 from schemas.resource import Resource
 from schemas.task import TaskSpec
 
 
 @frozen
 class MissingLock:
-    """A lock that the task does not hold, and the task that does (None: nobody, or it is not there yet)."""
+    """A lock that the task does not hold: in words, and the changes that put it into the queue, none when it is there.
 
-    path: str
-    holder: str | None
+    `ring` names those who wait for each other, the task first; empty when they do not.
+    """
+
+    words: Words
+    wish: tuple[Change, ...]
+    ring: tuple[str, ...] = ()
 
 
-def missing_lock(view: View, me: Resource, spec: TaskSpec) -> MissingLock | None:
-    """The first lock that `me` names and does not hold, those held by others before those held by nobody."""
-    free: MissingLock | None = None
-    for path in spec.locks:
-        lock = view.get(f"lock/{path}")
-        holder = None if lock is None else lock.status.get("holder")
-        if holder is None:
-            free = free or MissingLock(path, None)
-        elif holder["task"] != me.address or holder["uid"] != me.uid:
-            return MissingLock(path, holder["task"])
-    return free
+def missing_lock(view: View, me: Resource, spec: TaskSpec, now: float) -> MissingLock | None:
+    """What keeps `me` from starting, of the locks that it names: None when it holds them all."""
+    missing = [path for path in spec.locks if not _is_held(view, me, path)]
+    if not missing:
+        return None
+    owner, wants = owner_of(me), wants_of(view, me.address)
+    found = granted(view, owner, wants, "declared", spec.goal, now)
+    words = barred(found.blockers) if isinstance(found, Taken) else free(min(missing))
+    ring: JsonObject = me.status.get("ring") or {}
+    return MissingLock(words, queued(view, me.address, owner, spec.locks, spec.goal, now), tuple(ring.get("cycle", ())))
+
+
+def _is_held(view: View, me: Resource, path: str) -> bool:
+    lock = view.get(f"lock/{path}")
+    grant = None if lock is None else lock.status.get("holders", {}).get(me.address)
+    return grant is not None and not fallen(view, me.address, grant, path)

@@ -127,7 +127,7 @@ class Observer:
             above=above,
             over=granting.over(view, me, above),
             kin=granting.kin(view, me, above),
-            lock=missing_lock(view, me, spec) if spec.locks else None,
+            lock=missing_lock(view, me, spec, now) if spec.locks else None,
             fork=view.get(spec.fork) if spec.fork else None,
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,

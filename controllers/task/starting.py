@@ -7,6 +7,7 @@ none is held by a task that waits.
 
 from __future__ import annotations
 
+from controllers.leases import AWAITING
 from controllers.task import budgets, flight, forking, jobs, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
@@ -34,6 +35,8 @@ def _waiting(observed: Observed, says: Says) -> Step:
     again_s = wait_s if wait_s > 0 else None
     if says.reason in (AWAITING_FORK, FORK_FAILED):
         return Step(says, forking.MADE, again_s=again_s)
+    if says.reason == AWAITING and observed.lock is not None:
+        return Step(says, changes=observed.lock.wish, type="lock.requested" if observed.lock.wish else "task.changed")
     if says.reason not in (budgets.NO_BUDGET_LEFT, "BudgetSpent"):
         return Step(says, again_s=again_s)
     notes = budgets.wanted(observed)
@@ -138,9 +141,11 @@ def _locks(observed: Observed) -> Says | None:
     lock = observed.lock
     if lock is None:
         return None
-    held = f"lock {lock.path} is held by {lock.holder}" if lock.holder else f"lock {lock.path} is not granted yet"
-    cure = (f"{lock.holder} ends", f"plan cancel {lock.holder}") if lock.holder else ("it is granted",)
-    return Says(TaskState.BLOCKED, "AwaitingLocks", held, cure)
+    words = lock.words
+    if lock.ring:
+        ring = f"a deadlock: {' waits for '.join((*lock.ring, lock.ring[0]))}; {words.message}"
+        return Says(TaskState.BLOCKED, AWAITING, ring, words.unblocks, is_stuck=True)
+    return Says(TaskState.BLOCKED, AWAITING, words.message, words.unblocks)
 
 
 def _budget(observed: Observed) -> Says | None:

@@ -47,20 +47,43 @@ def materialise(
     at = _after(live, moves)
     pending: dict[str, None] = {}
     for address, want in wanted.items():
-        old_one = at.get(address)
+        old_one = at.get(address) or _made_already(view, address)
         # A new child would keep its parent's old self from ever ending, so it waits with its parent.
         if old_one.deleting if old_one is not None else want.owner in pending:
             pending[address] = None
         elif old_one is None or not is_as_wanted(old_one, want):
             changes.append(_put(old_one, want, mint))
     leaving = (one for one in at.values() if one.address not in wanted and not one.deleting)
-    changes += [Mark(one.address, one.uid, deleting=True) for one in leaving]
+    changes += [_left(one) for one in leaving]
     return Materialised(tuple(changes), tuple(pending))
 
 
 def is_as_wanted(live: Resource, want: Wanted) -> bool:
     """Whether putting `want` would change nothing. Finalizers are the controllers' once the object lives."""
-    return live.refs == want.refs and live.owner == want.owner and patching.same(live.spec, want.spec)
+    refs = _planned_refs(live, want)
+    return live.refs == refs and live.owner == want.owner and patching.same(live.spec, want.spec)
+
+
+def _made_already(view: View, address: str) -> Resource | None:
+    """A lock that somebody took before the plan declared it: it stays what it is, with its holders."""
+    return view.get(address) if address.startswith("lock/") else None
+
+
+def _planned_refs(live: Resource, want: Wanted) -> tuple[str, ...]:
+    """A lock is woken by who holds it as well as by the tasks that name it."""
+    if live.kind != "lock":
+        return want.refs
+    holders = {*live.status.get("holders", ()), *live.status.get("lost", ())}
+    names = {one.partition("/")[2] for one in holders}
+    kept = (ref for ref in live.refs if ref in holders or (ref.startswith("task/") and ref[5:] in names))
+    return tuple(dict.fromkeys((*want.refs, *kept)))
+
+
+def _left(one: Resource) -> Change:
+    """What the plan no longer says is marked to go; a lock that somebody has to do with stays until that is over."""
+    if one.kind == "lock" and any(one.status.get(part) for part in ("holders", "waiters", "lost")):
+        return Put(one.address, one.uid, one.spec, one.refs, None, one.finalizers)
+    return Mark(one.address, one.uid, deleting=True)
 
 
 def effective_moves(
@@ -101,10 +124,11 @@ def renamed(value: Json, moves: Mapping[str, str]) -> Json:
 
 def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
     kind, _, path = address.partition("/")
-    if kind not in ("task", "agent", "fork"):
+    if kind not in ("task", "agent", "fork", "hook"):
         return None
     parts = path.split("/")
-    for length in range(len(parts), 0, -1):
+    # The last part of a hook's address is its own name.
+    for length in range(len(parts) - (kind == "hook"), 0, -1):
         target = moved.get("task/" + "/".join(parts[:length]))
         if target is not None:
             return "/".join((kind, *target.partition("/")[2].split("/"), *parts[length:]))
@@ -140,4 +164,4 @@ def _following(
 def _put(old: Resource | None, want: Wanted, mint: Callable[[], str]) -> Put:
     if old is None:
         return Put(want.address, Uid(mint()), want.spec, want.refs, want.owner, want.finalizers)
-    return Put(want.address, old.uid, want.spec, want.refs, want.owner, old.finalizers)
+    return Put(want.address, old.uid, want.spec, _planned_refs(old, want), want.owner, old.finalizers)

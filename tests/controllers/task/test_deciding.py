@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from controllers.task.deciding import decide
 from controllers.task.status import Standing, standing
 from reconciler.effects.processes import Ending
 from schemas.budget import Budget
-from schemas.record import Put, SetStatus
-from schemas.resource import Uid
+from schemas.lock import Holder
+from schemas.record import SetStatus
 from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
@@ -436,22 +437,30 @@ def test_containers_are_not_run_by_this_version_and_the_task_says_so() -> None:
 
 def hold(world: World, path: str, task: str) -> None:
     """What the lock controller writes when it grants."""
-    uid = Uid(f"uid-lock/{path}")
-    world.fold(Put(f"lock/{path}", uid, {"path": path}))
-    world.fold(SetStatus(f"lock/{path}", uid, {"holder": {"task": task, "uid": world[task].uid}}))
+    grant = Holder(task, world[task].uid, 1, "write", 0.0, 1, "task", "because")
+    world.fold(SetStatus(f"lock/{path}", world[f"lock/{path}"].uid, {"holders": {task: grant.to_json()}}))
 
 
 def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
-    world = World(root=spec(), a=spec("true"), b=spec("true", needs=("task/a",), locks=("x/**", "y")))
+    world = World(
+        root=spec(),
+        a=spec("true"),
+        c=spec("sleep"),
+        b=spec("true", needs=("task/a",), locks={"x/**": "write", "y": "write"}),
+    )
     world.settle()
     assert world.says("b") == "waiting NeedsNotDone"
     world.run("a")
     assert world.says("b") == "blocked AwaitingLocks"
     hold(world, "x/**", "task/b")
-    hold(world, "y", "task/a")
+    hold(world, "y", "task/.")
+    assert decide(world.observe("b")).says.message == "lock y is not granted yet"  # Who is above is in nobody's way.
+    hold(world, "y", "task/c")
+    says = decide(world.observe("b")).says
+    assert says.message == 'lock y is held by task/c (write) since 00:00:00 UTC, "because"'
+    assert says.unblocks == ("lock/y is released", "plan unlock lock/y")
     world.settle()
-    assert world["task/b"].status["why"] == "lock y is held by task/a"
-    assert world.queued() == []
+    assert world.queued() == ["c"]
     hold(world, "y", "task/b")
     world.settle()
-    assert world.queued() == ["b"]
+    assert world.queued() == ["b", "c"]

@@ -1,0 +1,84 @@
+"""Which grants go by themselves: their owner is gone, or has shown no progress for as long as a lease lasts.
+
+A lease is looked at when somebody waits for it, and renewed then if its owner did anything since: nobody loses a lock
+that nobody else wants, and holders cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controllers.leases.owners import fallen, path_of
+from controllers.leases.writing import Rows
+from reconciler.driving.working import WorkPlane
+from reconciler.storing.store import View
+from schemas import limits
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.lock import Loss
+from schemas.record import Also
+from schemas.resource import Resource
+
+BY = "controller:lock"
+
+
+def let_go(view: View, lock: Resource, rows: Rows) -> Iterator[Also]:
+    """The grants of `lock` whose owner is gone, has ended or begun anew; `rows` has them released."""
+    path = lock.spec["path"]
+    for owner, raw in lock.status.get("holders", {}).items():
+        why = fallen(view, owner, raw, path)
+        if why:
+            rows.release(path, owner)
+            yield Also("lock.released", lock.address, {"owner": owner, "paths": [path], "why": why})
+    for owner, raw in lock.status.get("lost", {}).items():
+        if fallen(view, owner, {**raw, "kept": "turn"}):
+            rows.told(path, owner)
+
+
+@frozen
+class Lease:
+    """A grant that somebody waits for; it lapses at `due_at` if nothing has happened by then."""
+
+    lock: Resource
+    owner: str
+    raw: JsonObject
+
+    @property
+    def due_at(self) -> float:
+        """Seconds since 1970."""
+        return float(max(self.raw["since"], self.raw["renewed_at"])) + limits.LOCK_TTL_S
+
+
+def leases_of(lock: Resource, gone: set[tuple[str, str]]) -> list[Lease]:
+    """The grants of `lock` but for those that are gone."""
+    holders = lock.status.get("holders", {}).items()
+    return [Lease(lock, owner, raw) for owner, raw in holders if (lock.spec["path"], owner) not in gone]
+
+
+def expired(view: View, work: WorkPlane | None, lease: Lease, now: float, rows: Rows) -> Also:
+    """What becomes of a lease whose time is up: renewed, for its owner has got on, or lost to who waits."""
+    path, raw = lease.lock.spec["path"], lease.raw
+    progress = progress_of(view, work, lease.owner, max(raw["progress"], raw["fence"]))
+    if progress is not None:
+        rows.renew(path, lease.owner, now, progress)
+        return Also("lock.renewed", lease.lock.address, {"owner": lease.owner, "progress": progress})
+    minutes = limits.LOCK_TTL_S / 60
+    why = f"no progress for {minutes:g} minutes while others waited"
+    rows.lose(path, lease.owner, Loss(raw["uid"], raw["incarnation"], raw["fence"], "lapsed", now, BY, why))
+    return Also("lock.fenced", lease.lock.address, {"owner": lease.owner, "fence": raw["fence"], "why": why})
+
+
+def progress_of(view: View, work: WorkPlane | None, owner: str, since: int) -> int | None:
+    """The last revision in which the owner, a call of it, or who works below it moved; None: none after `since`.
+
+    A job of one of them that is at work (a request, a command) is progress whatever the log says.
+    """
+    path = path_of(owner)
+    below = [one for kind in ("task", "agent") for one in view.list(kind) if path_of(one.address).startswith(path)]
+    at_work = work is not None and any(work.live_for(one.address) for one in below)
+    revs = [each.rev for one in below for each in (one, *view.owned_by(one.address)) if each.kind in _MOVING]
+    newest = max(revs, default=0)
+    return max(newest, since) if at_work or newest > since else None
+
+
+_MOVING = ("task", "agent", "call")

@@ -1,0 +1,75 @@
+"""Which globs have a file in common, and which cover which: against every path of a small tree."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.leases import covers, overlap
+from controllers.leases.places import ByPlace
+from schemas.patterns import any_path
+
+NAMES = ("a", "b", "ab", "a.py", "b.py")
+PATHS = [
+    *NAMES,
+    *(f"{one}/{two}" for one in NAMES for two in NAMES),
+    *(f"{one}/{two}/{three}" for one in NAMES for two in NAMES for three in NAMES),
+]
+PARTS = ("a", "b", "a.py", "*", "*.py", "a*", "?", "**")
+GLOBS = st.lists(st.sampled_from(PARTS), min_size=1, max_size=3).map("/".join)
+
+
+def means(glob: str, path: str) -> bool:
+    """Whether a lock of `glob` is about the file `path`: it, or a folder it lies in, fits."""
+    names = path.split("/")
+    return any(any_path((glob,), "/".join(names[:end])) for end in range(1, len(names) + 1))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("a", "a", True),
+        ("a", "b", False),
+        ("a/**", "a/b/c", True),
+        ("a/**", "a", True),
+        ("a", "a/b", True),
+        ("a", "ab", False),
+        ("a/*.py", "a/*.js", False),
+        ("a/*.py", "a/b*", True),
+        ("a/x/**", "a/y/**", False),
+        ("a/**/t.py", "a/b/c/t.py", True),
+        ("src/[id].tsx", "src/i.tsx", False),
+        ("**", "anything", True),
+        (".", "anything", True),
+    ],
+)
+def test_globs_overlap_when_some_file_is_meant_by_both(one: str, other: str, expected: bool) -> None:
+    assert overlap(one, other) is expected and overlap(other, one) is expected
+
+
+@given(GLOBS, GLOBS)
+def test_overlap_is_never_no_when_there_is_such_a_file_and_the_same_both_ways(one: str, other: str) -> None:
+    shared = [path for path in PATHS if means(one, path) and means(other, path)]
+    assert overlap(one, other) == overlap(other, one)
+    assert overlap(one, other) or not shared
+
+
+@given(GLOBS, st.sampled_from(PATHS))
+def test_a_path_is_covered_exactly_when_the_glob_means_it(glob: str, path: str) -> None:
+    assert covers(glob, path) == means(glob, path)
+
+
+@given(GLOBS, GLOBS)
+def test_what_covers_a_glob_means_every_file_that_the_glob_means(lock: str, glob: str) -> None:
+    if covers(lock, glob):
+        assert all(means(lock, path) for path in PATHS if means(glob, path))
+
+
+@given(st.lists(GLOBS, max_size=12), GLOBS)
+def test_the_index_finds_what_looking_at_all_of_them_finds(globs: list[str], asked: str) -> None:
+    places: ByPlace[int] = ByPlace()
+    for number, glob in enumerate(globs):
+        places.add(glob, number)
+    found = sorted(number for _, number in places.near(asked))
+    assert found == [number for number, glob in enumerate(globs) if overlap(glob, asked)]
