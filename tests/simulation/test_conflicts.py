@@ -1,0 +1,276 @@
+"""Two agents want one file: every ruling played to its end, escalation, deadlocks, and all of it through crashes.
+
+Each owner may die at any write of the log; what is ruled takes effect once, nobody waits for ever, no lock is left.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from schemas import limits
+from schemas.encoding import JsonObject
+from tests.simulation.harness import Crash, Edit, Point, Story, simulate
+
+PATH = "src/api.py"
+
+
+def steps(text: str) -> str:
+    return textwrap.indent(textwrap.dedent(text).strip(), "        ")
+
+
+def plan(ruling: str, front: str, back: str, root: str = "") -> str:
+    """`front` takes the file at once, `back` after a second; the root's agent makes `ruling` when it is asked."""
+    judge = f"""
+        - when: {{message: "resolve("}}
+          call: {{resolve: {{conflict: conflict/1, {ruling}}}}}
+        - expect: ok
+    """
+    return f"""
+agent:
+  script:
+{steps(root or judge)}
+        - when: {{children: ended}}
+          done: over
+tasks:
+  front:
+    goal: the page
+    agent:
+      script:
+        - call: {{lock: {{paths: [{PATH}], reason: it moves}}}}
+{steps(front)}
+  back:
+    goal: the server
+    agent:
+      script:
+        - sleep: 1
+{steps(back)}
+"""
+
+
+def played(text: str, *crashes: Crash, edits: tuple[Edit, ...] = ()) -> Story:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        return simulate(Path(folder), text, crashes=crashes, edits=edits)
+
+
+def records(story: Story, kind: str) -> list[JsonObject]:
+    """The data of all records of a type, in order."""
+    entries = (entry for record in story.log for entry in record.draft.entries)
+    return [entry.data for entry in entries if entry.type == kind]
+
+
+def at(story: Story, kind: str) -> list[float]:
+    """When records of a type were written, in seconds since the beginning."""
+    first = story.log[0].at
+    return [round(one.at - first) for one in story.log if any(entry.type == kind for entry in one.draft.entries)]
+
+
+def check(story: Story) -> None:
+    """What holds whatever happened: conflicts are over, no lock and no waiting call is left, each is ruled once."""
+    assert {one.state for one in story.objects.values() if one.kind == "conflict"} <= {"over"}
+    assert [one.address for one in story.objects.values() if one.kind in ("call", "lock", "approval")] == []
+    ruled = [data["for_agent"] for data in records(story, "conflict.ruled")]
+    patches = [
+        one for one in story.log if one.draft.type == "plan.patched" and not one.draft.actor.startswith("human:file")
+    ]
+    assert len(patches) == len(ruled), "a ruling is a patch, and in its record"
+    known = [one for one in story.objects.values() if one.kind == "conflict"]
+    assert len(records(story, "conflict.closed")) == len(known)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan, the states it ends in, and what is in the file then."""
+
+    text: str
+    states: dict[str, str]
+    content: str
+
+
+WRITES = f"""
+    - call: {{write: {{path: {PATH}, content: by back}}}}
+    - expect: ok
+    - done: x
+"""
+LEAVES = f"""
+    - call: {{write: {{path: {PATH}, content: by back}}}}
+    - expect: {{error: Ruled, contains: keep the old names}}
+    - done: left
+"""
+LETS_GO = """
+    - when: {message: "release`"}
+      call: {release: {}}
+    - expect: ok
+    - done: x
+"""
+DONE = {"task/.": "done", "task/front": "done", "task/back": "done"}
+CASES = {
+    "release": Case(plan("how: release", LETS_GO, WRITES), DONE, "by back"),
+    "release for the holder": Case(
+        plan("how: release, for_agent: front, plan: keep the old names", "- sleep: 20\n- done: x", LEAVES), DONE, ""
+    ),
+    "sequence": Case(
+        plan(
+            "how: sequence",
+            f"- sleep: 20\n- call: {{release: {{}}}}\n- sleep: 20\n- call: {{read: {{path: {PATH}}}}}\n"
+            "- expect: {error: NotFound}\n- done: x",
+            WRITES,
+        ),
+        DONE,
+        "by back",
+    ),
+    "sequence for the one that waits": Case(plan("how: sequence, for_agent: back", LETS_GO, WRITES), DONE, "by back"),
+    "merge": Case(
+        plan(
+            "how: merge, plan: keep the old names",
+            f"""
+            - when: {{message: "you do the part of `back` too. keep the old names"}}
+              call: {{write: {{path: {PATH}, content: both}}}}
+            - expect: ok
+            - done: x
+            """,
+            LEAVES,
+        ),
+        DONE,
+        "both",
+    ),
+    "merge for the one that waits": Case(plan("how: merge, for_agent: back", LETS_GO, WRITES), DONE, "by back"),
+    "cancel": Case(
+        plan("how: cancel", "- sleep: 20\n- done: x", WRITES),
+        {"task/front": "done", "task/back": "cancelled"},
+        "",
+    ),
+    "cancel the holder": Case(
+        plan("how: cancel, for_agent: front", "- sleep: 20\n- done: x", WRITES),
+        {"task/front": "cancelled", "task/back": "done"},
+        "by back",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_ruling_is_a_patch_that_has_its_effect_to_the_end(name: str) -> None:
+    case = CASES[name]
+    story = played(case.text)
+    assert case.states.items() <= story.states("task").items(), story.states("task", "agent", "conflict")
+    assert story.files.get(PATH, "") == case.content
+    assert len(records(story, "conflict.ruled")) == 1
+    assert at(story, "conflict.opened") == [1 + limits.CONFLICT_AFTER_S]
+    check(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+@pytest.mark.parametrize("name", CASES)
+def test_law_5_a_crash_at_any_write_changes_nothing_of_what_a_ruling_brings_about(name: str, point: Point) -> None:
+    case = CASES[name]
+    clean = played(case.text)
+    for commit in range(1, clean.commits + 1):
+        story = played(case.text, Crash(commit, point))
+        where = f"{point} {commit} of {clean.commits}"
+        assert story.owners == 2, where
+        assert case.states.items() <= story.states("task").items(), where
+        assert story.files.get(PATH, "") == case.content, where
+        assert len(records(story, "conflict.ruled")) == 1, where
+        check(story)
+
+
+def test_a_conflict_that_nobody_answers_goes_to_the_next_above_and_then_to_a_person_and_no_further() -> None:
+    text = deep(holder="- sleep: 400\n- done: x")
+    story = played(text)
+    raised = [data["before"] for data in records(story, "conflict.raised")]
+    assert [data["before"] for data in records(story, "conflict.opened")] == ["agent/group"]
+    assert raised == ["agent/.", "person"]
+    opened_s = 1 + limits.CONFLICT_AFTER_S
+    assert at(story, "conflict.raised") == [
+        opened_s + limits.CONFLICT_ANSWER_S,
+        opened_s + 2 * limits.CONFLICT_ANSWER_S,
+    ]
+    assert story.files[PATH] == "by back", "the holder ended, so it closed by itself"
+    assert records(story, "conflict.closed")[0]["ruling"] is None
+    check(story)
+
+
+def test_a_ruling_that_nobody_follows_goes_on_upward_too() -> None:
+    rules = """
+        - when: {message: "resolve("}
+          call: {resolve: {conflict: conflict/1, how: release}}
+        - expect: ok
+    """
+    story = played(deep(holder="- sleep: 400\n- done: x", group=rules))
+    assert [data["before"] for data in records(story, "conflict.raised")] == ["agent/.", "person"]
+    assert "nobody gave way" in str(records(story, "conflict.raised")[0]["why"])
+    assert story.files[PATH] == "by back"
+    check(story)
+
+
+@pytest.mark.slow
+def test_timers_of_a_conflict_outlive_every_owner() -> None:
+    text = deep(holder="- sleep: 400\n- done: x")
+    clean = played(text)
+    for commit in range(1, clean.commits + 1):
+        story = played(text, Crash(commit, "after-commit"))
+        assert [data["before"] for data in records(story, "conflict.raised")] == ["agent/.", "person"], commit
+        assert at(story, "conflict.raised") == at(clean, "conflict.raised"), commit
+        check(story)
+
+
+def deep(holder: str, group: str = "") -> str:
+    """The two below a group with an agent of its own, below the root's."""
+    return f"""
+agent:
+  script:
+        - when: {{children: ended}}
+          done: over
+tasks:
+  group:
+    goal: both
+    agent:
+      script:
+{steps(group)}
+        - when: {{children: ended}}
+          done: over
+    tasks:
+      front:
+        goal: the page
+        agent:
+          script:
+            - call: {{lock: {{paths: [{PATH}]}}}}
+{textwrap.indent(holder, "            ")}
+      back:
+        goal: the server
+        agent:
+          script:
+            - sleep: 1
+            - call: {{write: {{path: {PATH}, content: by back}}}}
+            - expect: ok
+            - done: x
+"""
+
+
+def test_two_that_wait_for_each_other_are_told_apart_at_once_and_it_becomes_a_conflict() -> None:
+    front = """
+        - sleep: 2
+        - call: {lock: {paths: [other.py]}}
+        - done: x
+    """
+    back = """
+        - call: {lock: {paths: [other.py]}}
+        - sleep: 2
+        - call: {lock: {paths: [src/api.py]}}
+        - expect: {error: Deadlock, contains: ring}
+        - call: {release: {}}
+        - when: {message: "`front` keeps `src/api.py`"}
+          done: x
+    """
+    text = plan("how: release, for_agent: front", front, back)
+    story = played(text)
+    assert story.states("task") == DONE, story.states("task", "agent", "conflict")
+    assert len(records(story, "conflict.opened")) == 1
+    assert story.objects["conflict/1"].spec["because"] == "deadlock"
+    check(story)
