@@ -257,6 +257,7 @@ def test_two_that_wait_for_each_other_are_told_apart_at_once_and_it_becomes_a_co
     front = """
         - sleep: 2
         - call: {lock: {paths: [other.py]}}
+        - sleep: 20
         - done: x
     """
     back = """
