@@ -18,7 +18,7 @@ from schemas.encoding import JsonObject
 from schemas.hook import Copy, OnFault, Point
 from schemas.patching import Op
 
-AS_WRITTEN: Final = ("match", "rule", "run", "python", "extends", "settings", "contract", "copy", "expires", "timeout")
+AS_WRITTEN: Final = ("match", "rule", "run", "python", "extends", "settings", "contract", "expires", "timeout")
 """Fields of a hook that are in the document what they are here."""
 
 OF_AGENT: Final = ("prompt", "model", "tools")
@@ -39,7 +39,7 @@ class HookFields(TypedDict, total=False):
     extends: Annotated[str | None, Field(description="What it is made from: `lib:name`, or a hook of the plan.")]
     settings: Annotated[dict[str, Any] | None, Field(description="Settings of what it is made from.")]
     contract: str | None
-    copy: Annotated[Copy | None, Field(description="What agents below the watched one get.")]
+    copies: Annotated[Copy | None, Field(alias="copy", description="What agents below the watched one get.")]
     expires: Annotated[dict[str, Any] | None, Field(description="As in `{turns: 10}` or `{time: 1h}`.")]
     on_fault: Annotated[OnFault | None, Field(description="What a broken or late hook means.")]
     timeout: Annotated[float | str | None, Field(description="How long it may think.")]
@@ -69,8 +69,9 @@ def sketched(fields: JsonObject) -> JsonObject:
     node: JsonObject = {name: fields[name] for name in AS_WRITTEN if name in fields}
     if "on" in fields:
         node["on"] = [fields["on"]] if isinstance(fields["on"], str) else fields["on"]
-    if "on_fault" in fields:
-        node["on-fault"] = fields["on_fault"]
+    for given, written in (("on_fault", "on-fault"), ("copies", "copy")):
+        if given in fields:
+            node[written] = fields[given]
     own: JsonObject = {name: fields[name] for name in OF_AGENT if name in fields}
     if own and "prompt" not in own:
         raise ToolFailed("BadArguments", f"{', '.join(own)}: of a hook that thinks, and it has no `prompt`")
