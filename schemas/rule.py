@@ -78,7 +78,7 @@ TEXT_TESTS: Final[Mapping[str, str]] = {
     "starts": "it begins so",
     "ends": "it ends so",
     "matches": "a regular expression, without back references and looking around; its time is bounded",
-    "length": "a test of its number of characters",
+    "length": "a test of its number of characters, or of the members of a list or map",
     "any-case": "capitals and small letters are the same to the tests beside it",
     "given": "whether there is one at all",
 }

@@ -251,7 +251,7 @@ def _passes(value: Json, name: str, wanted: Json, *, fold: bool) -> bool:
         case "given":
             return (value is not None and value != "") is wanted
         case "length":
-            return is_so(len(value) if isinstance(value, str | list | dict) else len(text_of(value)), wanted)
+            return isinstance(value, str | list | dict) and is_so(len(value), wanted)
         case "is":
             return _is(value, wanted, fold=fold)
         case "not":

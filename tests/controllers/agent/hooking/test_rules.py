@@ -82,6 +82,7 @@ CHILDREN = (
         ({"arguments": {"content": {">": 1}}}, False),
         ({"arguments": {"mode": {"given": False}}}, True),
         ({"arguments": {"mode": {"contains": "x"}}}, False),
+        ({"arguments": {"mode": {"length": {">": 0}}}}, False),
         ({"arguments": {"mode": {"not": "x"}}}, True),
         ({"arguments": {"path": ["a", "src/a.py"]}}, True),
         ({"result": {"contains": "x"}}, False),
