@@ -27,7 +27,7 @@ def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
     changes: list[Change] = []
     data: JsonObject = {}
     rulings = calls.rulings(seen, tools, approve)
-    heard = hooked.heard(seen, tools, approve, rulings) if seen.hooks else Heard(rulings)
+    heard = hooked.heard(seen, tools, approve, rulings) if seen.hooks or opened.fired else Heard(rulings)
     for call, ruled in zip(opened.calls, heard.rulings, strict=True):
         made = heard.made(seen, call.address)
         match ruled:

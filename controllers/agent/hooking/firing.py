@@ -20,7 +20,8 @@ from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, boxed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.hook import HookAgent, Rule, Verdict
+from schemas.frozen import remade
+from schemas.hook import HookAgent, HookSpec, Rule, Verdict
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -72,7 +73,8 @@ class Firing:
         if self.world.hooks is not None:
             return self.world.hooks.at_once(seen.resource.address, opened.turn, question.key)
         given, memory = self._facts(seen, question, ahead), self._memory(seen, question, ahead)
-        return lattice.effective(rules.evaluate(spec, memory, given), spec, question.point)
+        verdict = _expiring(spec, memory, given, rules.evaluate(spec, memory, given))
+        return lattice.effective(verdict, spec, question.point)
 
     def _first(self, seen: Observed, question: Question, ahead: Ahead) -> rules.First:
         """What the rule before an agent says: its verdict, or that the agent is to be asked."""
@@ -110,7 +112,15 @@ class Firing:
         gone = smart.withdrawn(ahead, seen, question.hook, asked)
         if gone:
             ahead.add(seen.resource.address, Draft("object.updated", recording.ACTOR, question.hook.address, gone))
-        return lattice.effective(verdict, question.spec, question.point)
+        return lattice.effective(self.expiring(seen, question, verdict), question.spec, question.point)
+
+    def expiring(self, seen: Observed, question: Question, verdict: Verdict) -> Verdict:
+        """The verdict as the hook's last one where the condition holds that ends it."""
+        if not question.spec.expires.when or self.world.hooks is not None:
+            return verdict
+        view = Ahead(self.world.store)
+        given, memory = self._facts(seen, question, view), self._memory(seen, question, view)
+        return _expiring(question.spec, memory, given, verdict)
 
     def _put(self, seen: Observed, question: Question, ahead: Ahead) -> bool:
         """Puts the question to the hook's agent, once; whether anything was written."""
@@ -140,6 +150,13 @@ class Firing:
         if not self.world.work.is_live(key):
             job = Asking(self, seen, question, key)
             self.world.work.start(key, seen.resource.address, job, pool=self.world.pool, priority=priority)
+
+
+def _expiring(spec: HookSpec, memory: Json, given: facts.Facts, verdict: Verdict) -> Verdict:
+    when = spec.expires.when
+    if not when or verdict.is_last or not rules.condition_holds(when, spec, memory, given):
+        return verdict
+    return remade(verdict, is_last=True)
 
 
 def _due(seen: Observed, asked: Group) -> float | None:
@@ -187,7 +204,7 @@ class Asking:
             return await world.hooks.verdict(seen.resource.address, _opened(seen).turn, question.key)
         asked = self.firing.asked(seen, question, Ahead(world.store))
         verdict = await programs.verdict_of(world, seen, question.spec, asked)
-        return lattice.effective(verdict, question.spec, question.point)
+        return lattice.effective(self.firing.expiring(seen, question, verdict), question.spec, question.point)
 
     def _is_current(self, seen: Observed) -> bool:
         """Whether the open turn still waits for this very verdict."""

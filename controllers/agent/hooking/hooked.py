@@ -45,7 +45,7 @@ def heard(seen: Observed, tools: Tools, approve: Sequence[str], rulings: Sequenc
         standing = moments.standing(seen, index, tools)
         given = recording.given_to(standing, call.arguments)
         now = ruled if given is None else calls.ruling(standing.call, seen.spec, tools, approve)
-        out.append(_with(seen, now, standing))
+        out.append(_with(seen, now, standing) if not standing.refused else Refused(recording.forbidden(standing)))
         deferred = deferred or _is_deferred(out[-1])
         if given is not None:
             made, done = _rewritten(seen, opened, index, given, tools)

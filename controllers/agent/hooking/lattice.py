@@ -50,9 +50,10 @@ def effective(verdict: Verdict, spec: HookSpec, point: Point) -> Verdict:
 
 
 def counted(fired: Iterable[Fired], order: Sequence[str]) -> list[Said]:
-    """The verdicts in the order in which `order` has their hooks; one that is gone has none."""
+    """The verdicts in the order in which `order` has their hooks; those of hooks that have ended since come last."""
     found = {one.hook: one.verdict for one in fired}
-    return [Said(name, found[name]) for name in order if name in found]
+    names = (*(name for name in order if name in found), *sorted(found.keys() - set(order)))
+    return [Said(name, found[name]) for name in names]
 
 
 def merged(said: Iterable[Said]) -> Merged:

@@ -16,13 +16,13 @@ from controllers.agent.answering import VERDICT
 from controllers.agent.calls import ENDINGS, Refused, Tools
 from controllers.agent.hooking import claude_names, lattice
 from controllers.agent.observing import Observed
-from controllers.agent.status import OpenTurn, TurnCall, fired_key
+from controllers.agent.status import Fired, OpenTurn, TurnCall, fired_key
 from controllers.agent.telling import is_made
 from schemas import limits, patterns
 from schemas.call import CallState, as_map
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
-from schemas.hook import HookProgram, HookSpec, Point
+from schemas.hook import HookProgram, HookSpec, Point, Verdict
 from schemas.resource import Resource
 
 Moment: TypeAlias = Literal["opening", "reply", "results", "closing"]
@@ -202,14 +202,14 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
         asked = _about(seen, "before-call", index, call, tools, rewrites)
         asks = tuple(each for each in asked if each.key not in opened.fired)
-        said = lattice.counted((opened.fired[each.key] for each in asked if each not in asks), order)
+        said = lattice.counted(_on(opened, index, rewrites), order)
         now = Standing(call, rewrites, by, tuple(said), asks, earlier=tuple(earlier))
         wanted = lattice.rewritten(said, as_map(call.arguments))
         if asks or wanted is None or now.merged.decision in ("deny", "defer"):
             return now
         by, arguments = wanted
         if rewrites == limits.HOOK_REWRITES_MAX:
-            return _without_end(now, seen.hooks[by][1])
+            return _without_end(now, seen.hooks[by][1] if by in seen.hooks else None, by)
         earlier += said
         call = remade(call, arguments=arguments)
         ruled = calls.ruling(call, seen.spec, tools, ())
@@ -219,11 +219,19 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
     raise AssertionError("the last rewriting returns")
 
 
-def _without_end(now: Standing, spec: HookSpec) -> Standing:
+def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[Fired]:
+    """The verdicts on a call with the arguments that it has after so many rewritings."""
+    for one in opened.fired.values():
+        if one.point in ("before-call", "on-patch") and (one.index, one.rewrites) == (index, rewrites):
+            yield one
+
+
+def _without_end(now: Standing, spec: HookSpec | None, name: str) -> Standing:
     """Rewriting for ever is a fault of the hook that wants one more."""
-    fault = lattice.broken(f"it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times")
-    counts = lattice.effective(fault, spec, "before-call")
-    return remade(now, said=(*now.said, lattice.Said(spec.name, counts)))
+    why = f"it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
+    fault = lattice.broken(why)
+    counts = Verdict("deny", why) if spec is None else lattice.effective(fault, spec, "before-call")
+    return remade(now, said=(*now.said, lattice.Said(name, counts)))
 
 
 def standing_as(opened: OpenTurn, call: TurnCall) -> TurnCall:

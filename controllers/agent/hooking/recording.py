@@ -86,10 +86,13 @@ def late(question: Question, agent: str, verdict: Verdict) -> Draft:
     return Draft("hook.fired", ACTOR, agent, (), {"fired": [told], "late": True})
 
 
+def forbidden(standing: Standing) -> CallResult:
+    """The result of a call to which a hook gave arguments that the rights forbid."""
+    return CallResult(CallState.DENIED, standing.refused, "Denied")
+
+
 def refusal(seen: Observed, standing: Standing) -> CallResult | None:
     """The result of a call that its hooks do not let start; None: they do, perhaps after somebody's yes."""
-    if standing.refused:
-        return CallResult(CallState.DENIED, standing.refused, "Denied")
     ends = standing.merged
     if ends.decision == "deny":
         return CallResult(CallState.DENIED, ends.words, "Denied")

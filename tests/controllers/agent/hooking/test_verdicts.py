@@ -1,0 +1,235 @@
+"""What verdicts do to calls, answers and sleep, with hooks that are Python functions and rules, over real processes."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.record import Draft
+from tests.controllers.agent.arena import Arena, arena
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+
+def hooks(folder: Path, body: str) -> None:
+    """A file with one hook `say(q)`."""
+    (folder / "hooks.py").write_text("import json\n\n\ndef say(q):\n" + textwrap.indent(textwrap.dedent(body), "    "))
+
+
+def plan(on: str, steps: str, more: str = "") -> str:
+    head = f'goal: g\nhooks:\n  guard: {{on: [{on}], python: "hooks.py:say"{more}}}\nagent:\n  script:\n'
+    return head + textwrap.indent(textwrap.dedent(steps).strip("\n"), "    ") + "\n"
+
+
+async def run(here: Arena, text: str) -> str:
+    """Runs the plan to its end and gives the task's state."""
+    await here.apply(text)
+    await here.until_state("task/.", "done", "failed")
+    await here.settled()
+    return here.state("task/.")
+
+
+def verdicts(log: list[Draft]) -> list[dict[str, Any]]:
+    """Everything that hooks said, in order."""
+    return [one for draft in log if draft.type == "hook.fired" for one in draft.data["fired"]]
+
+
+async def test_a_denied_call_never_starts_and_its_agent_is_told_which_hook_and_why(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "no commands"} if q["tool_name"] == "shell" else None')
+    steps = """
+        - call: {shell: {command: "touch ran"}}
+        - expect: {error: Denied, contains: "hook guard: no commands"}
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps)) == "done"
+        types = [draft.type for draft in await here.log()]
+    assert not (tmp_path / "ran").exists()
+    assert "call.started" not in types
+
+
+async def test_match_narrows_what_a_hook_is_asked_about(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "kept"}')
+    steps = """
+        - call: {write: {path: src/a.txt, content: one}}
+        - expect: {error: Denied}
+        - call: {write: {path: doc/a.txt, content: one}}
+        - expect: ok
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps, ', match: "write(src/**)"')) == "done"
+        asked = verdicts(await here.log())
+    assert [one["tool"] for one in asked] == ["write"]
+
+
+async def test_a_deferred_call_has_a_class_of_its_own_and_asking_again_is_not_being_stuck(tmp_path: Path) -> None:
+    body = """
+    n = (q["state"] or 0) + 1
+    return {"decision": "defer" if n < 5 else "allow", "reason": "read first", "memory": n}
+    """
+    hooks(tmp_path, body)
+    again = '- call: {shell: {command: "touch ran"}}\n- expect: {error: Deferred, contains: read first}\n'
+    steps = again * 4 + '- call: {shell: {command: "touch ran"}}\n- expect: ok\n- done: ok'
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps, ", match: shell")) == "done"
+        conditions = [draft for draft in await here.log() if "Stuck" in str(draft.changes) and "'True'" in str(draft)]
+    assert (tmp_path / "ran").exists()
+    assert conditions == []
+
+
+async def test_a_hook_that_asks_makes_an_approval_and_a_yes_starts_the_call_once(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "ask", "reason": "is that wise?"}')
+    steps = '- call: {shell: {command: "echo x >> ran"}}\n- expect: ok\n- done: ok'
+    async with arena(tmp_path) as here:
+        await here.apply(plan("before-call", steps, ", match: shell"))
+        await here.until_state("agent/.", "blocked")
+        (approval,) = here.store.view.list("approval")
+        assert "hook guard: is that wise?" in approval.spec["why"]
+        from schemas.patch import HUMAN_CLI
+
+        await here.gate.approve(approval.address, HUMAN_CLI)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        asked = verdicts(await here.log())
+    assert (tmp_path / "ran").read_text() == "x\n"
+    assert len(asked) == 1
+
+
+async def test_other_arguments_go_through_rights_and_hooks_again_and_stand_beside_the_original(tmp_path: Path) -> None:
+    body = """
+    if q["tool_input"]["path"] == "a.txt":
+        return {"arguments": {**q["tool_input"], "path": "b.txt"}, "reason": "there is an a already"}
+    assert q["tool_input_original"]["path"] == "a.txt"
+    return {"comment": "now it is good"}
+    """
+    hooks(tmp_path, body)
+    steps = """
+        - call: {write: {path: a.txt, content: one}}
+        - expect: {ok: true, contains: "there is an a already"}
+        - expect: {contains: now it is good}
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps, ", match: write")) == "done"
+        log = await here.log()
+    assert (tmp_path / "b.txt").exists() and not (tmp_path / "a.txt").exists()
+    replied = next(draft for draft in log if draft.type == "model.replied" and draft.data["calls"])
+    assert replied.data["calls"][0]["arguments"]["path"] == "a.txt"
+    assert [one["key"] for one in verdicts(log)] == ["before-call.0.0.guard", "before-call.0.1.guard"]
+
+
+async def test_what_the_rights_forbid_no_rewriting_allows(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"arguments": {"command": "rm -rf /"}} if "echo" in q["tool_input"]["command"] else None')
+    steps = (
+        '- call: {shell: {command: "echo"}}\n- expect: {error: Denied, contains: "that hook guard gave it"}\n- done: ok'
+    )
+    text = plan("before-call", steps, ", match: shell") + '  rights: {deny: ["shell(rm *)"]}\n'
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+
+
+async def test_a_hook_that_rewrites_for_ever_is_a_fault(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"arguments": {"command": q["tool_input"]["command"] + "x"}}')
+    steps = """
+        - call: {shell: {command: "touch ran"}}
+        - expect: {error: Denied, contains: "hook guard: it broke: it rewrote the arguments more than 3 times"}
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps, ", match: shell")) == "done"
+        asked = verdicts(await here.log())
+    assert len(asked) == 4
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_comment_after_a_call_is_a_part_of_its_own_in_what_a_model_sees(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"comment": "mind the tests"}')
+    text = 'goal: g\nhooks: {guard: {on: [after-call], match: write, python: "hooks.py:say"}}\n'
+    text += "agent: {model: test/m, tools: [write]}\n"
+    call = {"reply": {"text": "", "calls": [{"name": "write", "arguments": {"path": "a", "content": "x"}}]}}
+    models = ScriptedModels([call, {"reply": {"text": "done now"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        (result,) = await here.results("write")
+    import json
+
+    messages = [json.loads(each) for each in models.asked[-1].messages]
+    assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "user"]
+    assert "mind the tests" not in messages[3]["content"] and "mind the tests" not in result["text"]
+    assert messages[4]["content"] == "On write (c1_0):\n[comment of hook guard]\nmind the tests"
+
+
+async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"comment": "the goal was: " + q["prompt"]}')
+    text = (
+        'goal: build it\nhooks: {guard: {on: [on-input], python: "hooks.py:say"}}\nagent: {model: test/m, tools: []}\n'
+    )
+    models = ScriptedModels([{"reply": {"text": "done now"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+    import json
+
+    messages = [json.loads(each) for each in models.asked[-1].messages]
+    assert messages[-1]["content"] == "[comment of hook guard, on-input]\nthe goal was: build it"
+
+
+async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "not good enough: " + q["reply"]}')
+    text = 'goal: g\nhooks: {guard: {on: [before-reply], python: "hooks.py:say"}}\nagent: {model: test/m, tools: []}\n'
+    models = ScriptedModels([{"reply": {"text": f"answer {n}"}} for n in range(4)])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert here.get("task/.").status["result"]["text"] == "answer 3"
+    assert b"not good enough: answer 0" in models.asked[1].messages[-1]
+
+
+async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"comment": "is there nothing to do?"}')
+    text = 'goal: g\nhooks: {guard: {on: [on-sleep], python: "hooks.py:say"}}\nagent: {run: "true"}\n'
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("agent/.", "asleep")
+        await here.settled()
+        types = await here.types()
+        assert types.count("turn.started") == 4
+        await here.tell("agent/.", "hello", "m1")
+        await here.settled()
+        assert (await here.types()).count("turn.started") == 8
+
+
+async def test_a_hook_keeps_its_memory_quits_and_begins_anew_with_its_agent(tmp_path: Path) -> None:
+    body = """
+    n = (q["state"] or {"n": 0})["n"] + 1
+    return {"memory": {"n": n}, "is_last": n == 2, "decision": "deny", "reason": f"number {n}"}
+    """
+    hooks(tmp_path, body)
+    call = '- call: {shell: {command: "true"}}\n'
+    steps = "".join(f"{call}- expect: {{contains: number {n}}}\n" for n in (1, 2)) + f"{call}- expect: ok\n- done: ok"
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", steps, ", match: shell")) == "done"
+        assert here.state("hook/guard") == "over"
+        assert here.get("hook/guard").status["memory"] == [{"n": 2}]
+
+
+async def test_hooks_of_one_call_are_asked_at_once_and_the_strictest_counts(tmp_path: Path) -> None:
+    rule = "rule: [{deny: never}]"
+    text = f"""
+goal: g
+hooks:
+  soft: {{on: [before-call], match: shell, rule: [{{ask: sure}}]}}
+  hard: {{on: [before-call], match: shell, {rule}}}
+agent:
+  script:
+    - call: {{shell: {{command: "touch ran"}}}}
+    - expect: {{error: Denied, contains: "hook hard: never"}}
+    - done: ok
+"""
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+        (fired,) = [draft for draft in await here.log() if draft.type == "hook.fired"]
+    assert [one["hook"] for one in fired.data["fired"]] == ["hook/soft", "hook/hard"]
