@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from reconciler.admitting import budgeting, canonicalising, holding, materialising, restricting, scoping
+from reconciler.admitting import attaching, budgeting, canonicalising, holding, materialising, restricting, scoping
 from reconciler.admitting.language import CheckedDocument, DesiredGraph, Language
 from reconciler.admitting.present import Present, moves_of
 from reconciler.editing import diffing
@@ -49,12 +49,16 @@ class Admission:
 
 def admit(patch: Patch, present: Present, view: View, language: Language) -> Admission:
     """The answer of the whole chain to `patch`. Writes nothing, and does not know whether anybody will."""
+    if patch.author.kind == "agent" and (hidden := tuple(attaching.op_faults(patch, present))):
+        return Admission((), present.document, None, hidden)
     is_current = present.document_rev <= patch.base_rev <= present.rev
     keyed = canonicalising.canonicalise(present.document, patch.ops, is_current=is_current)
     faults = [*_stale_faults(patch, present), *keyed.faults]
     if keyed.faults:
         faults += _author_faults(patch, keyed.ops, present)
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
+    if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(keyed.ops))):
+        return Admission(keyed.ops, keyed.document, None, (*faults, *named))
     checked = language.check(keyed.document)
     document = keyed.document if checked.document is None else checked.document
     # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
@@ -63,7 +67,7 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     faults += _name_faults(present, document)
     faults += _diagnosed(patch, present, view, checked, document)
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")
-    so_far = Admission(ops, document, checked.graph, tuple(faults), warnings=warnings)
+    so_far = Admission(ops, document, checked.graph, attaching.words_for(patch.author, faults), warnings=warnings)
     return so_far if checked.graph is None else _judged(patch, present, _Result(view, language, checked.graph, so_far))
 
 
@@ -89,7 +93,8 @@ def _judged(patch: Patch, present: Present, result: _Result) -> Admission:
     differences = diffing.diff(live, wanted, moves, result.language.change_class)
     faults = [*so_far.faults]
     if patch.author.kind == "agent":
-        faults += restricting.rights_faults(patch.author, live, wanted)
+        attached = attaching.Attached(patch.author, present, so_far.document, live, wanted, moves)
+        faults += [*restricting.rights_faults(attached), *attaching.faults_of(attached)]
     faults += budgeting.faults_of(budgeting.asked_of(live, wanted), result.view, is_agent=patch.author.kind == "agent")
     faults += holding.protect_faults(live, wanted, _gone(live, differences))
     hold = ""

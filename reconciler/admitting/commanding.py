@@ -39,6 +39,15 @@ def agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_elsew
             yield Fault("rights", f"{want.address} would be given `{value}`: what the owner knows is given by people")
 
 
+def hook_faults(want: Wanted, rights: Rights) -> Iterator[Fault]:
+    """The program or function that a hook would have run."""
+    match want.spec["mind"]:
+        case {"kind": "program", "argv": argv}:
+            yield from _faults(want.address, (_line(argv),), set(), rights)
+        case {"kind": "python", "target": target} if not str(target).startswith("lib:"):
+            yield from _faults(want.address, (f"python {target}",), set(), rights)
+
+
 def _variables(spec: JsonObject) -> JsonObject:
     """The variables that an agent's mind is given."""
     return (spec.get("mind") or {}).get("env") or {}

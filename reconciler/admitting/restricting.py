@@ -14,7 +14,8 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import urlsplit
 
-from reconciler.admitting import commanding
+from reconciler.admitting import attaching, commanding
+from reconciler.admitting.attaching import Attached
 from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
 from schemas import address as addresses
@@ -22,23 +23,25 @@ from schemas import patching, patterns
 from schemas.address import Address
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.hook import is_hook_agent
 from schemas.model import SAMPLING, model_name
 from schemas.narrowing import covers_model, is_covered
-from schemas.patch import Author, Fault
+from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights, rights_from_json
 
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
 
-FOR_PEOPLE: Final = frozenset({"hook", "container"})
-"""Kinds that agents neither add nor change: they watch agents, or reach out of the workspace."""
+FOR_PEOPLE: Final = frozenset({"container"})
+"""Kinds that agents neither add nor change: they reach out of the workspace. For hooks see `attaching.py`."""
 
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[str, Wanted]) -> Iterator[Fault]:
+def rights_faults(patch: Attached) -> Iterator[Fault]:
     """Every way in which the result would give the author, or others through it, more than it has."""
+    author, live, wanted = patch.author, patch.live, patch.wanted
     path = task_path(author)
     own = live.get(str(Address("agent", path)))
     if own is None:
@@ -51,10 +54,12 @@ def rights_faults(author: Author, live: Mapping[str, Resource], wanted: Mapping[
         kind, at = addresses.parse(address).kind, addresses.parse(address).path
         is_below = _is_below(at, path)
         match kind:
+            case "agent" if is_hook_agent(address) and not attaching.may_change(patch, address):
+                pass  # It belongs to a hook that is to stay as it is.
             case "agent":
                 task = str(addresses.task(*at))
                 is_elsewhere = task not in wanted or not is_where_it_was(live.get(task), wanted[task])
-                if is_below:
+                if is_below or is_hook_agent(address):
                     yield from commanding.agent_faults(old, want, rights, is_elsewhere=is_elsewhere)
                     yield from _child_faults(old, want, powers)
                 else:
@@ -112,7 +117,7 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
 def _outside_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
     if old is None:
         yield Fault("rights", f"the patch would make {want.address}, which is not below you")
-    elif changes := patching.difference(old.spec, want.spec):
+    elif changes := [op for op in patching.difference(old.spec, want.spec) if op.path[:1] != ("hooks",)]:
         changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
         yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from reconciler.admitting import ownership
+from reconciler.admitting import attaching, ownership
 from reconciler.admitting.ownership import Stamp
 from reconciler.admitting.present import Present
 from schemas import limits, pointer
@@ -38,6 +38,8 @@ def scope_faults(patch: Patch, ops: Sequence[Op], present: Present) -> Iterator[
     opened = open_patterns(present.document)
     for op in ops:
         is_open = any(_covers(pattern, op.path) for pattern in opened)
+        if attaching.is_own_addition(patch.author, op, present):
+            continue
         fault = _outside(patch.author, op, is_open=is_open)
         if fault is None and not is_open and pointer.has(present.filed, op.path):
             fault = _filed(op)

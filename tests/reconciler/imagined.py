@@ -44,6 +44,10 @@ class Imagined:
     def specs(self) -> dict[str, JsonObject]:
         return {one.address: one.spec for kind in ("task", "agent") for one in self.view.list(kind)}
 
+    def answer(self, patch: Patch) -> admission.Admission:
+        """What the gate would say; nothing is written."""
+        return admission.admit(patch, self.present, self.view, self._language)
+
     def faults(self, patch: Patch) -> tuple[str, ...]:
         """What is wrong with a patch, in words; nothing is written."""
         return tuple(one.message for one in admission.admit(patch, self.present, self.view, self._language).faults)

@@ -62,7 +62,7 @@ async def test_law_6_an_agent_stays_in_its_own_subtree(plan: Plan, path: str) ->
     assert "scope" in await by(plan, "a", op("add", path, {"goal": "mine"}))
 
 
-@pytest.mark.parametrize("field", ["goal", "needs", "acceptance", "rights", "budget", "agent", "hooks", "cwd", "env"])
+@pytest.mark.parametrize("field", ["goal", "needs", "acceptance", "rights", "budget", "agent", "cwd", "env"])
 async def test_law_6_an_agents_own_terms_belong_to_its_parent(plan: Plan, field: str) -> None:
     assert "scope" in await by(plan, "a", op("add", f"/tasks/a/{field}", {}))
 

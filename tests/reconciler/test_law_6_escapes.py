@@ -108,7 +108,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     "another place by an option": (_child({"options": {"api_base": "http://evil"}}), "`api_base` among the options"),
     "an opened hook": (
         _at("hooks", value={"h": {"on": "before-call", "run": "git log"}}),
-        "hook/h, which is for people",
+        "`/hooks` is not yours to see or to change",
     ),
     "an opened prototype of its own": (
         _at("agents", "worker", "tools", value=["read", "task", "plan_patch"], op="replace"),
@@ -177,7 +177,7 @@ def test_law_6_children_have_the_hooks_and_the_denials_of_those_above_whatever_t
     )
     assert plan.submit(Patch(A, (bare,), plan.view.rev))
     for address in ("agent/a", "agent/a/new", "agent/a/new/deep"):
-        assert plan.specs[address]["hooks"] == ["hook/guard"]
+        assert plan.specs[address]["hooks"] == [f"{address.replace('agent/', 'hook/')}/guard"]
         assert {"write(.git/**)"} <= set(plan.specs[address]["rights"]["deny"])
 
 

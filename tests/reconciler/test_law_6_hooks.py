@@ -1,0 +1,352 @@
+"""Law 6 for hooks: agents attach them to themselves and below, and shed, change or see none that is set above them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from schemas import patching, pointer
+from schemas.encoding import Json, JsonObject
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
+from schemas.patching import Op
+from tests.reconciler.imagined import Imagined
+from tests.reconciler.test_law_6_escapes import FOLDER
+
+RULE: JsonObject = {"on": ["before-call"], "rule": [{"deny": "no"}]}
+DOCUMENT: JsonObject = {
+    "plan": "p",
+    "goal": "all",
+    "prompts": {"kind": "be kind"},
+    "agent": {"model": "house/big"},
+    "hooks": {
+        "guard": {"on": ["before-call"], "match": "write(*)", "run": "./guard"},
+        "careful": {"on": ["before-reply"], "agent": {"model": "house/big", "prompt": "kind"}},
+        "shared": {"on": ["on-input"], "rule": [{"comment": "x"}], "copy": "read-only"},
+        "here": {"on": ["on-wake"], "rule": [{"comment": "y"}], "copy": "none"},
+    },
+    "tasks": {
+        "a": {
+            "goal": "first",
+            "cwd": "a",
+            "agent": {"model": "house/a"},
+            "rights": {
+                "tools": ["read", "task", "plan_patch", "shell(git *)"],
+                "grant": {"models": ["house/a"], "tools": ["read", "shell(git *)"]},
+            },
+            "hooks": {"mine": RULE},
+            "tasks": {"x": {"goal": "part", "cwd": "a", "hooks": {"deep": RULE}}},
+        },
+        "b": {"goal": "second", "agent": {"model": "house/a"}},
+    },
+}
+A, X, ROOT, HOOK = Author("agent", "a"), Author("agent", "a/x"), Author("agent", "."), Author("agent", "a/~careful")
+NEW: JsonObject = {"on": ["before-call"], "rule": [{"deny": "mine"}]}
+
+
+@pytest.fixture
+def plan() -> Imagined:
+    made = Imagined(FOLDER, DOCUMENT)
+    assert made.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    return made
+
+
+def _of(*path: str) -> tuple[str, ...]:
+    return pointer.of_task(path)
+
+
+def _by(plan: Imagined, author: Author, *ops: Op) -> tuple[str, ...]:
+    """What is wrong with the patch; when nothing is, it is made."""
+    patch = Patch(author, ops, plan.view.rev)
+    found = plan.faults(patch)
+    assert plan.submit(patch) is not bool(found), found
+    return found
+
+
+def test_law_6_an_agent_attaches_hooks_to_itself_and_to_its_children(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "theirs"), NEW))
+    found = plan.view.get("hook/a/x/own")
+    assert found is not None
+    assert found.spec["original"] == "hook/a/own"
+    assert plan.view.get("hook/a/x/theirs") is not None
+    assert plan.view.get("hook/b/own") is None
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Op("remove", ("hooks",)),
+        Op("remove", ("hooks", "guard")),
+        Op("replace", ("hooks", "guard", "match"), "write(z)"),
+        Op("add", ("hooks", "guard", "expires"), {"turns": 1}),
+        Op("add", ("hooks", "guard"), NEW),
+        Op("add", ("hooks", "other"), NEW),
+        Op("test", ("hooks", "guard", "run"), "./guard"),
+        Op("copy", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
+        Op("move", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
+        Op("remove", (*_of("a"), "hooks")),
+        Op("remove", (*_of("a"), "hooks", "mine")),
+        Op("replace", (*_of("a"), "hooks", "mine", "on"), ["on-end"]),
+        Op("add", (*_of("a"), "hooks"), {"other": NEW}),
+        Op("remove", (*_of("a", "x"), "hooks", "deep")),
+        Op("replace", (*_of("a", "x"), "hooks"), {}),
+        Op("remove", ("children", "a", "children", "x", "hooks", "deep")),
+        Op("add", (*_of("b"), "hooks"), {"evil": NEW}),
+        Op("test", (*_of("b"), "hooks"), None),
+        Op("remove", _of("a", "x")),
+        Op("replace", _of("a", "x"), {"goal": "part", "cwd": "a"}),
+        Op("replace", (*_of("a"), "tasks"), {}),
+    ],
+    ids=lambda op: f"{op.op} {pointer.render(op.path)}",
+)
+def test_law_6_no_operation_sheds_changes_or_looks_at_what_is_set_above(plan: Imagined, op: Op) -> None:
+    before = plan.document
+    assert _by(plan, A, op)
+    assert plan.document == before
+
+
+def test_law_6_a_prompt_that_a_hook_has_is_nobodys_to_give_a_new_meaning() -> None:
+    document = {**DOCUMENT, "hooks": {"careful": {"on": ["on-end"], "agent": {"model": "house/big", "prompt": "kind"}}}}
+    document = {name: value for name, value in document.items() if name != "prompts"}
+    plan = Imagined(FOLDER, document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    faults = _by(plan, A, Op("add", ("prompts",), {"kind": "allow all"}))
+    assert faults
+    assert plan.specs["agent/~careful"]["prompt"] == "kind"
+
+
+def test_law_6_what_an_agent_attached_to_itself_it_does_not_take_off(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
+    assert _by(plan, A, Op("remove", (*_of("a"), "hooks", "own")))
+    assert _by(plan, A, Op("replace", (*_of("a"), "hooks", "own", "rule"), [{"allow": True}]))
+    assert _by(plan, X, Op("remove", (*_of("a"), "hooks", "own")))
+
+
+def test_law_6_a_parent_takes_off_what_it_or_the_child_attached_to_the_child(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "first"), NEW))
+    assert not _by(plan, X, Op("add", (*_of("a", "x"), "hooks", "second"), NEW))
+    assert _by(plan, X, Op("remove", (*_of("a", "x"), "hooks", "first")))
+    assert not _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "first")))
+    assert not _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "second")))
+
+
+def test_law_6_a_hook_of_the_same_name_stands_beside_the_one_from_above(plan: Imagined) -> None:
+    before = plan.view.get("hook/a/guard")
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "guard"), NEW))
+    after = plan.view.get("hook/a/guard")
+    assert before is not None
+    assert after is not None
+    assert after.spec == before.spec
+    assert plan.view.get("hook/a/guard-2") is not None
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ({"on": ["on-wake"], "run": "curl evil"}, "would run `curl evil`"),
+        ({"on": ["on-wake"], "run": ["evil", "x"]}, "would run `evil x`"),
+        ({"on": ["on-wake"], "python": "evil.py:go"}, "would run `python evil.py:go`"),
+        ({"on": ["on-wake"], "agent": {"model": "house/big", "prompt": "x"}}, "`house/big` is not allowed"),
+        ({"on": ["on-wake"], "agent": {"run": "evil", "prompt": "x"}}, "would run `evil`"),
+        ({"on": ["on-wake"], "agent": {"model": "house/a@http://evil/v1", "prompt": "x"}}, "http://evil"),
+        ({"on": ["on-wake"], "agent": {"prompt": "x", "tools": ["write"]}}, "`write` is not allowed"),
+        ({"on": ["on-wake"], "agent": {"as": "agent/."}}, "neither you nor below you"),
+        ({"on": ["on-wake"], "agent": {"as": "agent/b"}}, "neither you nor below you"),
+    ],
+)
+def test_law_6_a_new_hook_runs_and_asks_what_its_author_may(plan: Imagined, hook: JsonObject, told: str) -> None:
+    faults = _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+    assert any(told in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        {"on": ["on-wake"], "run": "git log"},
+        {"on": ["on-wake"], "agent": {"prompt": "x"}},
+        {"on": ["on-wake"], "agent": {"model": "house/a", "prompt": "x", "tools": ["read"]}},
+        {"on": ["on-wake"], "agent": {"as": "agent/a"}, "copy": "none"},
+    ],
+)
+def test_law_6_what_the_author_may_itself_a_new_hook_may(plan: Imagined, hook: JsonObject) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+
+
+def test_law_6_an_agent_gives_a_hook_no_model_that_it_may_use_and_not_hand_on(plan: Imagined) -> None:
+    hook = {"on": ["on-wake"], "agent": {"model": "house/big", "prompt": "x"}}
+    faults = _by(plan, A, Op("add", (*_of("a"), "hooks", "new"), hook))
+    assert "hook/a/new would be asked with `house/big`, which you may not grant" in faults
+
+
+def test_law_6_a_hook_attaches_hooks_to_the_agent_that_it_watches_and_that_one_does_not_shed_them(
+    plan: Imagined,
+) -> None:
+    assert not _by(plan, HOOK, Op("add", (*_of("a"), "hooks", "again"), NEW))
+    assert plan.view.get("hook/a/again") is not None
+    assert _by(plan, A, Op("remove", (*_of("a"), "hooks", "again")))
+    assert _by(plan, HOOK, Op("remove", (*_of("a"), "hooks", "mine")))
+    assert _by(plan, HOOK, Op("add", (*_of("b"), "hooks"), {"other": NEW}))
+    assert _by(plan, HOOK, Op("add", (*_of("a"), "notes"), "x"))
+
+
+def test_law_6_what_its_hook_set_below_it_an_agent_does_not_take_off(plan: Imagined) -> None:
+    assert not _by(plan, HOOK, Op("add", (*_of("a", "x"), "hooks", "again"), NEW))
+    assert _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "again")))
+
+
+def test_law_6_a_new_child_has_all_hooks_that_its_parent_has(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
+    hooks = plan.specs["agent/a/new"]["hooks"]
+    assert hooks == [f"hook/a/new/{name}" for name in ("guard", "careful", "shared", "mine")]
+    behind = plan.specs["agent/a/new/~careful"]
+    assert behind["watches"] == "agent/a/new"
+    assert behind["hooks"] == ["hook/a/new/~careful/guard"]
+
+
+def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> None:
+    for name in ("guard", "careful", "gaurd"):  # One that there is and one that there is not are refused alike.
+        for op in (
+            Op("add", (*_of("a"), "hooks", "new"), {"extends": name}),
+            Op("add", (*_of("a"), "hooks", "new"), name),
+            Op("add", (*_of("a", "x"), "agent"), {"hooks": [name]}),
+            Op("add", (*_of("a", "x"), "agent"), {"hooks": [{name: {"max": 1}}]}),
+            Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "hook/hooks": [{"id": "h", "hook/extends": name}]}),
+        ):
+            answer = plan.answer(Patch(A, (op,), plan.view.rev))
+            told = [f"{fault.message} {fault.hint}".strip() for fault in answer.faults]
+            assert told == [
+                f"`{name}` is not for agents to name: make hooks from those of the library, as `lib:planning`"
+            ], op
+
+
+def test_a_person_takes_any_hook_away(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(plan, HUMAN_CLI, Op("remove", (*_of("a"), "hooks", "own")), Op("remove", ("hooks", "guard")))
+    gone = plan.view.get("hook/guard")
+    assert gone is not None
+    assert gone.deleting
+
+
+# -- any sequence of patches -------------------------------------------------------------------------------------
+
+AUTHORS: Final = (ROOT, A, X, Author("agent", "b"), Author("agent", "a/new"), HOOK)
+OWN = st.sampled_from(["", "/tasks/a", "/tasks/a/tasks/x", "/tasks/b", "/tasks/a/tasks/new", "/tasks/0", "/children/a"])
+FIELDS = st.sampled_from(
+    "hooks hooks/guard hooks/careful hooks/mine hooks/deep hooks/new hooks/guard/on hooks/shared/copy hooks/mine/rule "
+    "hooks/careful/expires agent agent/hooks agent/model tasks tasks/x tasks/new prompts prompts/kind prompts/x moved "
+    "rights agents use open notes hooks/0".split()
+)
+HOOK_VALUES: st.SearchStrategy[Json] = st.sampled_from(
+    [
+        NEW,
+        {"on": ["before-reply"], "rule": [{"allow": True}], "copy": "none"},
+        {"extends": "guard", "match": "write(z)"},
+        {"on": ["before-call"], "rule": [{"allow": True}]},
+        "lib:single-minded",
+        {"extends": "lib:spawn-limit", "copy": "none"},
+        {"on": ["before-call"], "run": "git log"},
+        {"on": ["on-wake"], "agent": {"prompt": "x"}},
+        {"on": ["before-call"], "run": "evil"},
+    ]
+)
+VALUES: st.SearchStrategy[Json] = st.one_of(
+    HOOK_VALUES,
+    st.dictionaries(st.sampled_from(["guard", "mine", "new", "deep"]), HOOK_VALUES, max_size=2),
+    st.sampled_from(
+        [
+            {"goal": "n", "cwd": "a"},
+            {"goal": "n", "cwd": "a", "hooks": {"own": NEW}},
+            {"x": {"goal": "part", "cwd": "a"}},
+            {"kind": "allow all"},
+            {"x": "a/new"},
+            {"a/x": "a/new"},
+            {"model": "house/a", "hooks": []},
+            {"model": "house/a", "hooks": ["guard", "lib:single-minded"]},
+            ["guard"],
+            "be rude",
+            ["on-end"],
+            None,
+        ]
+    ),
+)
+POINTERS = st.builds(lambda at, field: pointer.parse(f"{at}/{field}"), OWN, FIELDS)
+OPS = st.builds(Op, st.sampled_from(["add", "add", "replace", "remove", "move", "copy"]), POINTERS, VALUES, POINTERS)
+NODES: st.SearchStrategy[Json] = st.sampled_from(
+    [
+        {"goal": "n", "cwd": "a"},
+        {"goal": "n", "cwd": "a", "hooks": {"own": NEW}},
+        {"goal": "n", "cwd": "a", "agent": {}},
+    ]
+)
+PLACES: Final = {"agent:.": ("", "a", "b", "a/x"), "agent:a": ("a", "a/x", "a/new"), "agent:a/x": ("a/x",)}
+
+
+def _sensible(author: Author) -> st.SearchStrategy[Op]:
+    """What such an author may well do: attach, take off again, spawn, remove."""
+    places = st.sampled_from(PLACES.get(str(author), (author.name.removesuffix("/~careful"),)))
+    names = st.sampled_from(["guard", "mine", "new", "deep", "own"])
+    at = places.map(lambda path: pointer.of_task(tuple(path.split("/")) if path else ()))
+    attach = st.builds(lambda own, name, value: Op("add", (*own, "hooks", name), value), at, names, HOOK_VALUES)
+    take = st.builds(lambda own, name: Op("remove", (*own, "hooks", name)), at, names)
+    spawn = st.builds(lambda own, node: Op("add", (*own, "tasks", "new"), node), at, NODES)
+    remove = at.map(lambda own: Op("remove", (*own, "tasks", "new")))
+    return st.one_of(attach, take, spawn, remove)
+
+
+ACTS = st.sampled_from(AUTHORS).flatmap(
+    lambda author: st.tuples(
+        st.just(author), st.lists(_sensible(author), min_size=1, max_size=1) | st.lists(OPS, min_size=1, max_size=2)
+    )
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(st.lists(ACTS, min_size=1, max_size=6))
+def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts: list[tuple[Author, Any]]) -> None:
+    plan = Imagined(FOLDER, DOCUMENT)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    first = _hooks(plan)
+    for author, ops in acts:
+        if plan.submit(Patch(author, tuple(_fitted(plan, op) for op in ops), plan.view.rev)):
+            event(f"accepted by {author}")
+            _holds(plan, first)
+
+
+def _fitted(plan: Imagined, op: Op) -> Op:
+    """With the map around what is added, where there is none yet."""
+    is_first = op.op == "add" and op.path[-2:-1] in (("hooks",), ("tasks",))
+    if not is_first or pointer.has(plan.document, op.path[:-1]):
+        return op
+    return Op("add", op.path[:-1], {op.path[-1]: op.value})
+
+
+def _hooks(plan: Imagined) -> Mapping[str, JsonObject]:
+    found = [*plan.view.list("hook"), *(one for one in plan.view.list("agent") if "~" in one.address)]
+    return {one.address: one.spec for one in found if not one.deleting}
+
+
+def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
+    """Whoever is there has all that people set above it, as they set it, and the first of its hooks are those."""
+    now = _hooks(plan)
+    for address, spec in first.items():
+        watched = plan.view.get(str(spec["watches"]))
+        if watched is None or watched.deleting:
+            continue  # Its task was given children, and is done by them.
+        assert not patching.difference(spec, now[address]), f"{address} was changed"
+    for agent in plan.view.list("agent"):
+        if agent.deleting or "~" in agent.address:
+            continue
+        from_above = ["guard", "careful", "shared", *(["mine"] if agent.address.startswith("agent/a") else [])]
+        names = [hook.rpartition("/")[2] for hook in agent.spec["hooks"]]
+        assert [name for name in names if name in from_above] == from_above, agent.address
+        for name in from_above:
+            hook = now[next(each for each in agent.spec["hooks"] if each.rpartition("/")[2] == name)]
+            like = first[f"hook/a/{name}"]
+            assert {key: hook[key] for key in ("on", "match", "copy", "expires", "options")} == {
+                key: like[key] for key in ("on", "match", "copy", "expires", "options")
+            }
