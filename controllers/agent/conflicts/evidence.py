@@ -84,4 +84,6 @@ def _shown(store: Store, path: str, one: Changed) -> str:
     new = None if one.after is None else store.get_blob(one.after)
     if new is None:
         return path
-    return clamped(f"{path}\n{difference(old, new, path)}".encode(), limits.CONFLICT_DIFF_BYTES)
+    lines = difference(old, new, path).splitlines()
+    shown = lines[2:] if lines and lines[0].startswith("---") else lines
+    return clamped("\n".join((path, *shown)).encode(), limits.CONFLICT_DIFF_BYTES)

@@ -165,4 +165,8 @@ def _put(context: Context, spot: Spot, content: bytes, current: str | None) -> S
 
 
 def _written(context: Context, spot: Spot, content: bytes, words: str) -> Settlement:
-    return Settlement(ok(f"`{spot.path}` {words}"), agent={"files": remembered(context, spot.path, content)})
+    files = remembered(context, spot.path, content)
+    # What it was is what the agent knew: else it could not have been written. For who looks back at what was changed.
+    wrote = {"by": context.agent, "path": spot.path, "before": context.seen.status.files.get(spot.path)}
+    data: JsonObject = {"wrote": wrote | {"after": files[spot.path]}}
+    return Settlement(ok(f"`{spot.path}` {words}"), agent={"files": files}, data=data)

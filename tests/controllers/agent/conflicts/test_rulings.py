@@ -1,4 +1,4 @@
-"""Each ruling, played from the conflict to its end by agents: what it is a patch of, and what it brings about."""
+"""Conflicts between agents that run: what each side is told, who may rule, and rulings that come twice or at once."""
 
 from __future__ import annotations
 
@@ -6,78 +6,205 @@ from pathlib import Path
 
 import pytest
 
+from controllers.agent.conflicts import resolving
+from controllers.agent.conflicts.resolving import Unruled, Wish
+from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
 from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.conflicts.teams import PATH, begin, holder, over, team
 
 pytestmark = pytest.mark.anyio
 
-TEAM = """
-    agent:
-      script:
-        - when: {{message: stands between}}
-          say: noticed
-        - when: {{message: "conflict/1"}}
-          call: {{resolve: {{conflict: conflict/1, {ruling}}}}}
-        - expect: ok
-        - when: {{children: ended}}
-          done: x
-    tasks:
-      front:
-        goal: the page
-        agent:
-          script:
-            - call: {{lock: {{paths: [src/api.py], reason: I move it}}}}
-            - {{send: {{to: parent, text: front has it}}}}
-            {front}
-      back:
-        goal: the server
-        agent:
-          script:
-            {back}
+ASKS = f"""
+    - call: {{contest: {{paths: [{PATH}], intent: a new field, proposal: "you first, then I"}}}}
+    - expect: {{contains: conflict/1 stands between you and `front`}}
+    - when: {{message: goon}}
+      done: x
 """
+NOBODY = "how: release"
 
 
-async def over(here: Arena, number: int = 1) -> None:
-    await here.until(lambda: here.state(f"conflict/{number}") == "over")
+def silent(text: str) -> str:
+    """The same plan with a root that never rules."""
+    return text.replace('when: {message: "resolve("}', "when: {message: never}")
 
 
-async def test_release_the_holder_lets_go_and_the_one_that_asked_has_it(tmp_path: Path) -> None:
+async def rule(here: Arena, by: Author, how: str, for_agent: str = "", plan: str = "") -> Verdict:
+    """What `resolve` and `plan approve` do."""
+    view, document = here.store.view, here.get("plan/arena").spec
+    made = resolving.ruled(view, document, Wish("conflict/1", how, for_agent, plan), by, here.world.clock.now())
+    if made.is_again:
+        return Accepted(view.rev)
+    patch = Patch(by, made.ops, view.rev, "ruled", is_approved=by.is_human)
+    return await here.gate.rule(patch, made.changes, made.also)
+
+
+async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_write_to_each_other(
+    tmp_path: Path,
+) -> None:
+    front = f"""
+        - call: {{write: {{path: {PATH}, content: "old\\nline\\n"}}}}
+        - call: {{write: {{path: {PATH}, content: "new\\nline\\n"}}}}
+        - call: {{lock: {{paths: [{PATH}], reason: it moves}}}}
+        - when: {{message: "you first, then I"}}
+          send: {{to: back, text: fine with me, goon: 1}}
+    """
+    front = (
+        front.replace(", goon: 1", "")
+        + """
+        - expect: ok
+        - call: {release: {}}
+        - done: x
+    """
+    )
+    back = ASKS.replace("goon", "fine with me")
     async with arena(tmp_path) as here:
-        await here.apply("""
-            agent:
-              script:
-                - when: {message: "conflict/1"}
-                  call: {resolve: {conflict: conflict/1, how: release, plan: "it is quick"}}
-                - expect: ok
-                - when: {children: ended}
-                  done: x
-            tasks:
-              front:
-                goal: the page
-                agent:
-                  script:
-                    - call: {lock: {paths: [src/api.py], reason: I move it}}
-                    - when: {message: "let go"}
-                      call: {release: {}}
-                    - when: {message: "done with it"}
-                      done: x
-              back:
-                goal: the server
-                agent:
-                  topology: {talk-to: [parent]}
-                  script:
-                    - when: {message: go}
-                      call: {contest: {paths: [src/api.py], intent: a new field, proposal: you first}}
-                    - expect: ok
-                    - when: {message: over}
-                      call: {lock: {paths: [src/api.py]}}
-                    - expect: {contains: you hold}
-                    - done: x
-        """)
-        await here.until(lambda: (one := here.find("lock/src/api.py")) is not None and bool(one.status["holders"]))
-        await here.tell("agent/back", "go", "m1")
+        files = tmp_path / PATH
+        await here.apply(silent(team(NOBODY, front=front, back=back)))
+        await here.until(lambda: "new" in str(files.read_text() if files.exists() else ""))
+        await here.tell("agent/back", "go", "go")
         await over(here)
-        conflict = here.get("conflict/1")
-        assert conflict.status["ruling"][0]["how"] == "release"
+        text = str(here.get("conflict/1").status["text"])
+        assert "conflict/1: `back` wants `src/api.py`, which `front` holds." in text
+        assert "`front` (holds): it moves" in text
+        assert "`back` (wants): a new field" in text
+        assert "proposes: you first, then I" in text
+        assert "+new" in text
+        await here.until_state("task/back", "done", "failed")
+        assert here.state("task/back") == "done"
+
+
+async def test_the_agent_above_rules_and_the_call_of_a_party_that_asked_hears_it_as_a_message(tmp_path: Path) -> None:
+    front = """
+        - when: {message: "you do the part of `back` too"}
+          done: x
+    """
+    back = ASKS.replace("goon", "does your part")
+    async with arena(tmp_path) as here:
+        await begin(here, team("how: merge, plan: keep the names", front=front, back=back))
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
         assert here.get("task/front").spec["rulings"] == [
-            "conflict-1: let go of `src/api.py` now with `release`: `back` has it next. it is quick"
+            "conflict-1: on `src/api.py` you do the part of `back` too. keep the names"
         ]
+        text = "conflict-1: `front` does your part on `src/api.py` too: leave it alone. keep the names"
+        assert here.get("task/back").spec["rulings"] == [text]
+
+
+async def test_contesting_again_joins_the_conflict_that_stands_and_another_file_is_another_conflict(
+    tmp_path: Path,
+) -> None:
+    front = """
+        - call: {lock: {paths: [docs/**]}}
+        - when: {message: goon}
+          done: x
+    """
+    back = """
+        - call: {contest: {paths: [src/**], intent: a new field}}
+        - expect: {contains: conflict/1}
+        - call: {contest: {paths: [src/api.py], intent: another}}
+        - expect: {contains: conflict/1}
+        - call: {contest: {paths: [docs/x.md], intent: to write}}
+        - expect: {contains: conflict/2}
+        - call: {contest: {paths: [lib.py], intent: to write}}
+        - expect: {error: NoConflict}
+        - when: {message: goon}
+          done: x
+    """
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=back)))
+        await here.until_state("agent/back", "asleep")
+        await here.until(lambda: here.find("conflict/2") is not None)
+        await here.settled_but_timers()
+        assert [one.address for one in here.store.view.list("conflict")] == ["conflict/1", "conflict/2"]
+        first = here.get("conflict/1").status
+        assert first["paths"] == ["src/**", "src/api.py"]
+        assert first["parties"]["agent/back"][0]["intent"] == "another"
+
+
+async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_path: Path) -> None:
+    front = """
+        - when: {message: "let go of"}
+          call: {release: {}}
+        - when: {message: goon}
+          done: x
+    """
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
+        await here.until(lambda: here.state("conflict/1") == "open" and bool(here.get("conflict/1").status["before"]))
+        first = await rule(here, HUMAN_CLI, "release")
+        again = await rule(here, HUMAN_CLI, "release")
+        assert isinstance(first, Accepted)
+        assert isinstance(again, Accepted)
+        await over(here)
+        assert len([one for one in await here.log() if one.type == "conflict.ruled"]) == 1
+        with pytest.raises(Unruled) as late:
+            await rule(here, HUMAN_CLI, "cancel")
+        assert late.value.reason == "Resolved"
+
+
+async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_followed_yet(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, Author("agent", "."), "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "cancel"), Accepted)
+        await over(here)
+        await here.until_state("task/back", "cancelled")
+        assert here.get("conflict/1").status["ruling"][0]["by"] == "human:cli"
+
+
+async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_nothing(tmp_path: Path) -> None:
+    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
+    text = text.replace("    goal: the server", "    goal: the server\n    needs: []")
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        for party in ("front", "back"):
+            with pytest.raises(Unruled) as denied:
+                await rule(here, Author("agent", party), "release")
+            assert denied.value.reason == "NotAllowed"
+        refused = await rule(here, Author("agent", "."), "sequence")
+        assert isinstance(refused, Refused), "the file says what it needs, so only a person says otherwise"
+        assert here.state("conflict/1") == "open"
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+
+
+@pytest.mark.parametrize("end", ["ended", "removed", "restarted"])
+async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tmp_path: Path, end: str) -> None:
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        match end:
+            case "ended":
+                await here.tell("agent/front", "goon", "m1")
+            case "removed":
+                await here.patch({"op": "remove", "path": "/tasks/front"})
+            case _:
+                await here.patch({"op": "add", "path": "/tasks/front/again", "value": 1})
+        await over(here)
+        why = str(here.get("conflict/1").status["why"])
+        assert (
+            why
+            in {
+                "ended": ("the task of `front` is done", "`front` has let go"),
+                "removed": ("`front` is gone", "`front` has let go"),
+                "restarted": ("`front` has begun anew", "`front` has let go"),
+            }[end]
+        )
+        assert holder(here) in ("", "agent/front")
+        assert here.store.view.list("approval") == []
+
+
+async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_path: Path) -> None:
+    text = team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)
+    text = text[text.index("tasks:") :]
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: here.find("approval/conflict-1") is not None)
+        spec = here.get("approval/conflict-1").spec
+        assert spec["kind"] == "conflict"
+        assert "a new field" in spec["what"]["text"]
+        assert isinstance(await rule(here, HUMAN_CLI, "merge", "front", "all of it"), Accepted)
+        assert here.find("approval/conflict-1") is None
+        await over(here)

@@ -1,0 +1,59 @@
+"""Plans in which `back` wants a file that `front` holds, and an agent above both that may rule."""
+
+from __future__ import annotations
+
+import textwrap
+
+from tests.controllers.agent.arena import Arena
+
+PATH = "src/api.py"
+LOCK = f"lock/{PATH}"
+
+
+def team(ruling: str, *, front: str = "", back: str = "", goes_on: str = "") -> str:
+    """A plan of a root agent that makes `ruling` when a conflict comes before it, and two tasks below.
+
+    `front` takes the file first; its steps follow. `back` begins with the first message that it hears.
+    """
+    return f"""
+agent:
+  script:
+    - when: {{message: "resolve("}}
+      call: {{resolve: {{conflict: conflict/1, {ruling}}}}}
+    - expect: ok
+{textwrap.indent(textwrap.dedent(goes_on).strip(), "    ")}
+    - when: {{children: ended}}
+      done: ruled
+tasks:
+  front:
+    goal: the page
+    agent:
+      script:
+        - call: {{lock: {{paths: [{PATH}], reason: it moves}}}}
+{textwrap.indent(textwrap.dedent(front).strip(), "        ")}
+  back:
+    goal: the server
+    agent:
+      script:
+        - when: {{message: go}}
+          say: begins
+{textwrap.indent(textwrap.dedent(back).strip(), "        ")}
+"""
+
+
+async def begin(here: Arena, text: str) -> None:
+    """Applies the plan; `back` begins when `front` has the file."""
+    await here.apply(text)
+    await here.until(lambda: holder(here) == "agent/front")
+    await here.tell("agent/back", "go", "go")
+
+
+def holder(here: Arena) -> str:
+    """Who holds the file; empty when nobody does."""
+    lock = here.find(LOCK)
+    return next(iter(lock.status.get("holders", {})), "") if lock is not None else ""
+
+
+async def over(here: Arena, number: int = 1) -> None:
+    """Returns when the conflict is over."""
+    await here.until(lambda: here.state(f"conflict/{number}") == "over")
