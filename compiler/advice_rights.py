@@ -104,11 +104,10 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make",
     ),
     "P0412": Advice(
-        "The agent says how long a file it wrote stays locked. In this version writing a file takes no lock; "
-        "that no agent "
-        "overwrites what it has not read holds all the same.",
+        "The agent says how long a file it wrote stays locked, and is another program that writes files by itself: "
+        "only files that are written with the tools `write` and `edit` are locked by that.",
         "Name the paths under `locks` of the task: those are held from its start to its end.",
-        "plan: demo\nagent: {run: ./work, lock: task}",
-        "plan: demo\nlocks: ['src/**']\nagent: {run: ./work}",
+        "plan: demo\nagent: {outside: {run: ./coder}, lock: task}",
+        "plan: demo\nlocks: ['src/**']\nagent: {outside: {run: ./coder}}",
     ),
 }

@@ -76,6 +76,8 @@ def check_tasks(document: JsonObject, tree: Tree, faults: Faults) -> None:
             _check_acceptance(task["acceptance"], path, containers, faults)
         if "cwd" in task:
             _check_inside(task["cwd"], (*pointer.of_task(path), "cwd"), faults)
+        if "locks" in task:
+            _check_locks(task["locks"], (*pointer.of_task(path), "locks"), faults)
         if path and "containers" in task:
             _check_containers(task["containers"], path, containers, faults)
         if "open" in task:
@@ -187,6 +189,16 @@ def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObjec
         place = (*to, kind) if isinstance(value, str) else (*to, kind, "container")
         if name is not None and _is_declared(name, place, containers, faults) and kind == "container":
             check_health(name, place, containers, faults)
+
+
+def _check_locks(locks: Sequence[Json], to: Pointer, faults: Faults) -> None:
+    for index, lock in enumerate(locks):
+        place = (*to, str(index))
+        if isinstance(lock, dict):
+            _check_one_of(("path",), lock, "a lock", place, faults)
+        path = lock.get("path") if isinstance(lock, dict) else lock
+        if isinstance(path, str):
+            _check_inside(path, place, faults)
 
 
 def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Pointer, faults: Faults) -> None:

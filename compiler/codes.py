@@ -79,7 +79,7 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0408": "a sandbox that is not to be had",
     "P0410": "a tool that there is not",
     "P0411": "commands are not kept from the network by this version",
-    "P0412": "files are not locked by themselves in this version",
+    "P0412": "a program whose writes take no lock",
 }
 
 STOPS_APPLY: Final = frozenset(("P0225", "P0402", "P0407", "P0408"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from posixpath import normpath
 from typing import Final
 
 from compiler.agents import AgentMaking, Choice, argv_of
@@ -270,8 +271,10 @@ def _locks(task: JsonObject) -> dict[str, LockMode]:
     """The paths that the task must hold; one that is named twice, in the stricter mode."""
     found: dict[str, LockMode] = {}
     for written in task.get("locks", ()):
-        path, mode = (written, "write") if isinstance(written, str) else (written["path"], written.get("mode", "write"))
-        name = path.removeprefix("./").strip("/") or "**"
+        lock: JsonObject = {"path": written} if isinstance(written, str) else written
+        path, mode = str(lock.get("path", "")), lock.get("mode", "write")
+        name = normpath(path).strip("/")
+        name = "**" if name == "." else name
         found[name] = "write" if "write" in (found.get(name), mode) else "read"
     return found
 

@@ -96,9 +96,9 @@ def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
     tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
     if tier > _TIER_MAX:
         _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
-    if fields.get("lock", "off") != "off":
-        summary = "writing a file takes no lock in this version"
-        faults.warn_on_key("P0412", summary, "`locks` of a task are held", to=(*to, "lock"))
+    if "outside" in fields and fields.get("lock", "off") != "off":
+        summary = "another program writes files without the tools that lock them"
+        faults.warn_on_key("P0412", summary, "name the paths under `locks` of the task", to=(*to, "lock"))
     for mixin in resolved.mixins:
         steps = resolved.steps.get(mixin["name"])
         unread = set(mixin["settings"]) - (steps.settings if steps is not None else set())
