@@ -58,9 +58,8 @@ async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_wri
     )
     back = ASKS.replace("goon", "fine with me")
     async with arena(tmp_path) as here:
-        files = tmp_path / PATH
         await here.apply(silent(team(NOBODY, front=front, back=back)))
-        await here.until(lambda: "new" in str(files.read_text() if files.exists() else ""))
+        await here.settled_but_timers()
         await here.tell("agent/back", "go", "go")
         await over(here)
         text = str(here.get("conflict/1").status["text"])
