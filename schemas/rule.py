@@ -47,6 +47,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "count": "Tests of the hook's own counters by name; one never counted is 0.",
     "turns-since": "Tests, by mark, of the turns since the mark was set; if never, since the hook began.",
     "setting": "Tests of the hook's own settings by name.",
+    "is-copy": "Whether this hook is the copy, for an agent below, of one that is set further up.",
     "any": "A list of conditions of which one holds.",
     "all": "A list of conditions that all hold.",
     "not": "A condition that does not hold.",

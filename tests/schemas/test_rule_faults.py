@@ -114,6 +114,7 @@ SOME: dict[str, Json] = {
     "turns-since": {"m": 1},
     "calls": {"task": 1},
     "message": {"from": "person"},
+    "is-copy": True,
     "any": [{"turn": 1}],
     "all": [{"turn": 1}],
     "not": {"turn": 1},

@@ -63,6 +63,7 @@ class Known:
     facts: Facts
     options: JsonObject
     memory: Memory
+    is_copy: bool = False
 
 
 def holds(when: Json, known: Known) -> bool:
@@ -85,6 +86,8 @@ def _one(name: str, value: Json, known: Known) -> bool:
             return _counted(name, value, facts)
         case "setting" | "budget" | "count" | "turns-since" | "calls":
             return all(_named(name, key, test, known) for key, test in value.items())
+        case "is-copy":
+            return known.is_copy is value
         case "reply" | "prompt" | "claim":
             text = getattr(facts, name)
             return bool(text) and fits(text, value)

@@ -54,7 +54,7 @@ def _read(hook: HookSpec, clauses: tuple[JsonObject, ...], memory: Json, facts: 
 def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts) -> bool:
     """Whether a condition that stands outside of the rule holds, as that of `expires`; not if nobody can tell."""
     try:
-        return holds(when, Known(facts, hook.options, _remembered(memory, facts)))
+        return holds(when, Known(facts, hook.options, _remembered(memory, facts), bool(hook.original)))
     except CannotTell:
         return False
 
@@ -115,7 +115,7 @@ class _Reading:
 
     @property
     def _known(self) -> Known:
-        return Known(self.facts, self.hook.options, self.memory)
+        return Known(self.facts, self.hook.options, self.memory, bool(self.hook.original))
 
     def _is_repeated(self, index: str, clause: JsonObject, when: Json) -> bool:
         if "once" not in clause:

@@ -1,0 +1,208 @@
+"""Each hook of the library on agents that think, with the scripted model: what it says, when, and when no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.patch import HUMAN_CLI
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.test_models import asked, call, calls, says
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+
+def plan(hook: str, tools: str = "all", more: str = "") -> str:
+    return f"goal: do it\nagent: {{model: test/m, tools: [{tools}]}}\nhooks: {{it: {hook}}}\n{more}"
+
+
+def shown(models: ScriptedModels, index: int = -1) -> str:
+    """All that the model was told in one request."""
+    return "\n".join(str(message["content"]) for message in asked(models, index))
+
+
+async def ended(here: Arena, text: str) -> str:
+    verdict = await here.apply(text)
+    assert type(verdict).__name__ == "Accepted", verdict
+    await here.until_state("task/.", "done", "failed")
+    await here.settled()
+    return here.state("task/.")
+
+
+async def results(here: Arena, tool: str) -> list[tuple[str, str]]:
+    return [(each["state"], each["text"]) for each in await here.results(tool)]
+
+
+async def test_planning_is_reading_only_until_a_person_says_yes_to_the_plan(tmp_path: Path) -> None:
+    write = call("write", path="a.txt", content="hello")
+    request = call("request", kind="plan", what="write a.txt", why="it is the goal", to="person")
+    models = ScriptedModels(
+        [
+            calls(write),
+            calls(call("list")),
+            says("it is done"),
+            calls(request),
+            says("I wait."),
+            calls(write),
+            says("written"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan("lib:planning", "read, write, list"))
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        assert not (tmp_path / "a.txt").exists()
+        await here.gate.approve("approval/root.1", HUMAN_CLI)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        assert here.read("a.txt") == "hello"
+        assert [each[0] for each in await results(here, "list")] == ["Succeeded"]
+        assert here.state("hook/it") == "over"
+    assert models.left == []
+    assert "Planning comes first" in shown(models, 1)
+    assert "`write` was not done" in shown(models, 1)
+    assert "Your plan has not been approved" in shown(models, 3)
+    assert "Your plan is approved" in shown(models, 5)
+
+
+async def test_planning_is_not_ended_by_a_no_and_binds_those_below(tmp_path: Path) -> None:
+    request = call("request", kind="plan", what="write a.txt", why="it is the goal", to="person")
+    top = [
+        {"when": {"any": "still too short"}} | calls(call("fail", reason="nobody wants it")),
+        {"when": {"any": "too short", "not": "root.2"}} | calls(request),
+        {"when": {"not": "root.1"}} | calls(request),
+        {"times": "always"} | says("I wait."),
+    ]
+    below = [calls(call("write", path="b.txt", content="x")), says("b.txt has to be written")]
+    models = ScriptedModels([step | {"model": "m"} for step in top] + [step | {"model": "n"} for step in below])
+    async with arena(tmp_path, models=models) as here:
+        child = "tasks: {part: {goal: write it, agent: {model: test/n, tools: [write]}}}"
+        await here.apply(plan("lib:planning", "read", child))
+        await here.until_state("task/part", "done")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.gate.reject("approval/root.1", HUMAN_CLI, "too short")
+        await here.until(lambda: here.state("approval/root.2") == "waiting" and here.state("agent/.") == "asleep")
+        assert here.get("hook/part/it").spec["is_read_only"]
+        assert here.state("hook/it") != "over"
+        await here.gate.reject("approval/root.2", HUMAN_CLI, "still too short")
+        await here.until_state("task/.", "failed")
+    assert not (tmp_path / "b.txt").exists()
+    assert "the plan of the agent above you" in shown(models, [one.model for one in models.asked].index("test/n", 2))
+    assert "Your plan is not approved" in shown(models)
+    assert "too short" in shown(models)
+
+
+async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turns(tmp_path: Path) -> None:
+    touch = call("write", path="TODO.md", content="- all of it")
+    steps = [calls(call("list"))] * 3 + [calls(touch)] + [calls(call("list"))] * 4 + [says("done")]
+    models = ScriptedModels(steps)
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan("{extends: 'lib:todo-reminder', settings: {turns: 2}}", "write, list")) == "done"
+    told = [shown(models, index).count("You have not touched your plan") for index in range(len(models.asked))]
+    # Told with the results of the third turn, and then two turns after the plan was touched, and two after that.
+    assert told == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+
+
+async def test_what_changed_on_disk_since_it_was_read_is_told_once_and_to_whom_it_concerns(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    change = call("shell", command="echo new > a.txt")
+    models = ScriptedModels(
+        [
+            calls(call("read", path="a.txt")),
+            calls(call("list")),
+            calls(change),
+            calls(call("list")),
+            calls(call("read", path="a.txt")),
+            calls(call("list")),
+            says("done"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan("lib:file-changed", "read, list, shell")) == "done"
+    told = [shown(models, index).count("Changed on disk since") for index in range(len(models.asked))]
+    assert told == [0, 0, 0, 1, 1, 1, 1]
+    assert "Changed on disk since you last read them: a.txt." in shown(models)
+
+
+CHILD = {"goal": "a part", "agent": {"model": "test/n"}}
+
+
+def child(name: str) -> dict[str, Any]:
+    return CHILD | {"id": name}
+
+
+async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) -> None:
+    both = call("task", tasks=[child("a"), child("b")])
+    by_patch = call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}])
+    models = ScriptedModels(
+        [
+            {"model": "m"} | calls(both),
+            {"model": "m"} | calls(by_patch),
+            {"model": "m"} | calls(call("task", **child("a"))),
+            {"model": "m"} | calls(call("task", **child("b"))),
+            {"model": "m"} | says("I wait for a."),
+            {"model": "m", "when": {"any": "task/a is done"}} | calls(call("task", **child("b"))),
+            {"model": "m"} | says("I wait for b."),
+            {"model": "m", "when": {"any": "task/b is done"}} | says("both are done"),
+            {"model": "n", "delay": 0.3, "times": "always"} | says("it is done"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan("lib:single-minded")) == "done"
+        assert {"task/a", "task/b"} <= {each.address for each in here.store.view.list("task")}
+        assert here.find("task/c") is None
+    assert models.left == []
+    mine = [request for request in models.asked if request.model == "test/m"]
+    words = "\n".join(str(one) for one in mine[-1].messages)
+    assert words.count("Begin one of these now") == 1
+    assert words.count("not by a patch of the plan") == 1
+    assert "One subagent at a time, and a is at work" in words
+
+
+async def test_spawning_is_bounded_in_depth_and_number(tmp_path: Path) -> None:
+    models = ScriptedModels(
+        [
+            {"model": "m"} | calls(call("task", tasks=[child("a"), child("b"), child("c")])),
+            {"model": "m"} | calls(call("task", tasks=[child("a"), child("b")])),
+            {"model": "m"} | calls(call("task", **child("c"))),
+            {"model": "m", "times": "always"} | says("I wait."),
+            {"model": "n", "when": {"not": "levels down"}, "delay": 0.3, "times": 2}
+            | calls(call("task", **child("d"))),
+            {"model": "n", "times": 2} | says("I did it myself"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        hook = "{extends: 'lib:spawn-limit', settings: {depth: 1, children: 2}}"
+        assert await ended(here, plan(hook)) == "done"
+        assert {each.address for each in here.store.view.list("task")} == {"task/.", "task/a", "task/b"}
+    top = "\n".join(shown(models, index) for index, one in enumerate(models.asked) if one.model == "test/m")
+    assert "At most 2 children at once" in top
+    assert "You have 2 children at work, which is the most: a, b." in top
+    assert "You are 1 levels down" in "\n".join(shown(models, index) for index in range(len(models.asked)))
+
+
+async def test_children_with_nothing_to_do_are_told_of_when_they_were_not_spoken_with_for_long(tmp_path: Path) -> None:
+    models = ScriptedModels(
+        [
+            {"model": "m"} | calls(call("task", **child("a"), wait=True)),
+            *[{"model": "m"} | calls(call("list"))] * 5,
+            {"model": "m"} | calls({"name": "terminate", "arguments": {"name": "a"}}),
+            {"model": "m"} | calls(call("list")),
+            {"model": "m"} | says("done"),
+            {"model": "n"} | says("it is done"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        hook = "{extends: 'lib:idle-children', settings: {turns: 3}}"
+        assert await ended(here, plan(hook)) == "done"
+        assert here.find("task/a") is None
+    told = [
+        shown(models, index).count("Idle, and not spoken with for 3 turns or more: a.")
+        for index, request in enumerate(models.asked)
+        if request.model == "test/m"
+    ]
+    assert told[:4] == [0, 0, 0, 0], "not at once"
+    assert told[-1] == 1, "and once"
