@@ -159,7 +159,8 @@ def granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
 def _granted(spec: AgentSpec, tools: Tools) -> tuple[str, ...]:
     ordered, allowed = _ordered(tuple(tools), spec.tools, spec.rights.tools)
     free = (name for name in ordered if name not in ON_OCCASION and is_free(tools[name], spec))
-    return tuple(name for name in ordered if name in allowed.union(free))
+    shown = allowed.union(free)
+    return tuple(name for name in ordered if name in shown)
 
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)

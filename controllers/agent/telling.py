@@ -170,7 +170,9 @@ def words_of(failed: Sequence[Child]) -> str:
 def is_redirected(seen: Observed) -> bool:
     """Whether the goal or the notes are other than the mind was told last."""
     spec, told = seen.task_spec, seen.status.told
-    return spec is not None and (digest(spec.goal), digest(spec.notes)) != (told.goal, told.notes)
+    if spec is None or seen.spec.watches:
+        return False
+    return (digest(spec.goal), digest(spec.notes)) != (told.goal, told.notes)
 
 
 def redirection(seen: Observed) -> tuple[tuple[Message, ...], JsonObject]:

@@ -50,7 +50,6 @@ def question(
         showing.shown(spec, asked, is_text=agent.spec["mind"]["kind"] in showing.READERS),
         seen.now,
         thread=address,
-        delivery="steer",
         cause=seen.plan_rev,
         asks=True,
         expires_at=due_at,
