@@ -13,6 +13,7 @@ from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
 from schemas.fields_hook import CALL_POINTS, HOOK_MINDS
 from schemas.patterns import call_pattern
+from schemas.regular import NotRegular, regular
 from schemas.rule_faults import condition_faults, faults_of
 from schemas.tools import TOLD_APART, TOOLS
 
@@ -60,6 +61,8 @@ def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, fa
     if not any(point in CALL_POINTS for point in points):
         hint = "it narrows " + ", ".join(f"`{point}`" for point in CALL_POINTS)
         faults.add("P0227", f"`match` with `on: {points[0]}`, which is about no call", hint, to=here)
+    elif fields.get("contract") == "claude-code":
+        _check_matcher(written, here, faults)
     elif found is None:
         faults.add("P0223", f"`{written}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=here)
     elif not toolsets.is_tool(found.tool):
@@ -82,3 +85,11 @@ def _is_existing_wrong(agent: Json, to: Pointer, faults: Faults) -> bool:
     if not is_address:
         faults.add("P0223", f"`{agent['as']}` is no agent's address", "as in `agent/frontend` or `agent/.`", to=here)
     return not is_address
+
+
+def _check_matcher(written: str, here: Pointer, faults: Faults) -> None:
+    """Scripts of that contract come with their matchers: names there, joined by `|`, or a regular expression."""
+    try:
+        regular("" if written == "*" else written)
+    except NotRegular as fault:
+        faults.add("P0223", f"`{written}` is no matcher of calls: {fault}", "as in `Write|Edit` or `mcp__.*`", to=here)

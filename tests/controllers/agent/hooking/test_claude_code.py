@@ -1,0 +1,283 @@
+"""Scripts in the style of Claude Code's hooks run unchanged: Python and shell, by exit code and by JSON."""
+
+from __future__ import annotations
+
+import json
+import stat
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from controllers.agent.hooking import claude_code, claude_names
+from schemas.hook import Verdict
+from tests.controllers.agent.arena import arena
+from tests.controllers.agent.hooking.test_verdicts import run, verdicts
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+VALIDATOR = """
+    #!/usr/bin/env python3
+    import json
+    import re
+    import sys
+
+    RULES = [(r"\\bgrep\\b(?!.*\\|)", "use rg instead of grep"), (r"\\brm\\s+-rf\\b", "never delete recursively")]
+
+    try:
+        data = json.load(sys.stdin)
+    except json.JSONDecodeError as e:
+        print(f"Error: {e}", file=sys.stderr)
+        sys.exit(1)
+    if data.get("tool_name") != "Bash":
+        sys.exit(0)
+    command = data.get("tool_input", {}).get("command", "")
+    issues = [message for pattern, message in RULES if re.search(pattern, command)]
+    if issues:
+        for message in issues:
+            print(f"* {message}", file=sys.stderr)
+        sys.exit(2)
+"""
+
+PROTECTED = r"""
+    #!/bin/bash
+    INPUT=$(cat)
+    FILE=$(echo "$INPUT" | sed -n 's/.*"file_path":"\([^"]*\)".*/\1/p')
+    case "$FILE" in
+      "$CLAUDE_PROJECT_DIR"/secrets/*)
+        cat <<JSON
+    {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",
+      "permissionDecisionReason": "secrets are not for you"}}
+    JSON
+        ;;
+    esac
+    exit 0
+"""
+
+SAFER = """
+    #!/usr/bin/env python3
+    import json, sys
+    data = json.load(sys.stdin)
+    if data["tool_input"]["command"].startswith("echo unsafe"):
+        updated = {**data["tool_input"], "command": "echo safe"}
+        print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
+                                                 "updatedInput": updated, "additionalContext": "made it safe"}}))
+"""
+
+REVIEWER = """
+    #!/usr/bin/env python3
+    import json, sys
+    data = json.load(sys.stdin)
+    path = data["tool_response"]["filePath"]
+    assert path == data["tool_input"]["file_path"] and path.startswith("/")
+    if "TODO" in open(path).read():
+        print(json.dumps({"decision": "block", "reason": f"a TODO is left in {path.rsplit('/', 1)[1]}"}))
+"""
+
+KEEPER = """
+    #!/usr/bin/env python3
+    import json, sys
+    data = json.load(sys.stdin)
+    if data["hook_event_name"] != "Stop" or data["stop_hook_active"]:
+        sys.exit(0)
+    print("run the tests before you stop", file=sys.stderr)
+    sys.exit(2)
+"""
+
+GREETER = r"""
+    #!/usr/bin/env bash
+    set -euo pipefail
+    prompt=$(python3 -c 'import json,sys; print(json.load(sys.stdin)["prompt"])')
+    echo "Project rules apply to: $prompt"
+"""
+
+
+def script(folder: Path, name: str, text: str) -> None:
+    path = folder / ".claude" / "hooks" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text).lstrip("\n"))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def plan(on: str, name: str, steps: str, match: str = "") -> str:
+    run_line = f'"$CLAUDE_PROJECT_DIR"/.claude/hooks/{name}'
+    matched = f"\n    match: '{match}'" if match else ""
+    head = f"goal: g\nhooks:\n  theirs:\n    on: [{on}]\n    contract: claude-code\n    run: '{run_line}'{matched}\n"
+    return f"{head}agent:\n  script:\n" + textwrap.indent(textwrap.dedent(steps).strip("\n"), "    ") + "\n"
+
+
+async def test_exit_2_blocks_with_what_the_script_complained_of(tmp_path: Path) -> None:
+    script(tmp_path, "validate.py", VALIDATOR)
+    steps = """
+        - call: {shell: {command: "grep x file"}}
+        - expect: {error: Denied, contains: "use rg instead of grep"}
+        - call: {shell: {command: "echo fine"}}
+        - expect: ok
+        - call: {write: {path: a.txt, content: grep}}
+        - expect: ok
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", "validate.py", steps, "Bash")) == "done"
+        asked = verdicts(await here.log())
+    assert [one["tool"] for one in asked] == ["shell", "shell"]
+
+
+async def test_a_permission_decision_on_stdout_denies_a_write_into_a_folder(tmp_path: Path) -> None:
+    script(tmp_path, "protect.sh", PROTECTED)
+    steps = """
+        - call: {write: {path: secrets/key, content: x}}
+        - expect: {error: Denied, contains: "secrets are not for you"}
+        - call: {write: {path: public.txt, content: x}}
+        - expect: ok
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", "protect.sh", steps, "Write|Edit")) == "done"
+
+
+async def test_updated_input_becomes_the_arguments_and_the_context_a_comment(tmp_path: Path) -> None:
+    script(tmp_path, "safer.py", SAFER)
+    steps = """
+        - call: {shell: {command: "echo unsafe"}}
+        - expect: {contains: "made it safe"}
+        - expect: {not: "unsafe\\n"}
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", "safer.py", steps, "Bash")) == "done"
+        (result,) = await here.results("shell")
+    assert result["text"] == "safe\n"
+
+
+async def test_a_block_after_a_call_is_told_as_a_comment(tmp_path: Path) -> None:
+    script(tmp_path, "review.py", REVIEWER)
+    steps = """
+        - call: {write: {path: a.py, content: "# TODO"}}
+        - expect: {ok: true, contains: "a TODO is left in a.py"}
+        - done: ok
+    """
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("after-call", "review.py", steps, "Write")) == "done"
+
+
+async def test_a_stop_hook_sends_the_answer_back_once(tmp_path: Path) -> None:
+    script(tmp_path, "keep.py", KEEPER)
+    text = plan("before-reply", "keep.py", "- done: ok").partition("agent:")[0] + "agent: {model: test/m, tools: []}\n"
+    models = ScriptedModels([{"reply": {"text": "finished"}}, {"reply": {"text": "tested and finished"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert here.get("task/.").status["result"]["text"] == "tested and finished"
+    assert b"run the tests before you stop" in models.asked[1].messages[-1]
+
+
+async def test_what_a_prompt_hook_prints_is_told_to_the_model(tmp_path: Path) -> None:
+    script(tmp_path, "greet.sh", GREETER)
+    text = plan("on-input", "greet.sh", "- done: ok").partition("agent:")[0] + "agent: {model: test/m, tools: []}\n"
+    models = ScriptedModels([{"reply": {"text": "finished"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+    assert b"Project rules apply to: g" in models.asked[0].messages[-1]
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexit 127\n"])
+async def test_other_exit_codes_block_nothing_and_are_noted(tmp_path: Path, text: str) -> None:
+    script(tmp_path, "broken.sh", text)
+    steps = '- call: {shell: {command: "true"}}\n- expect: ok\n- done: ok'
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", "broken.sh", steps, "Bash")) == "done"
+        (one,) = verdicts(await here.log())
+    assert one["verdict"]["fault"].startswith("exit ")
+
+
+@pytest.mark.parametrize(
+    ("matcher", "tool", "is_asked"),
+    [
+        ("Write|Edit", "edit", True),
+        ("Write", "edit", False),
+        ("*", "shell", True),
+        ("", "shell", True),
+        ("Edit.*|Bash", "shell", True),
+        ("write", "write", False),
+        ("mcp__github__.*", "github.search", True),
+        ("mcp__.*", "shell", False),
+    ],
+)
+def test_matchers_are_those_of_settings_json(matcher: str, tool: str, is_asked: bool) -> None:
+    assert claude_names.matches(matcher, tool) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("tool", "ours", "theirs"),
+    [
+        ("write", {"path": "a/b", "content": "x"}, {"file_path": "/w/a/b", "content": "x"}),
+        ("edit", {"path": "a", "old": "x", "new": "y", "every": True}, None),
+        ("read", {"path": "a", "first": 2, "lines": 5}, {"file_path": "/w/a", "offset": 2, "limit": 5}),
+        ("shell", {"command": "ls", "timeout_s": 2.0}, {"command": "ls", "timeout": 2000.0}),
+        ("search", {"text": "x", "path": "src"}, {"pattern": "x", "path": "/w/src"}),
+        ("github.search", {"q": "x"}, {"q": "x"}),
+    ],
+)
+def test_arguments_go_there_and_come_back(tool: str, ours: dict[str, object], theirs: dict[str, object] | None) -> None:
+    given = claude_names.given(tool, ours, "/w")
+
+    assert theirs is None or given == theirs
+    assert claude_names.taken(tool, given, "/w") == ours
+
+
+ASKED = {
+    "hook_event_name": "before-call",
+    "agent": "agent/.",
+    "cwd": "/w",
+    "turn": 1,
+    "sent_back": 0,
+    "tool_name": "shell",
+    "tool_input": {"command": "ls"},
+    "tool_use_id": "call/1",
+}
+OWN = {"hookEventName": "PreToolUse"}
+
+
+def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
+    said = out if isinstance(out, str) else json.dumps(out)
+    return json.dumps({"code": code, "out": said, "err": err}).encode()
+
+
+@pytest.mark.parametrize(
+    ("output", "verdict"),
+    [
+        (ran(), Verdict()),
+        (ran(out="some words"), Verdict()),
+        (ran(2, out="{}", err="no\n"), Verdict("deny", "no")),
+        (ran(2), Verdict("deny", "no reason given")),
+        (ran(out={"decision": "approve", "reason": "fine"}), Verdict("allow", "fine")),
+        (ran(out={"decision": "block", "reason": "bad"}), Verdict("deny", "bad")),
+        (ran(out={"continue": False, "stopReason": "enough"}), Verdict("deny", "enough")),
+        (ran(out={"systemMessage": "careful"}), Verdict(comment="careful")),
+        (ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "ask"}}), Verdict("ask")),
+        (
+            ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "allow", "updatedInput": {"command": "id"}}}),
+            Verdict(arguments={"command": "id"}),
+        ),
+        (
+            ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "deny", "updatedInput": {"command": "id"}}}),
+            Verdict("deny"),
+        ),
+        (b'{"missing": "x: gone"}', Verdict(fault="x: gone")),
+        (b"nonsense", Verdict(fault="what it printed cannot be read")),
+        (ran(1, err="Traceback"), Verdict(fault="exit 1: Traceback")),
+    ],
+)
+def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: Verdict) -> None:
+    assert claude_code.verdict(ASKED, output) == verdict
+
+
+@pytest.mark.parametrize("point", claude_code.EVENTS)
+def test_every_point_is_an_event_with_its_own_members(point: str) -> None:
+    asked = {**ASKED, "hook_event_name": point, "prompt": "p", "reply": "r"}
+    told = claude_code.question(asked, "/w")
+
+    assert {"session_id", "transcript_path", "cwd", "hook_event_name"} <= told.keys()
+    members = {"PreToolUse": "tool_input", "UserPromptSubmit": "prompt", "Stop": "stop_hook_active"}
+    assert members.get(str(told["hook_event_name"]), "cwd") in told

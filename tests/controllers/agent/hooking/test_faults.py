@@ -1,0 +1,99 @@
+"""Hooks that break: each fault by name, with its policy; an exit code is never a verdict."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.controllers.agent.arena import arena
+from tests.controllers.agent.hooking.test_verdicts import run, verdicts
+
+pytestmark = pytest.mark.anyio
+
+FAULTS = {
+    "crash": ("exit 3", "exit 3"),
+    "crash after a verdict": ('echo \'{"decision": "allow"}\'; exit 1', "exit 1"),
+    "no JSON": ("echo yes please", "its answer is no JSON map: yes please"),
+    "another version": ("echo '{\"version\": 2}'", "its answer is version 2, and here is version 1"),
+    "a decision that is none": ('echo \'{"decision": "maybe"}\'', "`decision` is allow, ask, defer, deny, not maybe"),
+    "members that are none": ("echo '{\"deny\": true}'", "its answer has deny, which no verdict has"),
+    "arguments that are no map": ("echo '{\"arguments\": 3}'", "`arguments` is a map"),
+    "killed": ("kill -9 $$", "exit -9"),
+    "too late": ("sleep 30", "it gave no verdict within 0.3 s"),
+    "missing": ("/no/such/program", "not found"),
+}
+
+
+def plan(folder: Path, script: str, policy: str = "", expect: str = "{error: Denied}") -> str:
+    path = folder / "hook.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return f"""
+goal: g
+hooks:
+  guard: {{on: [before-call], match: shell, run: ["./hook.sh"], timeout: 0.3{policy}}}
+agent:
+  script:
+    - call: {{shell: {{command: "touch ran"}}}}
+    - expect: {expect}
+    - done: ok
+"""
+
+
+@pytest.mark.parametrize("how", FAULTS)
+async def test_a_broken_hook_denies_the_call_that_it_guards_and_says_what_broke(tmp_path: Path, how: str) -> None:
+    script, words = FAULTS[how]
+    async with arena(tmp_path) as here:
+        assert await run(here, plan(tmp_path, script)) == "done"
+        (one,) = verdicts(await here.log())
+    assert words in one["verdict"]["fault"]
+    assert one["verdict"]["decision"] == "deny" and "it broke" in one["verdict"]["reason"]
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("how", ["crash", "no JSON", "too late"])
+async def test_where_the_plan_says_note_a_broken_hook_is_noted_and_the_call_runs(tmp_path: Path, how: str) -> None:
+    script, words = FAULTS[how]
+    async with arena(tmp_path) as here:
+        assert await run(here, plan(tmp_path, script, ", on-fault: note", "ok")) == "done"
+        (one,) = verdicts(await here.log())
+    assert words in one["verdict"]["fault"]
+    assert (tmp_path / "ran").exists()
+
+
+async def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    text = plan(tmp_path, "exit 0").replace("./hook.sh", "./gone.sh")
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+        (one,) = verdicts(await here.log())
+    assert one["verdict"]["decision"] == "deny"
+
+
+async def test_a_hook_that_says_nothing_allows(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        assert await run(here, plan(tmp_path, "exit 0", expect="ok")) == "done"
+
+
+async def test_after_a_crash_of_the_owner_a_program_is_asked_again_with_the_same_id(tmp_path: Path) -> None:
+    text = plan(tmp_path, "cat >> asked; [ -e go ] || { echo $$ > pid; exec sleep 60; }", expect="ok").replace(
+        "0.3", "60"
+    )
+    async with arena(tmp_path, is_inline=True) as here:
+        await here.apply(text)
+        await here.until((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+    (tmp_path / "go").touch()
+    async with arena(tmp_path, epoch=2) as here:
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+    import json
+
+    ids = [json.loads(line)["id"] for line in (tmp_path / "asked").read_text().splitlines()]
+    assert len(ids) == 2 and len(set(ids)) == 1
