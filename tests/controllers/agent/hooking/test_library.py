@@ -206,3 +206,92 @@ async def test_children_with_nothing_to_do_are_told_of_when_they_were_not_spoken
     ]
     assert told[:4] == [0, 0, 0, 0], "not at once"
     assert told[-1] == 1, "and once"
+
+
+# Those that think.
+
+
+def of(models: ScriptedModels, system: str) -> list[str]:
+    """What was said last in each request of the agent with these words in its instructions."""
+    requests = [asked(models, index) for index in range(len(models.asked))]
+    return [str(one[-1]["content"]) for one in requests if system in str(one[0]["content"])]
+
+
+async def test_discussions_are_only_counted_until_there_have_been_a_few_and_then_a_model_judges(tmp_path: Path) -> None:
+    talk = call("discuss", prompt="tabs or spaces?", speakers=["a"])
+    judge = {"system": "hold another discussion"}
+    models = ScriptedModels(
+        [
+            {"model": "n", "times": "always"} | says("spaces"),
+            {"when": judge} | says("DENY: You all said spaces. Use spaces."),
+            {"when": {"not": "Use spaces"}, "times": 3} | calls(talk),
+            {"when": {"any": "Use spaces"}} | says("spaces it is"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        hook = "{extends: 'lib:discussion-limit', settings: {after: 2}}"
+        child = "tasks: {a: {goal: have a view, agent: {model: test/n}}}"
+        await here.apply(plan(hook, "discuss", child))
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        assert len(await here.results("discuss")) == 2
+        fired = [draft.data["fired"][0] for draft in await here.log() if draft.type == "hook.fired"]
+    assert [one["verdict"].get("decision", "allow") for one in fired] == ["allow", "allow", "deny"]
+    (question,) = of(models, "hold another discussion")
+    assert "tabs or spaces?" in question
+    assert models.left == []
+
+
+async def test_an_answer_that_disagrees_is_sent_back_until_it_meets_the_other_side(tmp_path: Path) -> None:
+    toes = {"system": "You see an answer"}
+    models = ScriptedModels(
+        [
+            {"when": toes | {"last": "You are wrong"}} | says("DENY: They may have measured it. Ask for the numbers."),
+            {"when": toes | {"last": "If you have measured"}} | says("ALLOW"),
+            {"when": {"any": "Ask for the numbers"}} | says("If you have measured it, show me; else keep the index."),
+            says("You are wrong."),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan("lib:on-your-toes", "read")) == "done"
+        assert here.get("task/.").status["result"]["text"].startswith("If you have measured")
+    assert len(of(models, "You see an answer")) == 2
+    assert models.left == []
+
+
+async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_path: Path) -> None:
+    maker = {"system": "People have corrected"}
+    push = call("shell", command="git push")
+    deny = {"when": {"call": "shell(git push*)"}, "deny": "People asked you not to push."}
+    made = call("hook", **{"reason": "asked twice", "on": ["before-call"], "rule": [deny]})
+    made["arguments"]["name"] = "no-push"
+    models = ScriptedModels(
+        [
+            {"when": maker | {"not": "accepted"}} | calls(made),
+            {"when": maker} | says("I made a hook that keeps you from pushing."),
+            {"when": {"last": "do not push"}} | calls(call("send", to="nobody", text="sorry")),
+            {"when": {"any": "try now"}, "times": 1} | calls(push),
+            {"when": {"any": "asked you not to push"}} | says("I did not push"),
+            {"times": "always"} | says("I wait."),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        hook = "{extends: 'lib:repeated-correction', settings: {after: 2}}"
+        child = "tasks: {a: {goal: wait, agent: {script: [{when: {message: never}, done: x}]}}}"
+        await here.apply(plan(hook, "shell", child))
+        for number, words in enumerate(("please do not push", "I said: do not push")):
+            await here.until(lambda: here.state("agent/.") == "asleep")
+            await here.tell("agent/.", words, f"m{number}")
+            await here.until(lambda: not here.get("agent/.").status.get("inbox"))
+        await here.until(lambda: here.find("hook/no-push") is not None and here.state("agent/.") == "asleep")
+        await here.tell("agent/.", "try now", "m9")
+        await here.until(
+            lambda: bool(here.get("hook/no-push").status.get("fired")) and here.state("agent/.") == "asleep"
+        )
+        assert here.get("hook/no-push").spec["watches"] == "agent/."
+    words = "\n".join(shown(models, index) for index in range(len(models.asked)))
+    assert "I made a hook that keeps you from pushing." in words
+    assert "Denied (Denied): hook no-push: People asked you not to push." in words
+    (first, _) = of(models, "People have corrected")
+    assert "please do not push" in first and "I said: do not push" in first, "what was said before was noted for it"
