@@ -345,6 +345,8 @@ def closed(seen: Observed, view: View, why: str) -> Draft:
     drops += budget.release(view, seen.resource)
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
     opened = seen.status.open
+    if opened is not None:
+        drops += closing.withdrawn(seen, view, opened)
     if opened is not None and not opened.is_replied:
         merge["inbox"] = {each.id: each.to_json() for each in opened.messages if not (each.asks or is_made(each))}
     data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}

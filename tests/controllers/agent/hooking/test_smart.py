@@ -1,0 +1,238 @@
+"""Hooks that think: asked by messages, answering as agents answer, one question after the other, whatever happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.agent.hooking import smart
+from controllers.agent.observing import Specs, observe
+from schemas.encoding import JsonObject
+from schemas.hook import OVER, Verdict
+from tests.controllers.agent.arena import PLAN, Arena, arena
+from tests.controllers.agent.test_models import asked, call, calls, says
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+WRITE = call("write", path="a.txt", content="hello")
+CAREFUL = "on: [before-call], match: 'write(*)'"
+
+
+def plan(hook: str = CAREFUL, of: str = "", more: str = "") -> str:
+    return f"""
+goal: write the file
+agent: {{model: test/worker, tools: [read, write, list]}}
+hooks:
+  careful: {{{hook}, agent: {{model: test/guard, prompt: watch the files{of}}}}}
+{more}
+"""
+
+
+def worker(*steps: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step | {"model": "worker"} for step in steps]
+
+
+def guard(*steps: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step | {"model": "guard"} for step in steps]
+
+
+def of(models: ScriptedModels, model: str) -> list[int]:
+    """Which requests went to `model`."""
+    return [index for index, each in enumerate(models.asked) if each.model.endswith(model)]
+
+
+async def ended(here: Arena, text: str) -> str:
+    verdict = await here.apply(text)
+    assert type(verdict).__name__ == "Accepted", verdict
+    await here.until_state("task/.", "done", "failed")
+    await here.settled()
+    return here.state("task/.")
+
+
+async def fired(here: Arena) -> list[JsonObject]:
+    return [draft.data for draft in await here.log() if draft.type == "hook.fired"]
+
+
+async def test_a_hook_that_thinks_denies_a_call_and_the_agent_is_told_why(tmp_path: Path) -> None:
+    models = ScriptedModels(
+        [*worker(calls(WRITE), says("it may not be")), *guard(says('{"decision": "deny", "reason": "not that file"}'))]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert not (tmp_path / "a.txt").exists()
+        assert here.get("agent/~careful").status["transcript"], "it has a transcript of its own"
+        assert here.get("agent/~careful").state == "ended"
+    told = "\n".join(str(message["content"]) for message in asked(models))
+    assert "not that file" in told and "careful" in told
+    (first,) = of(models, "guard")
+    system, question = asked(models, first)
+    assert "You are the hook `careful` of agent/." in system["content"] and "watch the files" in system["content"]
+    assert "write the file" not in system["content"], "the task is not its own"
+    assert question["content"].startswith("[hook from agent/., waits for your answer]\nbefore-call: agent/.")
+    tools = models.asked[first].tools.decode()
+    assert '"verdict"' in tools and '"quit"' in tools
+    assert '"send"' not in tools and '"write"' not in tools, "it has no tools but those that are given"
+
+
+async def test_other_arguments_by_the_verdict_tool_are_those_of_the_call(tmp_path: Path) -> None:
+    other = call("verdict", updated_input={"path": "b.txt", "content": "hello"}, comment="b is yours")
+    models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard(calls(other), says("ALLOW"))])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert here.read("b.txt") == "hello" and not (tmp_path / "a.txt").exists()
+    assert models.left == [], "the rewritten call was asked about again"
+
+
+async def test_two_calls_of_one_reply_are_two_questions_with_an_answer_each(tmp_path: Path) -> None:
+    other = call("write", path="b.txt", content="hello")
+    models = ScriptedModels(
+        [
+            *worker(calls(WRITE, other), says("done")),
+            *guard({"when": {"last": "a.txt"}, **says("DENY: not a")}, {"when": {"last": "b.txt"}, **says("ALLOW")}),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert here.read("b.txt") == "hello" and not (tmp_path / "a.txt").exists()
+        assert not here.store.view.list("thread"), "nothing is left of the questions"
+    assert models.left == []
+
+
+async def test_a_hook_that_quits_is_asked_no_more_and_what_it_was_asked_is_allowed(tmp_path: Path) -> None:
+    other = call("write", path="b.txt", content="hello")
+    models = ScriptedModels(
+        [*worker(calls(WRITE), calls(other), says("done")), *guard(calls(call("quit", reason="nothing to watch")))]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert here.read("a.txt") == here.read("b.txt") == "hello"
+        assert here.state("hook/careful") == OVER
+        assert here.state("agent/~careful") == "ended"
+    assert len(of(models, "guard")) == 1
+
+
+@pytest.mark.parametrize(("policy", "is_written"), [("deny", False), ("note", True)])
+async def test_a_hook_whose_budget_is_used_up_is_a_fault_and_the_policy_decides(
+    tmp_path: Path, policy: str, is_written: bool
+) -> None:
+    other = call("write", path="b.txt", content="hello")
+    models = ScriptedModels([*worker(calls(WRITE), calls(other), says("done")), *guard(says("ALLOW"))])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan(f"{CAREFUL}, budget: {{turns: 1}}, on-fault: {policy}")) == "done"
+        assert here.read("a.txt") == "hello"
+        assert (tmp_path / "b.txt").exists() is is_written
+        assert here.get("agent/~careful").status["used"]["turns"] == 1
+    assert len(of(models, "guard")) == 1
+
+
+async def test_what_a_hook_costs_is_billed_to_the_task_of_the_agent_that_it_watches(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard(says("ALLOW"))])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan(more="budget: {tokens: 100000, turns: 20}")) == "done"
+        hook, agent = (here.get(f"agent/{name}").status["used"] for name in ("~careful", "."))
+        accounts = here.get("task/.").status["ledger"]
+    assert hook["tokens"] > 0
+    assert accounts["tokens"]["spent"] == hook["tokens"] + agent["tokens"]
+    assert accounts["turns"]["spent"] == hook["turns"] + agent["turns"] == 3
+
+
+async def test_a_hook_without_a_model_is_a_fault(tmp_path: Path) -> None:
+    refusal = {"status": 401, "error": {"message": "no key"}, "times": "always"}
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(refusal)])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert not (tmp_path / "a.txt").exists()
+        (said, *_) = await fired(here)
+    assert "NoModel" in str(said)
+
+
+async def test_a_late_hook_is_a_fault_and_its_request_is_given_up(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard({"hang": True})])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan(f"{CAREFUL}, timeout: 0.2")) == "done"
+        assert not (tmp_path / "a.txt").exists()
+        assert not here.store.view.list("thread")
+        status = here.get("agent/~careful").status
+        assert not status.get("inbox") and not status.get("asked") and status.get("open") is None
+    assert models.endings.count("closed") == 1, "nobody waits for it any more"
+
+
+async def test_pausing_and_going_on_loses_no_question(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard({"delay": 0.1, **says("ALLOW")})])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan())
+        await here.until(lambda: bool(here.store.view.list("thread")))
+        await here.patch({"op": "add", "path": "/pause", "value": True})
+        await here.until_state("task/.", "paused")
+        await here.patch({"op": "remove", "path": "/pause"})
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done" and here.read("a.txt") == "hello"
+    assert len(of(models, "guard")) == 1
+
+
+async def test_cancelling_the_watched_agent_ends_the_question_and_the_request(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE)), *guard({"hang": True})])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan())
+        await here.until(lambda: bool(of(models, "guard")))
+        await here.patch({"op": "add", "path": "/cancel", "value": True})
+        await here.until_state("task/.", "cancelled")
+        await here.settled_but_timers()
+        assert not here.store.view.list("thread")
+        assert here.get("agent/~careful").status.get("open") is None
+    assert models.endings == ["answered", "closed"]
+
+
+async def test_when_the_watched_agent_begins_anew_its_hook_does_too(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), calls(WRITE), says("done")), *guard({"hang": True}, says("ALLOW"))])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan())
+        await here.until(lambda: bool(of(models, "guard")))
+        await here.patch({"op": "add", "path": "/again", "value": 1})
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        status = here.get("agent/~careful").status
+        assert status["incarnation"] == here.get("agent/.").status["incarnation"] == 2
+        assert len(status["transcript"]) == 1, "it remembers nothing of the run before"
+    assert models.left == []
+
+
+async def test_a_person_can_talk_with_the_agent_behind_a_hook_and_it_goes_on_watching(tmp_path: Path) -> None:
+    models = ScriptedModels(
+        [
+            *worker(
+                {"when": {"last": "go"}, **calls(WRITE)}, {"when": {"after": "write"}, **says("done")}, says("I wait")
+            ),
+            *guard({"when": {"last": "what do you do"}, **says("I watch the files.")}, says("DENY: no")),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan())
+        await here.tell("agent/~careful", "what do you do", "m1")
+        await here.until(lambda: bool(here.get("agent/~careful").status.get("transcript")))
+        await here.settled_but_timers()
+        assert "I watch the files." in await here.said()
+
+
+async def test_asking_twice_changes_nothing_and_a_question_that_was_withdrawn_has_no_answer(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("no")), *guard({"hang": True})])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan())
+        await here.until(lambda: bool(of(models, "guard")))
+        (thread,) = here.store.view.list("thread")
+        agent, clock = here.get("agent/."), here.world.clock.now()
+        seen = observe(agent, here.store.view, here.work, Specs(), clock, PLAN)
+        hook = here.get("hook/careful")
+        question = thread.address.partition("/")[2]
+        again = smart.question(here.store.view, seen, hook, {"id": question, "hook_event_name": "before-call"}, 1.0)
+        assert again == ()
+        assert smart.answer(here.store.view, seen, hook, question) is None
+        gone = smart.answer(here.store.view, seen, hook, "another")
+        assert gone == Verdict(fault="the question was withdrawn")
+        await here.patch({"op": "add", "path": "/cancel", "value": True})
+        await here.until_state("task/.", "cancelled")
