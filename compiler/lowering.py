@@ -20,7 +20,7 @@ from schemas import limits
 from schemas.agent import DUMP, AgentSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
-from schemas.fork import KIND, ForkSpec
+from schemas.fork import KIND, ForkSpec, lock_place
 from schemas.frozen import frozen
 from schemas.lock import LockMode
 from schemas.mcp import McpSpec, may_use
@@ -137,7 +137,7 @@ class Lowering:
             when=task.get("when", "after"),
             heal=task.get("heal", False) is not False,
             heal_every_s=_heal_every(task),
-            locks=_locks(task),
+            locks=_locks(task, place.fork),
             containers=self._containers(task, path),
             budget=self.making.budget(task, path, choice if made is not None else None),
             retries=task.get("retries", limits.RETRIES_DEFAULT),
@@ -267,14 +267,15 @@ def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
     )
 
 
-def _locks(task: JsonObject) -> dict[str, LockMode]:
-    """The paths that the task must hold; one that is named twice, in the stricter mode."""
+def _locks(task: JsonObject, fork: str) -> dict[str, LockMode]:
+    """The paths that the task must hold, where it works; one that is named twice, in the stricter mode."""
     found: dict[str, LockMode] = {}
     for written in task.get("locks", ()):
         lock: JsonObject = {"path": written} if isinstance(written, str) else written
         path, mode = str(lock.get("path", "")), lock.get("mode", "write")
         name = normpath(path).strip("/")
         name = "**" if name == "." else name
+        name = f"{lock_place(fork)}/{name}" if fork else name
         found[name] = "write" if "write" in (found.get(name), mode) else "read"
     return found
 

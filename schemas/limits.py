@@ -45,6 +45,7 @@ LOCK_TTL_S: Final = 600.0  # A lease whose holder shows no progress for so long 
 LOCK_AGEING_S: Final = 30.0  # One step of priority is worth so long a wait: who waits long enough is before anybody.
 LOCK_PRIORITY_MAX: Final = 20  # Steps that count, either way: nobody is overtaken by who comes 20 minutes later.
 LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence; `plan get locks` has them all.
+LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 
 # Pages.
 FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
@@ -201,6 +202,7 @@ GIT_S: Final = 600.0  # One step of git: a snapshot of a large repository reads 
 GIT_WORDS_LINES: Final = 3  # Of what git says went wrong: its last lines have the cause.
 FORK_ROUNDS_MAX: Final = 8  # Of merging what moved on meanwhile; then it waits, for somebody is busy there.
 FORK_LOOK_S: Final = 5.0  # How soon a merge that a person mends is looked at again.
+FORK_LOCKS_MAX: Final = 64  # Of files that a fork changed, one by one; more are locked as the folder above them.
 FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.
 
 # The log.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from controllers.fork import locking
 from controllers.fork.carrying import Carrier
 from controllers.fork.desk import Fork
 from controllers.fork.git import GitFailed
@@ -91,23 +92,32 @@ def _asked(fork: Fork) -> int:
 
 
 async def _written(fork: Fork, worktree: Worktree) -> bool:
-    """Writes what differs into the folder; False when some of it moved on first, which is then to be taken in."""
+    """Writes what differs into the folder, under locks, or waits for those.
+
+    False when some of it moved on first, which is then to be taken in.
+    """
     status, repository = fork.status, worktree.repository
     differences = await worktree.differences(status.base, status.head)
     left_out = [each.path for each in differences if not _is_brought(fork, repository, each)]
     todo = [each for each in differences if each.path not in left_out]
     if status.state is not ForkState.WRITING:
-        await fork.note("fork.writing", {"state": ForkState.WRITING, "left_out": list(left_out)})
+        wants = locking.wants_of(fork, repository.prefix, [each.path for each in todo])
+        grants = locking.taken(fork, wants)
+        if grants is None:
+            await locking.wait(fork, wants)
+            return True
+        merge: JsonObject = {"state": ForkState.WRITING, "left_out": list(left_out), **locking.NO_WISH}
+        await fork.note("fork.writing", merge, more=grants)
     moved = await Carrier(repository, fork.desk.forks / f"{fork.name}.out").carry(status.head, todo)
     if moved:
-        await fork.note("fork.merging", {"state": ForkState.MERGING})
+        await fork.note("fork.merging", {"state": ForkState.MERGING}, more=locking.freed(fork))
         return False
     paths: list[Json] = [each.path for each in todo]
     data: JsonObject = {"branch": status.branch, "files": paths[: limits.FORK_FILES_SHOWN], "count": len(paths)}
     if left_out:
         data["left_out"] = list(left_out)
-    merge: JsonObject = {"state": ForkState.IN, "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
-    await fork.note("fork.brought", merge, data)
+    merge = {"state": ForkState.IN, "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
+    await fork.note("fork.brought", merge, data, locking.freed(fork))
     return True
 
 

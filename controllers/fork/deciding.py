@@ -63,7 +63,8 @@ def decide(seen: Observed) -> Step:
     if seen.is_called_off and status.state is not ForkState.WRITING:
         return _called_off(seen)
     if status.state in (ForkState.MERGING, ForkState.WRITING):
-        return Do("bring")  # What is half written is finished, whatever was decided since.
+        # What is half written is finished, whatever was decided since.
+        return Rest() if seen.is_in_line else Do("bring")
     if status.state is ForkState.MAKING:
         return Do("make") if seen.is_placed else Rest()
     if seen.is_wanted and not is_there(status):

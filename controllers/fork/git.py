@@ -55,6 +55,11 @@ class Said:
     def text(self) -> str:
         return self.output.decode(errors="replace").strip()
 
+    @property
+    def words(self) -> str:
+        """Its last words, in one line."""
+        return "; ".join(self.text.splitlines()[-limits.GIT_WORDS_LINES :]) or f"exit {self.code}"
+
 
 @frozen
 class Git:
@@ -89,8 +94,7 @@ class Git:
         """What git prints when it succeeds. Raises GitFailed with its last words."""
         said = await self.says(*arguments, cwd=cwd, more=more, stdin=stdin)
         if said.code != 0:
-            words = "; ".join(said.text.splitlines()[-limits.GIT_WORDS_LINES :]) or f"exit {said.code}"
-            raise GitFailed(f"`git {arguments[0]}`: {words}")
+            raise GitFailed(f"`git {arguments[0]}`: {said.words}")
         return said.output
 
     async def commit(self, *arguments: str, cwd: str, more: Mapping[str, str] | None = None) -> str:

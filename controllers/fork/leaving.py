@@ -5,6 +5,7 @@ What was never brought in stays on the branch, committed, an open merge with its
 
 from __future__ import annotations
 
+from controllers.fork import locking
 from controllers.fork.desk import Fork
 from controllers.fork.worktree import Worktree
 from schemas.encoding import JsonObject
@@ -29,7 +30,8 @@ async def leave(fork: Fork) -> None:
     has_work = bool(head) and await repository.tree_of(head) != await repository.tree_of(base)
     merge: JsonObject = {"state": ForkState.KEPT if has_work else ForkState.IN, "base": base, "head": head or None}
     data: JsonObject = {"branch": status.branch, "has_work": has_work}
-    await fork.note("fork.kept", {**merge, "incoming": None, "files": None}, data)
+    merge |= {"incoming": None, "files": None, **locking.NO_WISH}
+    await fork.note("fork.kept", merge, data, locking.freed(fork))
 
 
 async def _has(worktree: Worktree, commit: str, head: str) -> bool:

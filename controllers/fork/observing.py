@@ -19,7 +19,8 @@ class Observed:
 
     `is_called_off`: its task is cancelled or gone, or it is being removed. `busy` is one who works in it and is in the
     middle of something (empty: nobody), `revs` the revisions of all of them. `is_placed`: the folder that it leaves is
-    there. `is_live`: its job runs. `by_agent`: an agent does its task, and is told of conflicts.
+    there. `is_live`: its job runs. `by_agent`: an agent does its task, and is told of conflicts. `is_in_line`: it waits
+    for locks.
     """
 
     resource: Resource
@@ -33,6 +34,7 @@ class Observed:
     is_placed: bool
     is_live: bool
     by_agent: bool
+    is_in_line: bool
     now: float
 
 
@@ -54,6 +56,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Obse
         is_placed=spec.outer is None or (outer is not None and bool(outer_tree(view, spec))),
         is_live=bool(work.live_for(resource.address)),
         by_agent=task is not None and task.spec["work"]["kind"] == "agent",
+        is_in_line=bool(resource.status.get("wants")) and not resource.status.get("locks"),
         now=now,
     )
 

@@ -16,6 +16,7 @@ from controllers.fork.git import Git, GitFailed
 from schemas.frozen import frozen
 
 PRIVATE: Final = "repository"
+_IGNORED: Final = b"paths are ignored by one of your .gitignore files"
 ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
 
 
@@ -50,7 +51,7 @@ class Repository:
         _begin(index, Path(self.folder) / "index")
         try:
             more = {**self.environment, "GIT_INDEX_FILE": str(index)}
-            await self.git.run("add", "-A", *ALL, cwd=self.top, more=more)
+            await add_all(self.git, self.top, more)
             tree = await self.git.commit("write-tree", cwd=self.top, more=more)
         finally:
             _forget(index)
@@ -69,6 +70,14 @@ class Repository:
             "rev-parse", "--verify", "-q", f"refs/heads/{name}", cwd=self.top, more=self.environment
         )
         return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
+
+
+async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) -> None:
+    """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed."""
+    said = await git.says("add", "-A", *ALL, cwd=folder, more=more)
+    # Git has added everything and still complains when what we leave out is ignored by the user as well.
+    if said.code != 0 and not (said.code == 1 and _IGNORED in said.output):
+        raise GitFailed(f"`git add`: {said.words}")
 
 
 def _begin(index: Path, used: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 import anyio.to_thread
 
 from controllers.fork.git import GitFailed, Said
-from controllers.fork.repository import ALL, Repository
+from controllers.fork.repository import Repository, add_all
 from schemas import limits
 from schemas.frozen import frozen
 
@@ -95,7 +95,7 @@ class Worktree:
 
     async def commit(self, words: str) -> str:
         """Commits all that git does not ignore, an open merge with it; returns the newest commit of the branch."""
-        await self._run("add", "-A", *ALL)
+        await add_all(self.repository.git, str(self.folder))
         is_same = (await self._says("diff-index", "--cached", "--quiet", "HEAD")).code == 0
         if not is_same or await self.is_merging():
             await self._run("commit", "-q", "--no-verify", "--allow-empty", "-m", words)
@@ -111,7 +111,7 @@ class Worktree:
             return ()
         files = tuple(sorted(await self._unmerged()))
         if not files:
-            raise GitFailed(_words("merge", said))
+            raise GitFailed(f"`git merge`: {said.words}")
         return files
 
     async def back_to(self, commit: str) -> None:
@@ -178,7 +178,3 @@ class Worktree:
     async def _around(self, *arguments: str) -> bytes:
         """Runs git in the folder that is left, not in the fork."""
         return await self.repository.git.run(*arguments, cwd=self.repository.top, more=self.repository.environment)
-
-
-def _words(name: str, said: Said) -> str:
-    return f"`git {name}`: " + "; ".join(said.text.splitlines()[-limits.GIT_WORDS_LINES :])

@@ -68,13 +68,16 @@ def fallen(view: View, owner: str, grant: JsonObject, declared: str = "") -> str
 
 
 def wishing(view: View, waiting: str) -> Owner | None:
-    """On whose behalf the object at `waiting`, a call or a task, still waits for locks; None: it does not any more."""
+    """On whose behalf the object at `waiting`, a call, task or fork, still waits for locks; None: it does no more."""
     found = view.get(waiting)
     if found is None or found.deleting:
         return None
     if found.kind == "task":
         ready = found.status.get("conditions", {}).get("Ready") or {}
         return owner_of(found) if ready.get("reason") == AWAITING else None
+    if found.kind == "fork":  # What its task did is to be written where others work.
+        task = view.get(str(found.spec["task"]))
+        return owner_of(task) if task is not None and found.status.get("wants") else None
     is_open = found.state == "AwaitingLock" and not {"granted", "refused"} & found.status.keys()
     spec = found.spec
     return Owner(spec["owner"], spec["owner_uid"], spec["incarnation"]) if is_open else None

@@ -11,11 +11,14 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
+from schemas.fork import LOCK_PLACES
 from schemas.patterns import any_path
 
 T = TypeVar("T")
 
 _WILD: Final = frozenset("*?")
+APART: Final = f"{LOCK_PLACES}/"
+"""How files of forks begin: no glob of the plan's folder leads there."""
 
 
 def overlap(one: str, other: str) -> bool:
@@ -29,6 +32,8 @@ def overlap(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=16384)
 def _overlap(one: str, other: str) -> bool:
+    if one.startswith(APART) != other.startswith(APART):
+        return False
     mine, theirs = _names(one), _names(other)
     for left, right in zip(mine, theirs, strict=False):
         if "**" in (left, right):
@@ -41,7 +46,11 @@ def _overlap(one: str, other: str) -> bool:
 @lru_cache(maxsize=16384)
 def covers(lock: str, path: str) -> bool:
     """Whether who holds `lock` has all of `path`, which may be a glob itself: then only what is plain to see is yes."""
-    if lock in (path, "**", "."):
+    if lock == path:
+        return True
+    if lock.startswith(APART) != path.startswith(APART):
+        return False
+    if lock in ("**", "."):
         return True
     stem = lock.removesuffix("/**")
     if _WILD.isdisjoint(stem) and (path == stem or path.startswith(f"{stem}/")):

@@ -64,7 +64,9 @@ def release(
     owner = holding.owner_of(seen)
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
-    wanted = mine if paths is None else {_canonical(context.workspace, path) for path in paths}
+    wanted = (
+        mine if paths is None else {context.workspace.locked(_canonical(context.workspace, path)) for path in paths}
+    )
     if missing := wanted - mine:
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
     if not wanted:
@@ -76,7 +78,8 @@ def release(
 def written(context: Context) -> Mapping[str, LockMode]:
     """The file that a call of `write`, `edit` or `dump` is about; none when the tool itself will refuse it."""
     try:
-        return {context.workspace.leads_to(str(context.spec.arguments.get("path", "."))): "write"}
+        path = context.workspace.leads_to(str(context.spec.arguments.get("path", ".")))
+        return {context.workspace.locked(path): "write"}
     except (ToolDenied, ToolFailed):
         return {}
 
@@ -91,7 +94,7 @@ def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
         raise ToolDenied(f"`{found}` is denied by `{denial}`")
     if not space.allows("lock", found):
         raise ToolDenied(f"`{found}`: rights allow `lock` on other paths only")
-    return found
+    return space.locked(found)
 
 
 def _canonical(space: Workspace, path: str) -> str:

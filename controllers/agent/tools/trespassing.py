@@ -96,7 +96,8 @@ def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | No
     """By path the digest of each file that one of `locks` covers, with that lock; at most so many, none too large."""
     found: dict[str, tuple[str | None, str]] = {}
     for lock in sorted(locks):
-        for path in _files_of(space, lock):
+        here = space.unlocked(lock)  # None: it is about a file of another tree.
+        for path in () if here is None else _files_of(space, here):
             if len(found) >= limits.LOCK_FILES_WATCHED_MAX:
                 return found
             found.setdefault(path, (_digest(space, path), lock))

@@ -19,6 +19,7 @@ from typing import Final, Literal
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from schemas import limits, patterns
 from schemas.encoding import digest
+from schemas.fork import LOCK_PLACES
 from schemas.frozen import frozen
 
 CLOSED: Final = frozenset({".plan"})
@@ -63,6 +64,12 @@ class Workspace:
     def locked(self, path: str) -> str:
         """The path or glob `path`, relative to `folder`, as locks name it."""
         return f"{self.place}/{path}" if self.place else path
+
+    def unlocked(self, name: str) -> str | None:
+        """Inverse of `locked`; None for a lock on what is not in this tree."""
+        if not self.place:
+            return None if name.startswith(f"{LOCK_PLACES}/") else name
+        return name.removeprefix(f"{self.place}/") if name.startswith(f"{self.place}/") else None
 
     def ensure(self) -> None:
         """Makes the workspace's folder if it is not there."""

@@ -19,6 +19,7 @@ from controllers.agent.conflicts import ConflictReconciler
 from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Tool
+from controllers.fork import Desk, ForkReconciler, Git
 from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.mcp import Home, LiveServers, McpReconciler, Yard
@@ -208,6 +209,8 @@ async def arena(
             tool_servers,
         ]
         controllers.append(ConflictReconciler(store, clock))
+        desk = Desk(store, processes, clock, Git(processes, ids, ENV), "arena", folder, state)
+        controllers.append(ForkReconciler(desk, work))
         engine = Engine(store, clock, queue, work, controllers, PLAN)
         made = Arena(folder, store, gate, engine, work, queue, world, sources)
         engine.on_bug = made.bugs.append

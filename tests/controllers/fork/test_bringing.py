@@ -1,0 +1,206 @@
+"""What was done in a fork comes back: each sort of change that git knows, and nothing of the person's own touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.fork.repository import Home
+
+pytestmark = pytest.mark.anyio
+
+
+def forked(command: str, more: str = "") -> str:
+    """A plan of one task that runs `command` in a fork."""
+    return f"""
+        tasks:
+          t:
+            fork: true
+            run: |
+              {command}
+            {more}
+        """
+
+
+async def ran(home: Home, plan: str) -> Arena:
+    """The arena after `plan` has come to rest in `home`."""
+    async with arena(home.path) as owner:
+        await owner.apply(plan)
+        await owner.settled_but_timers()
+        assert owner.state("task/t") == "done", (owner.get("task/t").status, fork_of(owner))
+        return owner
+
+
+def fork_of(owner: Arena) -> JsonObject:
+    return owner.get("fork/t").status
+
+
+async def test_what_a_task_does_in_its_fork_comes_back_and_the_fork_goes(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n", b="two\n")
+    home.write("b", "two, not committed\n")
+    home.git("add", "b")
+    home.write("b", "two, not even added\n")
+    home.write("untracked", "mine\n")
+    own = home.own()
+
+    owner = await ran(home, forked("cat b untracked > seen; echo more >> a; mkdir d; echo new > d/n; rm untracked"))
+
+    assert owner.state("task/t") == "done"
+    assert home.read("seen") == "two, not even added\nmine\n"
+    assert home.read("a") == "one\nmore\n"
+    assert home.read("d/n") == "new\n"
+    assert not (home.path / "untracked").exists()
+    assert home.own() == own
+    assert (home.branches(), home.trees()) == ([], 0)
+
+
+async def test_binary_files_modes_links_renames_and_removals_come_back(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(run="#!/bin/sh\n", old="moved\n" * 20, gone="x\n", plain="p\n")
+    home.write("bin", bytes(range(256)) * 8)
+    home.write("deep/er/one", "1\n")
+    (home.path / "plain").chmod(0o600)
+    steps = [
+        "chmod +x run",
+        "git mv old new",
+        "git rm -q gone",
+        "printf '\\000\\001\\377' >> bin",
+        "ln -s new link",
+        "rm -r deep",
+        "echo 'a b' > 'na me'",
+        "printf 'ü' > 'ümlaut'",
+        "echo q >> plain",
+    ]
+
+    owner = await ran(home, forked("; ".join(steps)))
+
+    assert owner.state("task/t") == "done"
+    assert (home.path / "run").stat().st_mode & 0o111
+    assert home.read("new") == "moved\n" * 20
+    assert not (home.path / "old").exists()
+    assert not (home.path / "gone").exists()
+    assert (home.path / "bin").read_bytes() == bytes(range(256)) * 8 + b"\x00\x01\xff"
+    assert (home.path / "link").readlink() == Path("new")
+    assert not (home.path / "deep").exists()
+    assert home.read("na me") == "a b\n"
+    assert home.read("ümlaut") == "ü"
+    assert (home.read("plain"), (home.path / "plain").stat().st_mode & 0o777) == ("p\nq\n", 0o600)
+
+
+async def test_a_file_becomes_a_folder_and_a_folder_a_file(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(f="file\n")
+    home.write("d/one", "1\n")
+    home.git("add", ".")
+
+    owner = await ran(home, forked("rm f; mkdir f; echo in > f/in; rm -r d; echo d > d"))
+
+    assert owner.state("task/t") == "done"
+    assert (home.read("f/in"), home.read("d")) == ("in\n", "d\n")
+
+
+@pytest.mark.parametrize("attributes", ["", "* text=auto\n", "*.txt text eol=crlf\n"])
+async def test_line_ends_stay_as_the_file_has_them(tmp_path: Path, attributes: str) -> None:
+    home = Home(tmp_path).begin()
+    home.write(".gitattributes", attributes)
+    home.write("dos.txt", "one\r\ntwo\r\n")
+    home.write("other.txt", "left\r\nalone\r\n")
+    home.git("add", ".")
+    home.git("commit", "-qm", "dos")
+
+    owner = await ran(home, forked("sed -i 's/two/2/' dos.txt"))
+
+    assert owner.state("task/t") == "done"
+    assert home.path.joinpath("dos.txt").read_bytes() == b"one\r\n2\r\n"
+    assert home.path.joinpath("other.txt").read_bytes() == b"left\r\nalone\r\n"
+
+
+async def test_ignored_files_stay_where_they_are_and_keep_the_working_tree(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    home.write(".gitignore", ".plan/\nbuilt/\n")
+    home.write("built/here", "mine\n")
+
+    owner = await ran(home, forked("ls > seen; mkdir -p built; echo theirs > built/there; echo b >> a"))
+
+    assert owner.state("task/t") == "done"
+    assert "built" not in home.read("seen")
+    assert sorted(each.name for each in (home.path / "built").iterdir()) == ["here"]
+    assert fork_of(owner)["ignored"] == ["built/"]
+    assert (home.path / fork_of(owner)["folder"] / "built" / "there").exists()
+    assert home.trees() == 1
+
+
+async def test_a_submodule_is_an_empty_folder_in_a_fork_and_is_not_brought(tmp_path: Path) -> None:
+    Home(tmp_path / "lib").begin(x="x\n")
+    home = Home(tmp_path / "home").begin(a="a\n")
+    home.git("submodule", "add", "-q", str(tmp_path / "lib"), "lib")
+    home.git("commit", "-qm", "lib")
+
+    owner = await ran(home, forked("ls lib | wc -l > seen; git rm -q -f lib; echo b >> a"))
+
+    assert owner.state("task/t") == "done"
+    assert home.read("seen").strip() == "0"
+    assert home.read("lib/x") == "x\n"
+    assert home.read("a") == "a\nb\n"
+    assert fork_of(owner)["left_out"] == ["lib"]
+
+
+async def test_hooks_of_the_repository_do_not_run_for_a_fork(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    for name in ("pre-commit", "post-checkout", "post-commit", "post-merge", "commit-msg", "reference-transaction"):
+        home.write(f".git/hooks/{name}", f"#!/bin/sh\necho {name} >> {tmp_path}/ran\nexit 1\n").chmod(0o755)
+
+    owner = await ran(home, forked("echo b >> a"))
+
+    assert owner.state("task/t") == "done"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_folder_in_no_repository_has_a_private_one_out_of_sight(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("a", "a\n")
+    home.write(".gitignore", "secret\n")
+    home.write("secret", "s\n")
+
+    owner = await ran(home, forked("ls -A > seen; echo b >> a"))
+
+    assert owner.state("task/t") == "done"
+    assert home.read("a") == "a\nb\n"
+    assert "secret" not in home.read("seen")
+    assert not (tmp_path / ".git").exists()
+
+
+async def test_a_plan_in_a_folder_of_a_repository_works_in_that_folder_of_its_fork(tmp_path: Path) -> None:
+    root = Home(tmp_path).begin(top="top\n")
+    home = Home(tmp_path / "part" / "one")
+    home.write("a", "a\n")
+
+    owner = await ran(home, forked("cat ../../top > seen; echo b >> a; echo up >> ../../top"))
+
+    assert owner.state("task/t") == "done"
+    assert home.read("seen") == "top\n"
+    assert home.read("a") == "a\nb\n"
+    assert root.read("top") == "top\nup\n"
+
+
+async def test_a_repository_without_a_commit_can_be_forked(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.path.mkdir(exist_ok=True)
+    home.git("init", "-q")
+    home.write("a", "a\n")
+
+    owner = await ran(home, forked("echo b >> a"))
+
+    assert (owner.state("task/t"), home.read("a")) == ("done", "a\nb\n")
+
+
+async def test_the_plan_file_is_not_brought(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(arena__plan__yaml="plan: arena\n")
+
+    owner = await ran(home, forked("echo '# mine' >> arena.plan.yaml; echo b > b"))
+
+    assert owner.state("task/t") == "done"
+    assert home.read("b") == "b\n"
+    assert home.read("arena.plan.yaml") == "plan: arena\n"
+    assert fork_of(owner)["left_out"] == ["arena.plan.yaml"]
