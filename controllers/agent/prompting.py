@@ -191,7 +191,9 @@ def briefing(seen: Observed, rules: str) -> str:
     spec, task = seen.spec, seen.task_spec
     if spec.watches:
         return watching.briefing(instructions(seen), spec.watches, seen.hook)
-    goal, notes = ("", "") if task is None else (task.goal, "\n".join(filter(None, (task.notes, *task.rulings))))
+    goal, notes = ("", "") if task is None else (task.goal, task.notes)
+    if seen.task_spec is not None and (rulings := seen.task_spec.rulings):
+        notes = "\n".join((notes, *rulings)).strip()
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
     budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())

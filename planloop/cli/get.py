@@ -36,8 +36,8 @@ Examples:
 def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: bool) -> None:
     """List objects.
 
-    Kinds are task, agent, call, approval, lock, container, hook, mcp (tool servers), thread and plan, in singular or
-    plural; `all` is every kind. Without any: the tasks.
+    Kinds are task, agent, call, approval, conflict, lock, container, hook, mcp (tool servers), fork, thread and plan,
+    in singular or plural; `all` is every kind. Without any: the tasks.
     """
     access = access_to(plan)
     found = selecting.selected(access, what or ("tasks",))
