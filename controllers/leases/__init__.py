@@ -4,6 +4,7 @@ Pure, over one view: `granted` and `queued` before an effect, `fenced` at the ef
 served by the lock controller.
 """
 
+from controllers.leases.breaking import Broken, broken
 from controllers.leases.granting import (
     Blocker,
     Granted,
@@ -24,10 +25,12 @@ from controllers.leases.places import covers, overlap
 __all__ = [
     "AWAITING",
     "Blocker",
+    "Broken",
     "Granted",
     "Owner",
     "Taken",
     "Wants",
+    "broken",
     "covers",
     "fenced",
     "granted",

@@ -36,6 +36,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "pull": "Write the live plan back into the file.",
         "approve": "Let something go on that waits for a person.",
         "reject": "Turn down something that waits for a person.",
+        "unlock": "Take a lock from whoever holds it.",
         "pause": "Stop a subtree at its next boundary and keep its work.",
         "resume": "Let a paused subtree go on, and what failed in it try once more.",
         "cancel": "Stop a subtree for good and keep it as cancelled.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, conflicts, questions, records, servers, tables
+from planloop.rendering import amounts, conflicts, locks, questions, records, servers, tables
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
 from schemas.condition import Condition, of_status
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -24,11 +24,13 @@ def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], 
         lines += [_labelled(label, said) for label, said in questions.facts(item)]
     if item.kind == "conflict":
         lines += [_labelled(label, said) for label, said in conflicts.facts(item)]
+    if item.kind == "lock":
+        lines += [_labelled(label, said) for label, said in locks.facts(item, now)]
     if item.kind == "mcp":
         lines += [_labelled(label, said) for label, said in servers.facts(item)]
     for one in related:
-        grant = one.status.get("holders", {}).get(item.address) if one.kind == "lock" else None
-        lines.append(_labelled("holds", _held(one, grant, now)) if grant else _labelled(one.kind, _related(one, now)))
+        facts = locks.of_other(one, item, now) if one.kind == "lock" else [(one.kind, _related(one, now))]
+        lines += [_labelled(*fact) for fact in facts]
     lines += _checks(item)
     if recent:
         first, *rest = [records.line(record) for record in recent]
@@ -89,13 +91,6 @@ def _facts(item: Resource, now: float) -> list[str]:
 def _related(item: Resource, now: float) -> str:
     parts = [item.address, cells.state_of(item), cells.age_of(item, now), cells.what_of(item)]
     return ", ".join(part for part in parts if part)
-
-
-def _held(lock: Resource, grant: JsonObject, now: float) -> str:
-    """A lock that the object has: for what, for how long already, until when and why."""
-    until = {"turn": "to the end of its turn", "asked": "until it lets go"}.get(grant["kept"], "to the end of its task")
-    parts = [f"{lock.address} ({grant['mode']})", f"for {amounts.duration(now - grant['since'])}", until]
-    return ", ".join((*parts, grant["reason"]) if grant["reason"] else parts)
 
 
 def _checks(item: Resource) -> list[str]:

@@ -60,6 +60,10 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
             from planloop.rendering import conflicts
 
             head, row = ("conflict", "state", "before", "for", "what"), conflicts.row
+        case "lock":
+            from planloop.rendering import locks
+
+            head, row = ("lock", "held by", "mode", "for", "waiting", "what"), locks.row
         case "approval":
             head, row = ("approval", "state", "for", "by", "what"), _approval_row
         case _:

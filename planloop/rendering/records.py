@@ -230,6 +230,19 @@ def _ruled(data: JsonObject) -> str:
     return f"{data.get('how', '')} for {data.get('for_agent', '')}, by {data.get('by', '')}{plan}"
 
 
+def _locked(data: JsonObject) -> str:
+    waited = f", after {amounts.duration(data['waited_s'])}" if data.get("waited_s") else ""
+    why = f" ({data['why']})" if data.get("why") else ""
+    return f"{data.get('owner', '')}{waited}{why}"
+
+
+def _fenced(data: JsonObject) -> str:
+    if data.get("cycle"):
+        return f"{data['owner']} gives way: {' waits for '.join(map(str, [*data['cycle'], data['cycle'][0]]))}"
+    reason = f": {data['reason']}" if data.get("reason") else ""
+    return f"{', '.join(data.get('owners') or [str(data.get('owner', ''))])} lost it, {data.get('why', '')}{reason}"
+
+
 _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.refused": _refused,
     "plan.forked": _forked,
@@ -238,6 +251,9 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "conflict.raised": _conflict,
     "conflict.ruled": _ruled,
     "conflict.closed": lambda data: str(data.get("why", "")),
+    "lock.granted": _locked,
+    "lock.released": _locked,
+    "lock.fenced": _fenced,
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

@@ -97,6 +97,7 @@ class PlanDesk:
             "approve": self._approve,
             "reject": self._reject,
             "rule": self._rule,
+            "unlock": self._unlock,
             "settle": self._settle,
             "rollback": self._rollback,
             "send": self._send,
@@ -180,6 +181,11 @@ class PlanDesk:
         from planloop.server import ruling  # Few plans have conflicts that come before a person.
 
         return await ruling.rule(self._core, body)
+
+    async def _unlock(self, body: JsonObject) -> JsonObject:
+        from planloop.server import unlocking
+
+        return await unlocking.unlock(self._core, body)
 
     async def _settle(self, body: JsonObject) -> JsonObject:
         """A person says what became of a call in doubt."""

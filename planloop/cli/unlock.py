@@ -1,0 +1,31 @@
+"""`plan unlock`."""
+
+from __future__ import annotations
+
+import click
+
+from planloop import pointing
+from planloop.cli.options import access_to, plan_option
+
+EXAMPLE = """
+\b
+Examples:
+  plan get locks
+  plan unlock lock/src/app.py --reason "it only reads there"
+  plan unlock "src/**"                the same as lock/src/**
+"""
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", metavar="LOCK")
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for who held it.")
+def command(what: str, plan: str | None, reason: str) -> None:
+    """Take a lock from whoever holds it.
+
+    It goes to who has waited longest. Who held it is told, and its next write under it is refused, so that it looks at
+    the file again first. What it has written stays.
+    """
+    address = what if what.startswith("lock/") else pointing.address_of(what.strip("/"), "lock")
+    answer = access_to(plan).post("unlock", {"lock": address, "reason": reason})
+    click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")

@@ -1,0 +1,36 @@
+"""A person breaks a lock: recorded in their name, and told to who held it. Loaded only for that."""
+
+from __future__ import annotations
+
+from controllers.agent import inbox
+from controllers.leases import broken
+from planloop.core import Core
+from planloop.exits import Exit, Halt
+from schemas.encoding import JsonObject
+from schemas.message import Message
+from schemas.patch import HUMAN_CLI
+from schemas.record import Change, Draft
+
+
+async def unlock(core: Core, body: JsonObject) -> JsonObject:
+    """Takes the lock at `lock` from all who hold it, for `reason`. Raises Halt: NOT_FOUND when nobody does."""
+    view, address = core.store.view, str(body["lock"])
+    reason, now = str(body.get("reason", "")), core.clock.now()
+    made = broken(view, address.partition("/")[2], str(HUMAN_CLI), reason, now)
+    if not made.owners:
+        what = "nobody holds" if view.get(address) is not None else "there is no lock"
+        raise Halt(Exit.NOT_FOUND, f"{what} {address}", "plan get locks lists who holds what")
+    told = [change for owner in made.owners for change in _told(core, address, owner, reason, now)]
+    data: JsonObject = {"owners": list(made.owners), "why": "broken", "reason": reason}
+    rev = await core.store.append(Draft("lock.fenced", str(HUMAN_CLI), address, (*made.changes, *told), data))
+    return {"rev": rev, "owners": list(made.owners)}
+
+
+def _told(core: Core, lock: str, owner: str, reason: str, now: float) -> tuple[Change, ...]:
+    """The message to the agent that held it, or works for the task that did. It wakes nobody: it matters at a write."""
+    agent = f"agent/{owner.partition('/')[2]}"
+    why = f": {reason}" if reason else ""
+    text = f"A person took {lock} from you{why}. What you write under it is refused until you have locked it again."
+    message = Message(core.ids.mint(), "control", str(HUMAN_CLI), agent, text, now, delivery="steer", wakes=False)
+    found = inbox.delivery(core.store.view, message)
+    return () if isinstance(found, inbox.Refusal) else found
