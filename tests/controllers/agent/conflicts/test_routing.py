@@ -1,0 +1,96 @@
+"""Before whom a conflict comes, for any tree, any two agents in it, and any of those above being able to answer."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.agent.conflicts import routing
+from controllers.agent.conflicts.deciding import Bring, Rest, decide
+from reconciler.storing.view import MemoryView
+from schemas import limits
+from schemas.address import agent, parse, task
+from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, Party
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+from schemas.rights import Rights
+
+Path = tuple[str, ...]
+NAMES = st.sampled_from(["a", "b", "c"])
+PATHS = st.lists(NAMES, max_size=5).map(tuple)
+WHYS = ("", "parked", "done", "paused", "denied", "gone", "leaving", "claimed over")
+
+
+def objects(path: Path, why: str = "") -> list[Resource]:
+    """A task and its agent; `why` it could not rule, empty when it could."""
+    rights = Rights(deny=("resolve",)).to_json() if why == "denied" else Rights().to_json()
+    spec: JsonObject = {"task": str(task(*path)), "rights": rights, "talk_to": ["parent"]}
+    status: JsonObject = {"state": "parked" if why == "parked" else "asleep", "incarnation": 1}
+    task_spec: JsonObject = {"pause": why == "paused", "needs": []}
+    state: JsonObject = {"state": "done" if why == "done" else "running"}
+    if why == "claimed over":
+        state["stage"] = "done"
+    at = str(agent(*path))
+    made = [Resource(str(task(*path)), Uid(f"t{path}"), 1, task_spec, state)]
+    if why != "gone":
+        made.append(Resource(at, Uid(f"a{path}"), 1, spec, status, deleting=why == "leaving"))
+    return made
+
+
+def above(one: Path, other: Path) -> list[Path]:
+    """Every place strictly above both, the lowest first."""
+    return [one[:depth] for depth in reversed(range(len(one))) if one[:depth] == other[:depth] and depth < len(other)]
+
+
+@given(one=PATHS, other=PATHS, whys=st.dictionaries(PATHS, st.sampled_from(WHYS)))
+def test_it_comes_before_the_lowest_agent_above_both_that_could_answer_else_a_person(
+    one: Path, other: Path, whys: dict[Path, str]
+) -> None:
+    places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
+    view = MemoryView(each for place in sorted(places) for each in objects(place, whys.get(place, "")))
+    able = [place for place in above(one, other) if not whys.get(place, "")]
+    expected = str(agent(*able[0])) if able else PERSON
+    assert routing.first_able(view, routing.lowest_above(str(agent(*one)), str(agent(*other)))) == expected
+
+
+@given(one=PATHS, other=PATHS, whys=st.dictionaries(PATHS, st.sampled_from(WHYS)))
+def test_going_on_upward_ends_at_a_person_after_two_times_and_never_goes_down_or_to_a_party(
+    one: Path, other: Path, whys: dict[Path, str]
+) -> None:
+    places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
+    whys |= {one: "", other: ""}
+    view = MemoryView(each for place in sorted(places) for each in objects(place, whys.get(place, "")))
+    spec = ConflictSpec(str(agent(*one)), str(agent(*other)), "contest")
+    seen = [routing.first_able(view, routing.lowest_above(*spec.parties))]
+    while seen[-1] != PERSON:
+        seen.append(routing.next_above(view, seen[-1]))
+    depths = [len(parse(each).path) for each in seen[:-1]]
+    assert depths == sorted(set(depths), reverse=True)
+    assert not set(seen) & set(spec.parties)
+    assert all(routing.is_above(each, *spec.parties) for each in seen[:-1])
+
+
+def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView, ConflictSpec, ConflictStatus]:
+    """A conflict between two children of `a`, which is below the root; the holder has the file."""
+    made = [each for path in ((), ("a",), ("a", "x"), ("a", "y")) for each in objects(path)]
+    holder = {"owner": "agent/a/y", "uid": str(Uid(f"a{('a', 'y')}")), "incarnation": 1, "mode": "write"}
+    grant = holder | {"since": 0.0, "fence": 1, "kept": "asked"}
+    made.append(Resource("lock/f", Uid("l"), 1, {"path": "f"}, {"holders": {"agent/a/y": grant}}))
+    parties = {each: Party(each, f"a{parse(each).path}", 1) for each in ("agent/a/x", "agent/a/y")}
+    status = ConflictStatus("open", ("f",), parties, 0.0, before, 1 if before else 0, raised, due_at)
+    return MemoryView(made), ConflictSpec("agent/a/x", "agent/a/y", "contest"), status
+
+
+def test_who_does_not_answer_in_time_is_passed_over_twice_at_most() -> None:
+    assert decide(*standing("", 0, None), 1.0) == Bring("agent/a", 0, "")
+    first = decide(*standing("agent/a", 0, 90.0), 90.0)
+    assert isinstance(first, Bring)
+    assert (first.to, first.raised) == ("agent/.", 1)
+    second = decide(*standing("agent/.", 1, 180.0), 180.0)
+    assert isinstance(second, Bring)
+    assert (second.to, second.raised) == (PERSON, limits.CONFLICT_RAISED_MAX)
+    assert decide(*standing(PERSON, 2, None), 1e9) == Rest(None)
+
+
+def test_before_its_time_is_over_nothing_happens() -> None:
+    assert decide(*standing("agent/a", 0, 90.0), 89.0) == Rest(90.0)
