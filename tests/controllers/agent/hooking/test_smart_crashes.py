@@ -1,0 +1,107 @@
+"""The owner dies after each append while hooks that are agents are asked; each question has one answer in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reconciler.errors import StoreFailed
+from reconciler.storing.sqlite_store import StoreOptions
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.test_crashes import crashing
+
+pytestmark = pytest.mark.anyio
+
+# The hook remembers: it allows the first, denies the second with a reason, rewrites the third, and quits.
+PLAN = """
+goal: four files
+agent:
+  tools: [write]
+  script:
+    - call: {write: {path: a.txt, content: a}}
+    - call: {write: {path: b.txt, content: b}}
+    - when: {result: {contains: not b}}
+      call: {write: {path: c.txt, content: c}}
+    - call: {write: {path: d.txt, content: d}}
+    - done: written
+hooks:
+  careful:
+    on: [before-call]
+    match: write(*)
+    agent:
+      script:
+        - {when: {message: a.txt}, say: ALLOW}
+        - {when: {message: b.txt}, say: "DENY: not b"}
+        - when: {message: c.txt}
+          say: '{"decision": "allow", "updated_input": {"path": "other.txt", "content": "c"}}'
+        - {when: {message: other.txt}, say: ALLOW}
+        - when: {message: d.txt}
+          call: {quit: {reason: seen enough}}
+"""
+
+
+async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
+    """Runs an owner until the plan is done (True) or it dies (False)."""
+    is_done = False
+    try:
+        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
+            if here.find("plan/arena") is None:
+                await here.apply(PLAN)
+            await here.until_state("task/.", "done", "failed")
+            await here.settled()
+            await check(here)
+            is_done = True
+    except* StoreFailed:
+        pass
+    return is_done
+
+
+async def check(here: Arena) -> None:
+    assert here.state("task/.") == "done", here.get("agent/.").status
+    names = {path.name for path in here.folder.glob("*.txt")}
+    assert names == {"a.txt", "other.txt", "d.txt"}
+    assert here.state("hook/careful") == "over"
+    assert not here.store.view.list("thread") and not here.store.view.list("call")
+    status = here.get("agent/~careful").status
+    assert not status.get("asked") and not status.get("inbox")
+    log = await here.log()
+    answered = Counter(
+        question for draft in log for question in draft.data.get("answered", ()) if draft.subject == "agent/~careful"
+    )
+    assert len(answered) == 5 and set(answered.values()) == {1}, "one answer to each question"
+    verdicts = [one["verdict"] for draft in log if draft.type == "hook.fired" for one in draft.data["fired"]]
+    assert [one.get("decision", "allow") for one in verdicts] == ["allow", "deny", "allow", "allow", "allow"]
+    assert not any(one.get("fault") for one in verdicts)
+
+
+LIVES = [(after, after * 5 % 7 + 2) for after in range(1, 46)]
+
+
+async def live_and_die(folder: Path, lives: tuple[int, ...]) -> None:
+    """One owner after the other dies after so many batches; then one that lives goes on to the end."""
+    for epoch, after in enumerate(lives, start=1):
+        if await run(folder, epoch, crashing(after)):
+            return
+    with anyio.fail_after(15):
+        assert await run(folder, len(lives) + 1)
+
+
+async def test_an_untouched_run_asks_five_times(tmp_path: Path) -> None:
+    with anyio.fail_after(15):
+        assert await run(tmp_path, 1)
+
+
+@pytest.mark.parametrize("lives", LIVES[::7])
+async def test_owners_that_die_while_a_hook_is_asked_lose_no_answer_and_ask_nothing_twice(
+    tmp_path: Path, lives: tuple[int, ...]
+) -> None:
+    await live_and_die(tmp_path, lives)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lives", LIVES)
+async def test_an_owner_may_die_at_any_append_while_a_hook_is_asked(tmp_path: Path, lives: tuple[int, ...]) -> None:
+    await live_and_die(tmp_path, lives)
