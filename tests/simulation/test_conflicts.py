@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schemas import limits
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, encode_text
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 
 PATH = "src/api.py"
@@ -274,4 +274,60 @@ def test_two_that_wait_for_each_other_are_told_apart_at_once_and_it_becomes_a_co
     assert story.states("task") == DONE, story.states("task", "agent", "conflict")
     assert len(records(story, "conflict.opened")) == 1
     assert story.objects["conflict/1"].spec["because"] == "deadlock"
+    check(story)
+
+
+def family(front: str, back: str, judges: tuple[str, ...]) -> str:
+    """Two cousins at these paths; those at `judges` have agents, every other place above them is a group."""
+    tree: JsonObject = {}
+    takes = [{"call": {"lock": {"paths": [PATH]}}}, {"when": {"message": "release`"}, "call": {"release": {}}}]
+    leaves = {
+        front: [*takes, {"expect": "ok"}, {"done": "x"}],
+        back: [{"sleep": 1}, {"call": {"write": {"path": PATH, "content": "by back"}}}, {"done": "x"}],
+    }
+    rules = [
+        {"when": {"message": "resolve("}, "call": {"resolve": {"conflict": "conflict/1", "how": "release"}}},
+        {"expect": "ok"},
+    ]
+    ends = {"when": {"children": "ended"}, "done": "over"}
+    for path, script in leaves.items():
+        node, parts = tree, path.split("/")
+        for depth in range(len(parts)):
+            where = "/".join(parts[:depth]) or "."
+            if where in judges:
+                # Only one of them is asked; the others end when their children have.
+                node["agent"] = {"script": [*(rules if where == judges[-1] else ()), ends]}
+            node = node.setdefault("tasks", {}).setdefault(parts[depth], {"goal": parts[depth]})
+        node["agent"] = {"script": script}
+    return "\n".join(f"{name}: {encode_text(value)}" for name, value in tree.items()) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("front", "back", "judges"),
+    [
+        ("a/front", "b/back", (".",)),
+        ("a/front", "b/c/d/back", (".",)),
+        ("a/b/front", "a/c/d/back", (".", "a")),
+        ("a/b/front", "a/c/back", (".",)),
+        ("a/b/c/front", "a/b/back", (".", "a", "a/b")),
+        ("a/b/c/front", "a/b/d/e/back", (".", "a")),
+        ("front", "a/b/c/back", (".",)),
+    ],
+)
+def test_a_conflict_between_cousins_comes_before_the_lowest_agent_above_both(
+    front: str, back: str, judges: tuple[str, ...]
+) -> None:
+    story = played(family(front, back, judges))
+    assert [data["before"] for data in records(story, "conflict.opened")] == [f"agent/{judges[-1]}"]
+    assert story.files.get(PATH) == "by back"
+    assert set(story.states("task").values()) == {"done"}, story.states("task", "agent", "conflict")
+    check(story)
+
+
+def test_without_any_agent_above_a_person_is_asked_and_the_wait_ends_by_itself() -> None:
+    text = plan("how: release", "- sleep: 400\n- done: x", WRITES)
+    story = played(text[text.index("tasks:") :])
+    assert [data["before"] for data in records(story, "conflict.opened")] == ["person"]
+    assert records(story, "conflict.raised") == []
+    assert story.files[PATH] == "by back"
     check(story)
