@@ -20,6 +20,7 @@ from controllers.task.surroundings import Surroundings
 from planloop.places import Place
 from planloop.replaying import recorded
 from planloop.replaying.directing import Director
+from planloop.replaying.recorded_hooks import RecordedHooks
 from planloop.replaying.recorded_minds import RecordedMinds
 from planloop.replaying.stage import LifeOf
 from reconciler.admitting.gate import Gate
@@ -153,6 +154,7 @@ def _reconcilers(
         models=recorded.RecordedModels(director, stand.models(document), store.is_alive),
         servers=recorded.RecordedServers(director),
         minds=RecordedMinds(director, store.is_alive).reply,
+        hooks=RecordedHooks(director, store.is_alive),
     )
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
     made: list[Reconciler] = [

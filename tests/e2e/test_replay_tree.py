@@ -48,6 +48,24 @@ agent:
     - done: written
 """
 
+HOOKS = """\
+plan: demo
+goal: two agents with hooks
+hooks:
+  program: {on: [before-call, after-call], match: shell, run: [sh, hook.sh]}
+  changed:
+    on: [after-call]
+    rule: [{when: {changed: {">=": 1}}, comment: "look at {changed}"}, {when: {call: read}, count: reads}]
+agent:
+  tools: [all]
+  script:
+    - call: {write: {path: made, content: "one"}}
+    - call: {shell: {command: "echo two > made"}}
+    - expect: {contains: heard}
+    - call: {read: {path: made}}
+    - done: all of it
+"""
+
 
 def _play(folder: Folder) -> Outcome:
     place = places.find(None, folder.path)
@@ -178,3 +196,35 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
             connection.execute("UPDATE log SET body = ?, checksum = ? WHERE rev = ?", (text, checksum, rev))
         connection.execute("DELETE FROM objects")
     assert is_changed
+
+
+def test_law_1_records_of_others_between_a_patch_and_the_end_of_its_call_are_played_in_their_places(
+    folder: Folder,
+) -> None:
+    script = [{"task": {"id": f"kid-{index}", "goal": "nothing", "run": "true"}} for index in range(3)]
+    ending: list[dict[str, Any]] = [{"when": {"children": "done"}, "done": "all three"}]
+    agent = {"tools": ["all"], "script": [*script, *ending]}
+    tasks = {f"part-{index}": {"goal": "three things", "agent": agent} for index in range(8)}
+    folder.write("demo.plan.yaml", json.dumps({"plan": "demo", "tasks": tasks}))
+    folder.ok("apply", "--yes", "demo.plan.yaml")
+
+    assert _parted(folder.records()), "no patch and end of call were parted by another record: this shows nothing"
+    assert _is_same(_play(folder))
+
+
+def _parted(records: list[dict[str, Any]]) -> bool:
+    """Whether some agent's patch was followed by another's record before the end of the call that made it."""
+    patches = [index for index, one in enumerate(records) if one["type"] == "plan.patched" and "agent:" in one["actor"]]
+    return any(records[index + 1]["actor"] != records[index]["actor"] for index in patches)
+
+
+@pytest.mark.slow
+def test_what_hooks_said_is_part_of_the_record_and_no_hook_is_asked_again(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", HOOKS)
+    folder.write("hook.sh", """echo asked >> asked; echo '{"comment": "heard"}'""")
+    assert folder.run("apply", "demo.plan.yaml").code == 0
+    asked = (folder.path / "asked").read_text()
+    folder.write("made", "other content, of which no rule may hear")
+    folder.write("hook.sh", "exit 3")
+    assert _is_same(_play(folder))
+    assert (folder.path / "asked").read_text() == asked == "asked\nasked\n"

@@ -186,7 +186,8 @@ class Asking:
         verdict = await self._verdict()
         seen = self.firing.look(self.seen.resource.address)
         if seen is None or not self._is_current(seen):
-            evidence = recording.late(question, self.seen.resource.address, verdict)
+            turn = _opened(self.seen).turn
+            evidence = recording.late(question, self.seen.resource.address, turn, verdict)
             with anyio.CancelScope(shield=True):
                 await world.store.append(evidence, {})
             return

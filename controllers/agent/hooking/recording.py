@@ -57,7 +57,12 @@ def _remembered(seen: Observed, question: Question, verdict: Verdict) -> SetStat
     is_fresh = hook.status.get("incarnation") != incarnation
     merge: JsonObject = {"fired": 1 if is_fresh else int(hook.status.get("fired", 0)) + 1}
     if is_fresh:
-        merge |= {"incarnation": incarnation, "state": ACTIVE, "since_turn": seen.status.turn}
+        merge |= {
+            "incarnation": incarnation,
+            "state": ACTIVE,
+            "since": None,
+            "since_turn": max(0, seen.status.turn - 1),
+        }
     if not question.spec.is_read_only:
         if verdict.memory is not None or (is_fresh and hook.status.get("memory") is not None):
             merge["memory"] = boxed(verdict.memory)
@@ -80,10 +85,10 @@ def _told(question: Question, one: Fired) -> JsonObject:
     return out | {"verdict": one.verdict.to_json()}
 
 
-def late(question: Question, agent: str, verdict: Verdict) -> Draft:
+def late(question: Question, agent: str, turn: int, verdict: Verdict) -> Draft:
     """Evidence of a verdict that nobody waits for any more; it changes nothing."""
     told = _told(question, _fired(question, verdict))
-    return Draft("hook.fired", ACTOR, agent, (), {"fired": [told], "late": True})
+    return Draft("hook.fired", ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
 
 
 def forbidden(standing: Standing) -> CallResult:
