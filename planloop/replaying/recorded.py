@@ -189,15 +189,20 @@ def _placed(director: Director, tool: Tool) -> Callable[..., Awaitable[Ending]]:
     async def play(context: Context, **arguments: object) -> Ending:
         author = str(context.author)
 
+        def is_told(draft: Draft) -> bool:
+            return _end_of(director, context, draft) is not None or _begins_wait(director, context, draft)
+
         def is_its(draft: Draft) -> bool:
-            is_patch = draft.actor == author and draft.type.startswith("plan.")
-            is_end = _end_of(director, context, draft) is not None
-            return is_patch or is_end or _begins_wait(director, context, draft)
+            return is_told(draft) or (draft.actor == author and draft.type.startswith("plan."))
 
         if not await director.due_when(is_its):
             await never()
         found = tool.function(context, **arguments)
-        return await found if inspect.isawaitable(found) else found
+        ending: Ending = await found if inspect.isawaitable(found) else found
+        # Others may have written between its patch and its end.
+        if not await director.due_when(is_told):
+            await never()
+        return ending
 
     return play
 
