@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.rendering import amounts
+from planloop.rendering import amounts, hooked
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
+from schemas.conflict import PERSON, WAYS
 from schemas.encoding import JsonObject
 from schemas.patching import Op
 from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
@@ -220,9 +221,11 @@ def _message(data: JsonObject) -> str:
 
 
 def _conflict(data: JsonObject) -> str:
-    before = "a person" if data.get("before") == "person" else data.get("before", "")
+    is_person = data.get("before") == PERSON
+    before = "a person" if is_person else data.get("before", "")
     why = f": {data['why']}" if data.get("why") else ""
-    return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}"
+    way = f" · plan approve {data.get('conflict', '')} --{'|--'.join(WAYS)}" if is_person else ""
+    return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}{way}"
 
 
 def _ruled(data: JsonObject) -> str:
@@ -254,6 +257,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.granted": _locked,
     "lock.released": _locked,
     "lock.fenced": _fenced,
+    "hook.fired": hooked.words,
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

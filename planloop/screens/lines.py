@@ -22,7 +22,7 @@ from schemas.resource import Resource
 TOLD: Final = {
     "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
     "plan.rejected": "rejected", "message.sent": "message", "call.reconciled": "settled", "hook.fired": "hook",
-    "lock.fenced": "lock lost",
+    "lock.fenced": "lock lost", "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "ruled",
 }  # fmt: skip
 """Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
 

@@ -68,6 +68,8 @@ class Tree:
         draft = record.draft
         if draft.type.startswith("message.sent"):
             self._messages.append(f"{draft.actor} → {draft.subject}: {records.words(draft)}")
+        elif draft.type in ("conflict.opened", "conflict.raised", "conflict.ruled"):
+            self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.subject}: {records.words(draft)}")
         elif draft.type in ("plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected"):
             verb = draft.type.partition(".")[2]
             self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.actor} {verb}: {records.words(draft)}")

@@ -78,7 +78,13 @@ class ConflictReconciler:
         owner = None if to == PERSON else to
         put = Put(conflict.address, conflict.uid, conflict.spec, conflict.refs, owner, status=merge)
         first = () if status.before else telling.opened(view, case, to, now)
-        data: JsonObject = {"before": to, "raised": step.raised, "why": step.why, "paths": list(status.paths)}
+        data: JsonObject = {
+            "conflict": conflict.address,
+            "before": to,
+            "raised": step.raised,
+            "why": step.why,
+            "paths": list(status.paths),
+        }
         kind = "conflict.raised" if status.before else "conflict.opened"
         draft = Draft(kind, telling.SENDER, conflict.address, (put, *told, *first), data)
         await self._store.append(draft, {conflict.address: conflict.rev})
