@@ -23,7 +23,7 @@ from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.fork import IN_USE, MOVING, asked_of, fork_status
 from schemas.frozen import frozen, remade
-from schemas.hook import OVER, HookSpec, hook_from_json
+from schemas.hook import OVER, HookSpec, ended_by, hook_from_json
 from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.model import models_digest
@@ -265,7 +265,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         fork=None if task_spec is None or not task_spec.fork else view.get(task_spec.fork),
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
-        hooks=_hooks(spec, view, specs) if spec.hooks else NO_HOOKS,
+        hooks=_hooks(spec, status, view, specs) if spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, spec),
     )
 
@@ -273,10 +273,12 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
 NO_HOOKS: Final[Mapping[str, tuple[Resource, HookSpec]]] = {}
 
 
-def _hooks(spec: AgentSpec, view: View, specs: Specs) -> Mapping[str, tuple[Resource, HookSpec]]:
+def _hooks(spec: AgentSpec, status: AgentStatus, view: View, specs: Specs) -> Mapping[str, tuple[Resource, HookSpec]]:
     found = (each for address in spec.hooks if (each := view.get(address)) is not None)
     live = [(each, specs.hooks.of(each)) for each in found if not (each.deleting or each.state == OVER)]
-    return {made.name: (each, made) for each, made in live}
+    # Turns may follow each other faster than its controller looks; times are its business alone.
+    ended = status.turn - (status.open is not None)
+    return {made.name: (each, made) for each, made in live if not ended_by(made.expires, each.status, ended, 0.0)}
 
 
 def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
@@ -298,7 +300,7 @@ def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
         left=_left(view, seen.spec, status) if seen.left else seen.left,
         plan_rev=view.rev,
         fork=None if seen.fork is None else view.get(seen.fork.address),
-        hooks=_hooks(seen.spec, view, specs) if seen.spec.hooks else NO_HOOKS,
+        hooks=_hooks(seen.spec, status, view, specs) if seen.spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, seen.spec),
     )
 

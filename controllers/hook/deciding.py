@@ -18,10 +18,11 @@ class Rest:
 
 @frozen
 class Begin:
-    """It lives from now on, remembering nothing: for an agent that begins, or begins anew."""
+    """Its time counts from now on, and from after `turn`. `is_anew`: what it remembered was of another run."""
 
     incarnation: int
     turn: int
+    is_anew: bool = True
 
 
 @frozen
@@ -53,10 +54,10 @@ def decide(seen: Observed) -> Step:
         return Begin(seen.incarnation, 0)
     if life.is_over:
         return Rest()
-    if not life.is_used and life.since is None and _is_over(seen):
+    if life.since is None and not life.is_used and _is_late(seen):
         return Stop("what it is a copy of was over before it began")
     if life.since is None and _is_timed(seen):
-        return Begin(seen.incarnation, seen.since_turn)
+        return Begin(seen.incarnation, max(life.since_turn, seen.since_turn), is_anew=False)
     return _timed(seen)
 
 
@@ -71,6 +72,11 @@ def _following(seen: Observed) -> Step:
 
 def _is_over(seen: Observed) -> bool:
     return seen.original is not None and seen.original.state == OVER
+
+
+def _is_late(seen: Observed) -> bool:
+    """Whether the original was over already when this copy was made."""
+    return _is_over(seen) and seen.original is not None and seen.hook.created_rev > seen.original.rev
 
 
 def _is_timed(seen: Observed) -> bool:

@@ -87,7 +87,7 @@ def remove(observed: Observed) -> Step:
         return flight.bring_down(observed, Says(TaskState.STOPPING, "Removing", "it was removed; its work is stopped"))
     if sum(observed.children):
         return Step(Says(TaskState.STOPPING, "Removing", "it was removed; its tasks go first"), merge={"go": None})
-    waits_for = [address for address in observed.remains if address.startswith("agent/")]
+    waits_for = [address for address in observed.remains if address.startswith(("agent/", "hook/"))]
     if waits_for:
         says = Says(TaskState.STOPPING, "Removing", f"it was removed; {waits_for[0]} goes first")
         return Step(says, merge={"go": None})

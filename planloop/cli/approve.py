@@ -19,13 +19,14 @@ Examples:
   plan approve approval/5b1e0c77a2f4
   plan approve approval/5b1e --answer name=Ada --answer age=36
   plan approve call/91c2 --did-not            a call in doubt did not happen: do it again
+  plan approve hook/plan-first                it need not be watched for any longer
   plan approve conflict/3 --release           whoever holds the files lets go of them
   plan approve conflict/3 --merge --for backend --tell "keep the old names"
 """
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="APPROVAL | CALL | CONFLICT")
+@click.argument("what", metavar="APPROVAL | CALL | CONFLICT | HOOK")
 @plan_option
 @click.option("--happened", "happened", flag_value="yes", help="The call in doubt did happen.")
 @click.option("--did-not", "happened", flag_value="no", help="The call in doubt did not happen.")
@@ -50,8 +51,8 @@ def command(
 ) -> None:
     """Let something go on that waits for a person.
 
-    A held edit, an agent's request, a question of a tool server, a call whose outcome nobody saw (say which it was), or
-    a conflict of two agents over files (say how it goes on).
+    A held edit, an agent's request, a question of a tool server, a call whose outcome nobody saw (say which it was), a
+    conflict of two agents over files (say how it goes on), or a hook that is there until somebody says that it may go.
     """
     access = access_to(plan)
     address = pointing.address_of(what, "approval")

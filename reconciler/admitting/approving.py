@@ -18,6 +18,7 @@ from schemas.approval import WAITING, patch_from_json
 from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.hook import OVER
 from schemas.patch import Author, Fault, Patch
 from schemas.record import Change, Draft, Drop, SetStatus
 from schemas.resource import Resource
@@ -45,6 +46,18 @@ def waiting(view: View, address: str) -> Resource:
         ways = "|".join(f"--{how}" for how in WAYS)
         raise Terminal("NeedsRuling", f"{found.address} asks how {name} goes on: plan approve {name} {ways}")
     return found
+
+
+def ended(hook: Resource, by: Author, reason: str) -> Draft:
+    """The record of a person's yes to the end of a hook. Raises Terminal when it does not end so, or has ended."""
+    if hook.spec["is_read_only"]:
+        raise Terminal("NoApproval", f"{hook.address} ends with {hook.spec['original']}, which it is a copy of")
+    if not hook.spec["expires"]["is_by_approval"]:
+        raise Terminal("NoApproval", f"{hook.address} does not end by approval; its lines in the plan can be taken out")
+    if hook.state == OVER or hook.status.get("approved_by"):
+        raise Terminal("Answered", f"{hook.address} is over already")
+    changes = (SetStatus(hook.address, hook.uid, {"approved_by": str(by)}),)
+    return Draft("plan.approved", str(by), hook.address, changes, {"hook": hook.address, "reason": reason})
 
 
 def is_of_patch(approval: Resource) -> bool:

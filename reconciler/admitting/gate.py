@@ -101,12 +101,17 @@ class Gate:
         return await self._commit(patch, now, self._admit(patch, now))
 
     async def approve(self, address: str, by: Author, reason: str = "", content: JsonObject | None = None) -> Verdict:
-        """Says yes to what waits at `address`. A patch is admitted again on the present plan; stale ones are refused.
+        """Says yes to what waits at `address`, or to the end of the hook there.
+
+        A patch is admitted again on the present plan; stale ones are refused.
 
         `content` is the answer to a question.
 
         Raises errors.Terminal when nothing waits there, and for an answer to what asks no question.
         """
+        hook = self._store.view.get(address) if address.startswith("hook/") else None
+        if hook is not None:
+            return Accepted(await self._append(approving.ended(hook, by, reason), self.present))
         now, approval = self.present, approving.waiting(self._store.view, address)
         if content is not None and approval.spec.get("kind") != "input":
             raise Terminal("NoQuestion", f"{address} asks no question that `{', '.join(content)}` could answer")

@@ -1,0 +1,89 @@
+"""What becomes of a hook, decided: from status and surroundings to one step, and none after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controllers.hook.deciding import Begin, Release, Rest, Stop, decide
+from controllers.hook.observing import Life, Observed
+from schemas.encoding import JsonObject
+from schemas.hook import Expiry, HookSpec, Rule
+from schemas.resource import Resource, Uid
+
+SPEC = HookSpec("guard", "agent/a", ("before-call",), Rule(({"deny": "x"},)))
+
+
+def _hook(status: JsonObject | None = None, *, rev: int = 5, deleting: bool = False) -> Resource:
+    return Resource(
+        "hook/a/guard", Uid("u"), 1, {}, status or {}, finalizers=("hook",), deleting=deleting, created_rev=rev
+    )
+
+
+def _seen(life: Life = Life(), **more: object) -> Observed:  # noqa: B008 - frozen
+    known = Observed(_hook(), SPEC, life, turns=0, incarnation=1, now=100.0)
+    return replace(known, **more)  # type: ignore[arg-type]
+
+
+def _timed(expires: Expiry, status: JsonObject, turns: int = 0, now: float = 100.0) -> Observed:
+    life = Life(since=status.get("since"), since_turn=status.get("since_turn", 0))
+    return _seen(life, spec=replace(SPEC, expires=expires), hook=_hook(status), turns=turns, now=now)
+
+
+def _original(state: str, rev: int) -> Resource:
+    return Resource("hook/guard", Uid("o"), 1, {}, {"state": state}, rev=rev)
+
+
+def test_a_plain_hook_needs_nothing_written() -> None:
+    assert decide(_seen()) == Rest()
+
+
+def test_a_hook_that_remembers_something_begins_anew_with_a_new_run_of_its_agent() -> None:
+    assert decide(_seen(Life(is_used=True), incarnation=2)) == Begin(2, 0)
+    assert decide(_seen(incarnation=2)) == Rest()
+
+
+def test_one_that_has_quit_is_there_again_in_the_next_run() -> None:
+    over = Life(is_over=True, is_used=True)
+    assert decide(_seen(over)) == Rest()
+    assert decide(_seen(over, incarnation=2)) == Begin(2, 0)
+
+
+def test_turns_count_when_they_have_ended() -> None:
+    expires = Expiry(turns=3)
+    assert decide(_timed(expires, {})) == Begin(1, 0, is_anew=False)
+    begun: JsonObject = {"since": 90.0, "since_turn": 2}
+    assert decide(_timed(expires, begun, turns=4)) == Rest()
+    assert decide(_timed(expires, begun, turns=5)) == Stop("it was there for 3 turns")
+
+
+def test_a_time_comes_when_it_comes() -> None:
+    expires = Expiry(time_s=60)
+    assert decide(_timed(expires, {"since": 90.0})) == Rest(50.0)
+    assert decide(_timed(expires, {"since": 40.0})) == Stop("it was there for 60 s")
+
+
+def test_a_persons_yes_ends_it_for_good() -> None:
+    spec = replace(SPEC, expires=Expiry(is_by_approval=True))
+    assert decide(_seen(Life(approved_by="human:cli"), spec=spec)) == Stop("approved by human:cli")
+    done = Life(is_over=True, is_used=True, approved_by="human:cli")
+    assert decide(_seen(done, spec=spec, incarnation=2)) == Rest()
+
+
+def test_a_read_only_copy_follows_its_original() -> None:
+    spec = replace(SPEC, is_read_only=True, original="hook/guard")
+    assert decide(_seen(spec=spec, original=_original("over", 9))) == Stop("what it is a copy of is over")
+    over = Life(is_over=True, is_used=True)
+    assert decide(_seen(over, spec=spec, original=_original("over", 9))) == Rest()
+    assert decide(_seen(over, spec=spec, original=_original("active", 9))) == Begin(1, 0)
+
+
+def test_a_copy_of_its_own_is_over_only_when_its_original_was_before_it_began() -> None:
+    spec = replace(SPEC, original="hook/guard")
+    late = _seen(spec=spec, original=_original("over", 4))
+    assert decide(late) == Stop("what it is a copy of was over before it began")
+    assert decide(_seen(spec=spec, original=_original("over", 6))) == Rest()
+
+
+def test_one_that_is_to_go_waits_for_its_agent() -> None:
+    assert decide(_seen(hook=_hook(deleting=True), is_agent_there=True)) == Rest()
+    assert decide(_seen(hook=_hook(deleting=True))) == Release()

@@ -1,0 +1,166 @@
+"""The life of hooks in a running plan: their end by turns, time and approval, new runs, edits while they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import Terminal
+from schemas.encoding import JsonObject
+from schemas.patch import HUMAN_CLI, Accepted
+from tests.controllers.agent.arena import Arena, arena
+
+pytestmark = pytest.mark.anyio
+
+STEPS = "".join(f"    - call: {{write: {{path: {n}.txt, text: x}}}}\n" for n in range(5))
+PLAN = f"""
+goal: g
+hooks:
+  guard: HOOK
+agent:
+  script:
+{STEPS}    - done: ok
+"""
+COUNTING = "rule: [{count: calls, comment: 'call {count.calls}'}]"
+WAITS = """
+goal: g
+hooks:
+  guard: HOOK
+agent:
+  script:
+    - {when: {message: go}, call: {write: {path: a.txt, text: x}}}
+    - {when: {message: go}, call: {write: {path: b.txt, text: x}}}
+    - {when: {message: end}, done: ok}
+"""
+
+
+def _plan(hook: str, text: str = PLAN) -> str:
+    return text.replace("HOOK", hook)
+
+
+async def _fired(here: Arena, hook: str = "hook/guard") -> int:
+    told = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
+    return sum(one["hook"] == hook for one in told)
+
+
+def _status(here: Arena, hook: str = "hook/guard") -> JsonObject:
+    return here.get(hook).status
+
+
+async def test_a_hook_is_asked_for_so_many_turns_and_then_no_more(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, match: write, {COUNTING}, expires: {{turns: 2}}}}"))
+        await here.until_state("task/.", "done")
+        await here.settled()
+        assert await _fired(here) == 2
+        assert (_status(here)["state"], _status(here)["why"]) == ("over", "it was there for 2 turns")
+
+
+async def test_a_hook_is_over_when_its_time_is(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, {COUNTING}, expires: {{time: 0.2}}}}", WAITS))
+        await here.until_state("hook/guard", "over")
+        await here.tell("agent/.", "go", "m1")
+        await here.settled()
+        assert (tmp_path / "a.txt").exists()
+        assert await _fired(here) == 0
+
+
+async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_with_it(tmp_path: Path) -> None:
+    text = _plan("{on: before-call, match: write, rule: {deny: not yet}, copy: read-only, expires: {approved: true}}")
+    text += "tasks:\n  b: {goal: b, agent: {script: [{when: {message: go}, done: ok}]}}\n"
+    async with arena(tmp_path) as here:
+        await here.apply(text.replace("    - done: ok\n", "    - {when: {message: end}, done: ok}\n"))
+        await here.settled_but_timers()
+        with pytest.raises(Terminal, match="ends with hook/guard"):
+            await here.gate.approve("hook/b/guard", HUMAN_CLI)
+        await here.gate.approve("hook/guard", HUMAN_CLI)
+        await here.until_state("hook/b/guard", "over")
+        assert _status(here)["why"] == "approved by human:cli"
+        with pytest.raises(Terminal, match="over already"):
+            await here.gate.approve("hook/guard", HUMAN_CLI)
+
+
+async def test_a_hook_without_that_end_is_not_approved_away(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, {COUNTING}}}", WAITS))
+        with pytest.raises(Terminal, match="does not end by approval"):
+            await here.gate.approve("hook/guard", HUMAN_CLI)
+
+
+async def test_a_new_run_of_the_agent_has_a_hook_that_remembers_nothing(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, match: write, {COUNTING}}}"))
+        await here.until_state("task/.", "done")
+        await here.settled()
+        assert _status(here)["fired"] == 5
+        await here.patch({"op": "add", "path": "/again", "value": 1})
+        await here.until(lambda: here.get("task/.").status.get("incarnation") == 2 and here.state("task/.") == "done")
+        await here.settled()
+        status = _status(here)
+        assert (status["incarnation"], status["fired"]) == (2, 5)
+        told = [draft.data["fired"][0]["verdict"] for draft in await here.log() if draft.type == "hook.fired"]
+        assert [one["comment"] for one in told] == [f"call {n}" for n in (1, 2, 3, 4, 5)] * 2
+
+
+async def test_a_hook_is_added_changed_and_taken_away_while_its_agent_runs(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(WAITS.replace("hooks:\n  guard: HOOK\n", ""))
+        await here.settled()
+        incarnation = here.get("agent/.").status["incarnation"]
+        await here.apply(_plan(f"{{on: before-call, match: write, {COUNTING}}}", WAITS))
+        await here.tell("agent/.", "go", "m1")
+        await here.settled()
+        assert (tmp_path / "a.txt").exists()
+        assert await _fired(here) == 1
+        await here.apply(_plan(f"{{on: before-call, match: shell, {COUNTING}}}", WAITS))
+        await here.tell("agent/.", "go", "m2")
+        await here.settled()
+        assert (tmp_path / "b.txt").exists()
+        assert await _fired(here) == 1
+        assert here.get("hook/guard").spec["match"] == "shell"
+        await here.apply(WAITS.replace("hooks:\n  guard: HOOK\n", ""))
+        await here.until(lambda: here.find("hook/guard") is None)
+        assert here.get("agent/.").spec["hooks"] == []
+        assert here.get("agent/.").status["incarnation"] == incarnation
+
+
+async def test_the_agent_behind_a_hook_comes_and_goes_with_it(tmp_path: Path) -> None:
+    smart = "{on: on-end, agent: {script: [{done: {decision: allow}}]}}"
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(smart, WAITS))
+        await here.settled()
+        assert here.get("agent/~guard").spec["watches"] == "agent/."
+        await here.apply(WAITS.replace("hooks:\n  guard: HOOK\n", ""))
+        await here.until(lambda: here.find("agent/~guard") is None and here.find("hook/guard") is None)
+
+
+async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Path) -> None:
+    task = "goal: a\n    hooks: {mine: {on: before-call, match: write, rule: [{count: seen}]}}\n"
+    task += "    agent:\n      script:\n"
+    task += "        - call: {write: {path: a.txt, text: x}}\n        - {when: {message: end}, done: ok}\n"
+    async with arena(tmp_path) as here:
+        await here.apply(f"tasks:\n  a:\n    {task}")
+        await here.settled()
+        assert (tmp_path / "a.txt").exists()
+        before = here.get("hook/a/mine")
+        verdict = await here.apply(f"moved: {{a: b}}\ntasks:\n  b:\n    {task}")
+        assert isinstance(verdict, Accepted)
+        after = here.get("hook/b/mine")
+        assert (after.uid, after.status["memory"]) == (before.uid, before.status["memory"])
+        assert after.spec["watches"] == "agent/b"
+        assert here.find("hook/a/mine") is None
+        await here.tell("agent/b", "end", "m1")
+        await here.until_state("task/b", "done")
+
+
+async def test_a_removed_task_takes_its_hooks_along(tmp_path: Path) -> None:
+    task = "a: {goal: a, hooks: {mine: {on: on-end, agent: {script: [{done: ok}]}}}, agent: {script: [{sleep: 60}]}}"
+    async with arena(tmp_path) as here:
+        await here.apply(f"tasks:\n  {task}\n  b: {{run: 'true'}}")
+        await here.until_state("agent/a", "asleep", "running")
+        await here.apply("tasks:\n  b: {run: 'true'}")
+        await here.until(lambda: here.find("task/a") is None)
+        left = [one.address for kind in ("agent", "hook", "call", "task") for one in here.store.view.list(kind)]
+        assert left == ["task/.", "task/b"]
