@@ -144,8 +144,9 @@ def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
             yield Op("add", (*_tokens(made.ruling.for_agent), "cancel"), True)
             return
         case "fork":
-            branch = f"{made.conflict.address.replace('/', '-')}-{made.ruling.for_agent.rpartition('/')[2]}"
-            yield Op("add", (*_tokens(made.ruling.for_agent), "fork"), {"branch": branch})
+            tokens = (*_tokens(made.ruling.for_agent), "fork")
+            if not (pointer.has(document, tokens) and pointer.get(document, tokens)):
+                yield Op("add", tokens, True)
             return
         case "sequence":
             yield from _in_order(made, document)
@@ -221,7 +222,8 @@ def _news(made: _Making, agent: str) -> str:
         case "cancel":
             return "" if agent == made.yields else f"the task of {name(made.yields)} is cancelled: {made.ruling.plan}"
         case "fork":
-            return "" if agent == made.yields else f"{name(made.yields)} works in a branch of its own from now on"
+            other = f"{name(made.yields)} works in a branch of its own from now on"
+            return _forked(made) if agent == made.yields else other
         case "merge" if agent == made.stays:
             return _for_stays(made)
         case _ if agent == made.yields:
