@@ -76,6 +76,8 @@ def _facts(item: Resource, now: float) -> list[str]:
     needs = item.spec.get("needs") or ()
     if needs:
         lines.append(_labelled("needs", ", ".join(map(str, needs))))
+    if item.kind == "agent" and item.spec.get("hooks"):
+        lines.append(_labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
     if status.get("incarnation"):
         worked = cells.age_of(item, now)
         lines.append(_labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from planloop.rendering import amounts
+from planloop.rendering import amounts, hooked
 from planloop.rendering.objects import call_words, one_line
 from planloop.rendering.records import clock_time, parted, words
 from schemas.encoding import Json, JsonObject, encode_text
@@ -46,12 +46,8 @@ class Transcript:
                 return list(_marked("!", words(draft)))
             case "call.settled" if not draft.data.get("late"):
                 return _settled(draft.data)
-            case "call.waiting":
-                return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
-            case "turn.ended":
-                return [f"    ended after {amounts.duration(float(draft.data.get('active_s', 0.0)))}"]
             case _:
-                return []
+                return _aside(draft)
 
     def _told(self, draft: Draft) -> Iterator[str]:
         for name in draft.data.get("read") or ():
@@ -87,6 +83,19 @@ def last_turns(records: Iterable[Record], agent: str, count: int) -> list[str]:
                 turns.append([])
             turns[-1].append(line)
     return [line for turn in turns[-count:] for line in turn]
+
+
+def _aside(draft: Draft) -> list[str]:
+    """The lines of what is neither said nor done by the agent itself."""
+    match draft.type:
+        case "hook.fired" if not draft.data.get("late"):
+            return [f"    ? {line}" for line in hooked.lines(draft.data)]
+        case "call.waiting":
+            return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
+        case "turn.ended":
+            return [f"    ended after {amounts.duration(float(draft.data.get('active_s', 0.0)))}"]
+        case _:
+            return []
 
 
 def _head(draft: Draft) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.rendering import transcripts
+from planloop.rendering import records, transcripts
 from schemas.record import Also, Change, Draft, Record, SetStatus
 from schemas.resource import Uid
 
@@ -63,3 +63,24 @@ def test_only_the_last_turns_can_be_asked_for() -> None:
         "turn 4: again",
         "turn 5: again",
     ]
+
+
+def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
+    said = {"key": "k", "hook": "hook/guard", "point": "before-call", "tool": "shell"}
+    fired = [
+        said | {"verdict": {"decision": "deny", "reason": "no rm"}},
+        said | {"verdict": {}},
+        said | {"verdict": {"memory": {"n": 1}}},
+        said | {"verdict": {"decision": "deny", "reason": "it broke: exit 3", "fault": "exit 3"}},
+        said | {"verdict": {"arguments": {"command": "ls"}, "comment": "safer", "is_last": True}},
+    ]
+    assert _words([_record(2, "hook.fired", ME, turn=1, fired=fired)]) == [
+        "? hook/guard before-call shell: deny, no rm",
+        "? hook/guard before-call shell: broke, exit 3; deny",
+        '? hook/guard before-call shell: allow; with {"command":"ls"}; says safer; quits',
+    ]
+    assert _words([_record(2, "hook.fired", ME, turn=1, fired=fired, late=True)]) == []
+    late = Draft("hook.fired", "controller:agent", ME, (), {"fired": fired[:2], "cost": {"time_s": 2.0}, "late": True})
+    assert records.words(late) == (
+        "hook/guard before-call shell: deny, no rm; hook/guard before-call shell: allow, 2.0 s (late, of no effect)"
+    )
