@@ -156,7 +156,7 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
     for hook, spec in seen.hooks.values():
         is_patch = point == "before-call" and call.tool in PATCHING and "on-patch" in spec.on
         asked: Point = "on-patch" if is_patch else point
-        if call.tool in ENDINGS and not spec.match:
+        if call.tool in ENDINGS and spec.match in ("", "*"):
             continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
         if asked in spec.on and matches(spec, call, tools):
             out.append(Question(hook, spec, asked, index, rewrites, call))

@@ -1,0 +1,271 @@
+"""Sessions: `endo` hands over, `meta` takes back, `hook` attaches; who may, and that nobody waits in a ring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.agent import session
+from controllers.agent.hooking import circles
+from schemas.encoding import JsonObject
+from schemas.hook import OVER
+from tests.controllers.agent.arena import PLAN, Arena, arena
+from tests.controllers.agent.test_models import call, calls, says
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+PUPIL = "[{when: {message: go}, say: I see}, {when: {message: end}, done: ok}]"
+CHILD = f"{{id: pupil, goal: understand, agent: {{script: {PUPIL}}}}}"
+NEVER = "{when: {message: never}, done: ok}"
+
+
+def primary(here: Arena) -> str:
+    return session.primary_of(here.get(PLAN))
+
+
+def scripted(*steps: str, tools: str = "task, endo, meta, quit, hook, discuss", more: str = "") -> str:
+    lines = "\n".join(f"    - {step}" for step in steps)
+    return f"goal: teach\nagent:\n  tools: [{tools}]\n  script:\n{lines}\n{more}"
+
+
+async def results(here: Arena, tool: str) -> list[tuple[str, str]]:
+    return [(each.get("error", ""), each["text"]) for each in await here.results(tool)]
+
+
+async def test_endo_makes_the_caller_a_hook_of_its_child_and_the_child_primary(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(f"task: {CHILD}", "call: {endo: {subagent: pupil}}", NEVER))
+        await here.until(lambda: primary(here) == "agent/pupil")
+        await here.settled_but_timers()
+        hook = here.get("hook/pupil/by-root")
+        assert hook.spec["mind"] == {"kind": "agent", "address": "agent/."}
+        assert hook.spec["on"] == ["on-input", "before-reply"] and hook.spec["on_fault"] == "note"
+        await here.tell("agent/pupil", "go", "m1")
+        await here.until(lambda: "I see" in str(here.get("agent/pupil").status))
+        await here.settled_but_timers()
+        assert here.get("hook/pupil/by-root").status["fired"] >= 2
+
+
+async def test_meta_takes_the_session_back_and_endo_hands_it_over_again(tmp_path: Path) -> None:
+    steps = (
+        f"task: {CHILD}",
+        "call: {endo: {subagent: pupil}}",
+        "{when: {message: back}, call: {meta: {}}}",
+        "{when: {message: again}, call: {endo: {subagent: agent/pupil}}}",
+        NEVER,
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps))
+        await here.until(lambda: primary(here) == "agent/pupil")
+        await here.tell("agent/.", "back", "m1")
+        await here.until(lambda: primary(here) == "agent/.")
+        assert here.state("hook/pupil/by-root") == OVER
+        await here.tell("agent/.", "again", "m2")
+        await here.until(lambda: primary(here) == "agent/pupil")
+        await here.settled_but_timers()
+        assert here.state("hook/pupil/by-root") == "active"
+        await here.tell("agent/pupil", "go", "m3")
+        await here.until(lambda: "I see" in str(here.get("agent/pupil").status))
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("parent", "NoSuchAgent"), ("other", "NotBelow"), ("nobody", "NoSuchAgent"), (".", "NoSuchAgent")],
+)
+async def test_endo_is_refused_for_whoever_is_not_below(tmp_path: Path, name: str, error: str) -> None:
+    text = f"""
+goal: two
+tasks:
+  left:
+    goal: l
+    agent: {{tools: [endo], script: [{{call: {{endo: {{subagent: "{name}"}}}}}}, {{expect: {{ok: false}}}}]}}
+  other: {{goal: o, agent: {{script: [{{when: {{message: end}}, done: ok}}]}}}}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until(lambda: here.state("task/left") in ("done", "failed"))
+        ((found, _),) = await results(here, "endo")
+        assert found in (error, "NotBelow") and primary(here) == ""
+        assert not here.store.view.list("hook")
+
+
+async def test_what_is_for_hooks_only_is_refused_to_others(tmp_path: Path) -> None:
+    tools = "meta, quit, verdict"
+    steps = ("call: {meta: {}}", "expect: {error: NoHook}", "call: {quit: {}}", "expect: {error: NoHook}")
+    more = ("call: {verdict: {decision: deny}}", "expect: {error: NoQuestion}")
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps, *more, tools=tools))
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done", here.get("task/.").status
+
+
+async def test_all_tools_are_not_those_of_hooks(tmp_path: Path) -> None:
+    models = ScriptedModels([says("done")])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("goal: x\nagent: {model: test/m, tools: [all]}\n")
+        await here.until_state("task/.", "done")
+        names = here.get("agent/.").spec["tools"]
+    assert {"hook", "endo"} <= set(names) and not {"meta", "quit", "verdict"} & set(names)
+    assert b'"verdict"' not in models.asked[0].tools
+
+
+async def test_nobody_becomes_a_hook_of_its_own_hook(tmp_path: Path) -> None:
+    ring = "hooks: {up: {on: [on-end], agent: {as: agent/pupil}}}\n"
+    child = "tasks: {pupil: {goal: u, agent: {script: [{when: {message: end}, done: ok}]}}}\n"
+    steps = ("call: {endo: {subagent: pupil}}", "expect: {error: Ring}", NEVER)
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps, more=child + ring))
+        await here.until_state("agent/.", "asleep")
+        await here.settled_but_timers()
+        assert (await results(here, "endo"))[0][0] == "Ring"
+        assert primary(here) == ""
+
+
+async def test_a_hook_that_waits_for_the_agent_itself_is_not_asked(tmp_path: Path) -> None:
+    # The teacher asks its pupil with `discuss`: were it asked as a hook meanwhile, each would wait for the other.
+    steps = (
+        f"task: {CHILD}",
+        "call: {endo: {subagent: pupil}}",
+        "call: {discuss: {prompt: go, speakers: [pupil]}}",
+        NEVER,
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps))
+        await here.until(lambda: "I see" in str(here.get("agent/.").status.get("past")))
+        await here.settled_but_timers()
+        ((_, said),) = await results(here, "discuss")
+        assert said == "[pupil] I see"
+        faults = [
+            draft.data for draft in await here.log() if draft.type == "hook.fired" and draft.subject == "agent/pupil"
+        ]
+        assert "itself waits for agent/pupil" in str(faults)
+        assert not circles.waits_for(here.store.view, "agent/.", "agent/pupil")
+
+
+async def test_an_agent_attaches_a_rule_to_its_child_and_the_child_meets_it(tmp_path: Path) -> None:
+    rule = "[{deny: not here}]"
+    script = "[{when: {message: go}, call: {write: {path: a, content: b}}}]"
+    child = f"{{id: part, goal: p, agent: {{tools: [write], script: {script}}}}}"
+    steps = (
+        f"task: {child}",
+        f"call: {{hook: {{name: guard, to: part, on: before-call, rule: {rule}}}}}",
+        "send: {to: part, text: go}",
+        "{when: {children: ended}, done: ok}",
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps, tools="task, hook, send, write"))
+        await here.until_state("task/.", "done", "failed")
+        assert here.gate.present.document["tasks"]["part"]["hooks"]["guard"]["on"] == ["before-call"]
+        ((error, text),) = await results(here, "hook")
+        assert (error, text) == ("", "accepted")
+        assert not (tmp_path / "a").exists()
+
+
+async def test_a_hook_that_thinks_makes_a_hook_which_its_agent_then_meets(tmp_path: Path) -> None:
+    rule = [{"deny": "never"}]
+    made = {"name": "hook", "arguments": {"name": "no-a", "on": "before-call", "match": "write(*)", "rule": rule}}
+    write = call("write", path="a.txt", content="hello")
+    models = ScriptedModels(
+        [
+            step | {"model": model}
+            for model, step in (
+                ("worker", calls(write)),
+                ("worker", calls(write)),
+                ("worker", says("it may not be")),
+                ("guard", calls(made)),
+                ("guard", says("DENY: it has tried")),
+            )
+        ]
+    )
+    text = """
+goal: write the file
+agent: {model: test/worker, tools: [write, hook]}
+hooks:
+  watcher: {on: [before-call], match: "write(*)", agent: {model: test/guard, prompt: watch, tools: [hook]}}
+"""
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        ((error, said),) = await results(here, "hook")
+        assert (error, said) == ("", "accepted")
+        assert here.get("hook/no-a").spec["watches"] == "agent/."
+        assert not (tmp_path / "a.txt").exists()
+        fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
+    assert any("watcher" in each["hook"] for each in fired)
+    assert any("no-a" in each["hook"] and each["verdict"]["decision"] == "deny" for each in fired)
+
+
+async def test_a_hooks_own_calls_are_seen_by_hooks_without_agents_only(tmp_path: Path) -> None:
+    read = call("read", path="notes.txt")
+    models = ScriptedModels(
+        [
+            step | {"model": model}
+            for model, step in (
+                ("worker", calls(call("write", path="a.txt", content="hello"))),
+                ("worker", says("done")),
+                ("first", calls(read)),
+                ("first", says("ALLOW")),
+                ("second", calls(read)),
+                ("second", says("ALLOW")),
+            )
+        ]
+    )
+    thinking = "on: [before-call, after-call], match: '{}', agent: {{model: test/{}, prompt: watch, tools: [read]}}"
+    text = f"""
+goal: write the file
+agent: {{model: test/worker, tools: [read, write]}}
+hooks:
+  rule: {{on: [before-call], match: "read(*)", rule: [{{deny: not for you}}]}}
+  first: {{{thinking.format("*", "first").replace(", after-call", "")}}}
+  second: {{{thinking.format("*", "second").replace(", after-call", "")}}}
+"""
+    (tmp_path / "notes.txt").write_text("secret")
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.read("a.txt") == "hello"
+        assert [said for _, said in await results(here, "read")] == []
+        denied = [draft.data for draft in await here.log() if draft.type == "call.authorized" and "~" in draft.subject]
+    assert str(denied).count("not for you") == 2, "the rule saw the reading of both"
+    assert models.left == [], "neither was asked about the other"
+
+
+def test_who_waits_for_whom_is_found_through_others() -> None:
+    view = _View(
+        {
+            "agent/a": [_thing("thread", {"kind": "discuss", "call": "call/1", "speakers": ["agent/b"]}, {"asked": 0})],
+            "agent/b": [_thing("call", {}, {"state": "AwaitingChild", "ends": ["task/c"]})],
+            "agent/c": [_thing("thread", {"kind": "hook", "call": "", "speakers": ["agent/d"]}, {})],
+            "agent/d": [
+                _thing("thread", {"kind": "hook", "call": "", "speakers": ["agent/e"]}, {"answers": {"q": []}})
+            ],
+        }
+    )
+    for one, other, wanted in (("a", "d", True), ("a", "c", True), ("c", "e", False), ("d", "a", False)):
+        assert circles.waits_for(view, f"agent/{one}", f"agent/{other}") is wanted  # type: ignore[arg-type]
+
+
+class _Thing:
+    def __init__(self, kind: str, spec: JsonObject, status: JsonObject) -> None:
+        self.kind, self.spec, self.status, self.state = kind, spec, status, status.get("state", "")
+
+
+def _thing(kind: str, spec: JsonObject, status: JsonObject) -> _Thing:
+    return _Thing(kind, spec, status)
+
+
+class _View:
+    def __init__(self, owned: dict[str, list[Any]]) -> None:
+        self._owned = owned
+
+    def owned_by(self, address: str) -> list[Any]:
+        return self._owned.get(address, [])
+
+    def get(self, address: str) -> object:
+        return address
