@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import many_hands
 from tests.e2e.folder import Folder
 from tests.e2e.test_model_kills import draws, lives
+from tests.fakes.crowd import Crowd, Story, told_by
 from tests.fakes.hands import Hands, serving
 
 KILLS = 8
+CROWD = Crowd()
 WAIT_S_MAX = 30.0  # Of a call for its locks: behind nineteen others, with an owner that is killed meanwhile.
 RING_S_MAX = 1.0
 
@@ -24,10 +25,11 @@ RING_S_MAX = 1.0
 def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_the_owner_is_killed(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in many_hands.files().items():
+    for name, text in CROWD.contents().items():
         folder.write(name, text)
-    with serving(Hands(many_hands.MODEL_LINES, many_hands.FILES)) as url:
-        folder.write("hands.plan.yaml", many_hands.plan_text(json.dumps({"ollama": {"url": url}})))
+    with serving(Hands(CROWD.model_lines, CROWD.files)) as url:
+        models = json.dumps({"ollama": {"url": url}})
+        folder.write("hands.plan.yaml", CROWD.plan_text(f"plan: hands\nmodels: {models}"))
         kills = 0
         for kill in range(KILLS):
             records, more_s = draws(17, kill)
@@ -41,7 +43,7 @@ def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_th
     assert folder.json("get", "locks") == []
     assert folder.json("get", "approvals") == [], "conflicts that stand no more ask nobody"
     story = story_of(folder)
-    many_hands.check_no_update_is_lost(story, contents(folder.path))
+    CROWD.check_no_update_is_lost(story, contents(folder.path))
     assert story.turns >= 1000, story.turns
     assert max(story.rings_s, default=0.0) <= RING_S_MAX
     assert max(story.waits_s) <= WAIT_S_MAX
@@ -50,18 +52,18 @@ def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_th
 
 
 def contents(folder: Path) -> dict[str, str]:
-    return {name: (folder / name).read_text() for name in many_hands.files()}
+    return {name: (folder / name).read_text() for name in CROWD.contents()}
 
 
-def story_of(folder: Folder) -> many_hands.Story:
+def story_of(folder: Folder) -> Story:
     entries = []
     for record in folder.records():
         steps = [record, *record.get("also", ())]
         entries += [(record["at"], one["type"], one["subject"], one["data"]) for one in steps]
-    return many_hands.story_of(entries)
+    return told_by(entries)
 
 
-def words_of(story: many_hands.Story) -> str:
+def words_of(story: Story) -> str:
     median_ms, most_ms = statistics.median(story.waits_s) * 1000, max(story.waits_s) * 1000
     rings = f"{len(story.rings_s)} rings, broken in at most {max(story.rings_s, default=0.0) * 1000:.0f} ms"
     waits = f"{len(story.waits_s)} waits, median {median_ms:.0f} ms, longest {most_ms:.0f} ms"

@@ -125,17 +125,21 @@ def _call(name: str, **arguments: Any) -> Call:
 
 
 class Hands(Player):
-    """Answers every question for the agent whose name the model has; `lines` each, over `files` files."""
+    """Answers every question for the agent whose name the model has; `lines` each, over `files` files.
 
-    def __init__(self, lines: int, files: int) -> None:
+    An answer takes up to `delay_s` seconds.
+    """
+
+    def __init__(self, lines: int, files: int, delay_s: float = 0.0) -> None:
         super().__init__([])
-        self._lines, self._files = lines, files
+        self._lines, self._files, self._delay_s = lines, files, delay_s
 
     def take(self, question: Question) -> Step:
         """See `Player.take`."""
         calls = next_calls(question.model, past_of(question.messages), self._lines, self._files)
         text = "Next." if calls else "All lines are written."
-        return Step(number=1, name="hands", reply={"text": text, "calls": calls})
+        delay_s = self._delay_s * (drawn(question.model, len(question.messages)) % 100) / 100
+        return Step(number=1, name="hands", reply={"text": text, "calls": calls}, delay_s=delay_s)
 
 
 @contextmanager

@@ -1,0 +1,83 @@
+"""Agents that all write the same files, in virtual time, killed at every write of the log: no line is ever lost."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import crowd
+from tests.fakes.crowd import Crowd
+from tests.fakes.hands import Hands
+from tests.fakes.scripted_models import ScriptedModels
+from tests.simulation.harness import Crash, Point, Story, simulate
+from tests.simulation.product import product
+
+FEW = Crowd(scripts=2, script_lines=3, models=3, model_lines=4, files=3)
+MANY = Crowd(scripts=5, script_lines=4, models=5, model_lines=8, files=4)
+PARTS = 6  # Every write, in tests that a busy machine ends in time.
+RING_S_MAX = 1.0
+WAIT_S_MAX = 5.0
+
+
+def played(who: Crowd, *crashes: Crash, seed: int = 0) -> tuple[Story, crowd.Story]:
+    """What came of it, and what its log says."""
+    memory = Path("/dev/shm")
+    models = ScriptedModels(Hands(who.model_lines, who.files, delay_s=0.05))
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        for file, text in who.contents().items():
+            (Path(name) / file).write_text(text)
+        build = partial(product, models=models)
+        story = simulate(Path(name), who.plan_text(""), seed=seed, crashes=crashes, build=build)
+    entries = [(one.at, each.type, each.subject, each.data) for one in story.log for each in one.draft.entries]
+    return story, crowd.told_by(entries)
+
+
+def check(who: Crowd, played: tuple[Story, crowd.Story], why: object) -> None:
+    story, told = played
+    who.check_no_update_is_lost(told, story.files)
+    assert set(story.states("task").values()) == {"done"}, why
+    assert story.states("lock", "call", "approval", "thread") == {}, why
+    assert max(told.rings_s, default=0.0) <= RING_S_MAX, why
+    assert max(told.waits_s, default=0.0) <= WAIT_S_MAX, why
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whoever_comes_first_no_line_is_lost_and_rings_are_broken(seed: int) -> None:
+    found = played(MANY, seed=seed)
+
+    check(MANY, found, seed)
+    assert found[1].waits_s
+    assert found[1].rings_s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_law_7_a_crash_at_any_write_loses_no_line_and_leaves_no_lock(point: Point, part: int) -> None:
+    clean, _ = played(FEW)
+
+    for commit in range(1 + part, clean.commits + 1, PARTS):
+        crash = Crash(commit, point)
+        check(FEW, played(FEW, crash), crash)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_many_crashes_in_one_life_lose_no_line_either(seed: int) -> None:
+    crashes = drawn(seed)
+
+    story, told = played(MANY, *crashes, seed=seed)
+
+    assert story.owners > len(crashes) // 2
+    check(MANY, (story, told), crashes)
+
+
+def drawn(seed: int) -> Sequence[Crash]:
+    chance = random.Random(seed)
+    commits = sorted(chance.sample(range(1, 300), 12))
+    return [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
