@@ -1,0 +1,56 @@
+"""A model that a conflict comes before: what it reads, that it has `resolve` just then, and what it does with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.controllers.agent.arena import arena
+from tests.controllers.agent.conflicts.teams import PATH, holder, over, team
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+RULES = {"conflict": "conflict/1", "how": "release", "for_agent": "back", "plan": "it is one line"}
+STEPS = [
+    {"model": "*top", "reply": {"text": "They work."}},
+    {"model": "*top", "reply": {"calls": [{"name": "resolve", "arguments": RULES}]}},
+    {"model": "*top", "reply": {"text": "Ruled."}},
+]
+FRONT = """
+    - when: {message: "let go of"}
+      call: {release: {}}
+    - expect: ok
+    - when: {message: never}
+      done: x
+"""
+BACK = f"""
+    - call: {{contest: {{paths: [{PATH}], intent: a new field, proposal: you first}}}}
+    - when: {{message: never}}
+      done: x
+"""
+
+
+async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(tmp_path: Path) -> None:
+    text = team("how: release", front=FRONT, back=BACK)
+    text = "agent: {model: test/top, tools: [read]}\n" + text[text.index("tasks:") :]
+    models = ScriptedModels(STEPS)
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until(lambda: holder(here) == "agent/front")
+        await here.until_state("agent/.", "asleep")
+        await here.tell("agent/back", "go", "go")
+        await over(here)
+        await here.until(lambda: models.left == [])
+        await here.settled_but_timers()
+        results = await here.results("resolve")
+    assert [each["text"] for each in results] == ["ruled `release` for `back`"]
+    before, asked, after = (json.loads(one.tools or b"[]") for one in models.asked)
+    named = [{tool["function"]["name"] for tool in tools} for tools in (before, asked, after)]
+    assert ["resolve" in names for names in named] == [False, True, False]
+    news = json.loads(models.asked[1].messages[-1])["content"]
+    for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", "- sequence:", "resolve("):
+        assert words in news
+    assert "{" not in news.replace("{...}", ""), "a model is told in words"
