@@ -16,7 +16,7 @@ from planloop.cli.main import cli
 from planloop.sources import FolderSources
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents.md", "mixins.md", "models.md", "rights.md", "tool-servers.md", "../README.md")
+PAGES = ("agents.md", "hooks.md", "mixins.md", "models.md", "rights.md", "tool-servers.md", "../README.md")
 HEAD = "plan: page\ngoal: try it\n"
 AGENT = "agent: {model: ollama/qwen3:8b}\n"
 

@@ -1,0 +1,52 @@
+"""The page on hooks is true: its example runs and prints what it shows, and every word of the language stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+
+from schemas.hook import Point
+from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
+from tests.planloop.test_readme import SESSION, played
+from tests.planloop.verb_pages import ROOT
+
+PAGE = ROOT / "docs" / "hooks.md"
+LIBRARY = ROOT / "plans" / "library" / "hooks"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
+    text = PAGE.read_text()
+    (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
+    (tmp_path / "careful.plan.yaml").write_text(plan)
+
+    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+
+    if is_updating_docs:
+        PAGE.write_text(now)
+    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+
+
+@pytest.mark.parametrize("table", [EFFECTS, CONDITIONS, TEXT_TESTS, BLANKS], ids=["effects", "when", "tests", "blanks"])
+def test_every_word_of_rules_stands_on_the_page_with_what_it_means(table: dict[str, str]) -> None:
+    text = PAGE.read_text()
+
+    assert [name for name, words in table.items() if f"| `{name}` | {words} |\n" not in text] == []
+
+
+def test_every_point_and_comparison_is_named() -> None:
+    text = PAGE.read_text()
+
+    assert [name for name in (*get_args(Point), *NUMBER_TESTS) if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("file", sorted(LIBRARY.glob("*.yaml")), ids=lambda file: file.stem)
+def test_every_hook_of_the_library_is_told_of_with_its_settings(file: Path) -> None:
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `lib:{file.stem}`")]
+
+    assert [name for name in yaml.safe_load(file.read_text()).get("settings", {}) if f"`{name}`" not in row] == []
