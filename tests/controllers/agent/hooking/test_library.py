@@ -264,7 +264,7 @@ async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_
     maker = {"system": "People have corrected"}
     push = call("shell", command="git push")
     deny = {"when": {"call": "shell(git push*)"}, "deny": "People asked you not to push."}
-    made = call("hook", **{"reason": "asked twice", "on": ["before-call"], "rule": [deny]})
+    made = call("hook", reason="asked twice", on=["before-call"], rule=[deny])
     made["arguments"]["name"] = "no-push"
     models = ScriptedModels(
         [
