@@ -1,0 +1,111 @@
+"""Verdicts merge the same in any order, the strictest counts, and faults become what their policy says."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.agent.hooking import lattice
+from controllers.agent.hooking.lattice import Said
+from controllers.agent.hooking.programs import understood, verdict_in
+from schemas.hook import (
+    STRICTNESS,
+    HookFunction,
+    HookProgram,
+    HookSpec,
+    OnFault,
+    Point,
+    Verdict,
+    default_on_fault,
+    verdict_from_json,
+)
+
+VERDICTS = st.builds(
+    Verdict,
+    decision=st.sampled_from(STRICTNESS),
+    reason=st.text(max_size=8),
+    comment=st.text(max_size=8),
+    arguments=st.none() | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+SAID = st.lists(VERDICTS, max_size=6).map(lambda each: [Said(f"h{at}", one) for at, one in enumerate(each)])
+
+
+@given(SAID, st.randoms())
+def test_the_order_in_which_hooks_answer_does_not_matter(said: list[Said], chance: object) -> None:
+    mixed = list(said)
+    chance.shuffle(mixed)  # type: ignore[attr-defined]
+
+    assert lattice.merged(mixed) == lattice.merged(said)
+
+
+@given(SAID)
+def test_the_strictest_verdict_counts_with_the_reasons_of_those_that_are_as_strict(said: list[Said]) -> None:
+    merged = lattice.merged(said)
+    ranks = [STRICTNESS.index(one.verdict.decision) for one in said]
+
+    assert STRICTNESS.index(merged.decision) == max(ranks, default=0)
+    as_strict = [one for one in said if one.verdict.decision == merged.decision != "allow"]
+    assert len(merged.reasons) == len(as_strict)
+
+
+@given(SAID, SAID)
+def test_more_verdicts_are_never_less_strict(few: list[Said], more: list[Said]) -> None:
+    both = lattice.merged([*few, *(Said(f"x{one.hook}", one.verdict) for one in more)])
+
+    assert STRICTNESS.index(both.decision) >= STRICTNESS.index(lattice.merged(few).decision)
+
+
+def test_deny_is_before_defer_before_ask_before_allow() -> None:
+    for order in permutations(STRICTNESS):
+        said = [Said(name, Verdict(name)) for name in order]
+        assert lattice.merged(said).decision == "deny"
+        assert lattice.merged([one for one in said if one.hook != "deny"]).decision == "defer"
+        assert lattice.merged([one for one in said if one.hook in ("ask", "allow")]).decision == "ask"
+
+
+@given(VERDICTS)
+def test_what_a_verdict_prints_is_read_back(verdict: Verdict) -> None:
+    assert verdict_from_json(verdict.to_json()) == verdict
+    assert verdict_in({"version": 1, **verdict.to_json()}) == verdict
+
+
+@given(st.binary(max_size=200))
+def test_whatever_a_program_prints_is_a_verdict_or_a_fault_and_nothing_between(output: bytes) -> None:
+    verdict = understood(output)
+
+    assert verdict.fault or verdict.decision in STRICTNESS
+    assert not (verdict.fault and verdict != Verdict(fault=verdict.fault))
+
+
+@pytest.mark.parametrize("point", ["before-call", "on-patch", "before-reply", "on-input", "after-call", "on-sleep"])
+@pytest.mark.parametrize("policy", [None, "deny", "note"])
+@pytest.mark.parametrize("contract", ["planloop", "claude-code"])
+def test_a_fault_is_a_denial_or_a_note_and_says_that_it_is_one(
+    point: Point, policy: OnFault | None, contract: str
+) -> None:
+    mind = HookProgram(("x",), "claude-code") if contract == "claude-code" else HookFunction("a.py:b")
+    spec = HookSpec("h", "agent/.", (point,), mind, on_fault=policy)
+    counts = lattice.effective(Verdict(fault="it died"), spec, point)
+    default = "note" if contract == "claude-code" else default_on_fault(point)
+
+    assert counts.fault == "it died"
+    assert counts.decision == ("deny" if (policy or default) == "deny" else "allow")
+    assert lattice.effective(Verdict("defer", "later"), spec, point) == Verdict("defer", "later")
+
+
+@pytest.mark.parametrize(
+    ("output", "verdict"),
+    [
+        (b"", Verdict()),
+        (b'remark\n{"decision": "deny", "reason": "x"}\nanother', Verdict("deny", "x")),
+        (b'{"decision": "allow"}\n{"decision": "ask"}', Verdict("ask")),
+        (b'{\n  "decision": "defer"\n}', Verdict("defer")),
+        (b'{"say": "hello"}', Verdict(comment="hello")),
+        (b'{"state": [1], "is_last": true}', Verdict(memory=[1], is_last=True)),
+    ],
+)
+def test_a_verdict_is_the_whole_output_or_its_last_line_that_is_a_map(output: bytes, verdict: Verdict) -> None:
+    assert understood(output) == verdict
