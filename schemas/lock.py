@@ -65,7 +65,8 @@ class Waiter:
 class Loss:
     """A grant that its holder lost without letting go: a person broke it, or it lapsed. Kept until it has been told.
 
-    `by` is who did it (`human:cli`, `controller:lock`), `at` when, `fence` that of the lost grant.
+    `by` is who did it (`human:cli`, `controller:lock`), `at` when, `fence` that of the lost grant, which was to be
+    `kept` until then.
     """
 
     uid: str
@@ -75,6 +76,7 @@ class Loss:
     at: float
     by: str
     reason: str = ""
+    kept: LockKept = "turn"
 
     def to_json(self) -> JsonObject:
         return {name: getattr(self, name) for name in self.__match_args__}

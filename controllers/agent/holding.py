@@ -13,7 +13,7 @@ from controllers import leases
 from controllers.agent.conflicts import waits
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Ending, Settlement, Waiting, failure, ok
-from controllers.leases import Blocker, Granted, Owner, Taken, Wants
+from controllers.leases import Blocker, Granted, Owner, Taken, Wants, words
 from controllers.leases.granting import losses
 from controllers.leases.writing import Rows
 from reconciler.storing.store import View
@@ -81,9 +81,9 @@ def waiting(seen: Observed, view: View, call: Resource, wish: Wish, blockers: Se
     queued = leases.queued(view, call.address, owner_of(seen), wish.wants, wish.reason, seen.now)
     gives_up_at = seen.now + wish.wait_s
     merge = leases.wish(wish.wants, wish.reason, wish.kept) | {"gives_up_at": gives_up_at, waits.CONFLICTS: None}
-    ways = tuple(dict.fromkeys(f"plan unlock lock/{each.path}" for each in blockers if each.why == "holds"))
-    why = f"waits for {words(blockers, seen.now)}"
-    return Waiting(CallState.AWAITING_LOCK, queued, merge, why, ways, waits.look_at(seen.now, gives_up_at))
+    said = words.barred(blockers)
+    due_at = waits.look_at(seen.now, gives_up_at)
+    return Waiting(CallState.AWAITING_LOCK, queued, merge, said.message, said.unblocks, due_at)
 
 
 def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
@@ -103,7 +103,7 @@ def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
         return None
     left = leases.unqueued(view, call.address, tuple(wants))
     blockers = blockers_of(seen, view, wants)
-    return refused(seen, view, blockers, left, "It was waited for, and the time is over")
+    return refused(seen, view, blockers, left, "You waited for it, and the time is over")
 
 
 def _gone_on(call: Resource, wants: Wants) -> Ending:
@@ -160,26 +160,9 @@ def refused(
 
     `changes` go with it: a wish leaves the queues.
     """
-    said = ". ".join(part for part in (before, words(blockers, seen.now)) if part)
+    said = ". ".join(part for part in (words.barred(blockers).message, before) if part)
     text = f"{said}. Nothing was done. {exits(seen, view)}"
     return Settlement(failure(LOCKED, text), changes)
-
-
-def words(blockers: Sequence[Blocker], now: float) -> str:
-    """Who holds what, since when and why."""
-    said = tuple(dict.fromkeys(_said(each, now) for each in blockers))
-    more = [f"{len(said) - limits.LOCK_NAMES_SHOWN} more"] if len(said) > limits.LOCK_NAMES_SHOWN else []
-    return "; ".join((*said[: limits.LOCK_NAMES_SHOWN], *more)) or "locks of others"
-
-
-def _said(blocker: Blocker, now: float) -> str:
-    holder, since = blocker.holder, f"{max(0.0, now - blocker.holder.since):.0f} s"
-    reason = f" ({holder.reason})" if holder.reason else ""
-    match blocker.why:
-        case "holds":
-            return f"`{blocker.path}` is held by {holder.owner} for {since} now{reason}"
-        case "waits":
-            return f"`{blocker.path}` is wanted by {holder.owner}, which came before, {since} ago{reason}"
 
 
 def _ended(seen: Observed, view: View, raw: JsonObject) -> str:

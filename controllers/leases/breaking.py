@@ -24,7 +24,7 @@ def broken(view: View, path: str, by: str, reason: str, now: float) -> Broken:
     lock = view.get(f"lock/{path}")
     for owner, grant in ({} if lock is None else lock.status.get("holders", {})).items():
         if not fallen(view, owner, grant, path):
-            loss = Loss(grant["uid"], grant["incarnation"], grant["fence"], "broken", now, by, reason)
+            loss = Loss(grant["uid"], grant["incarnation"], grant["fence"], "broken", now, by, reason, grant["kept"])
             rows.lose(path, owner, loss)
             owners.append(owner)
     return Broken(rows.changes(), tuple(owners))

@@ -99,7 +99,7 @@ def released(
 ) -> tuple[Change, ...]:
     """Lets go what `owner` itself holds: with `kept`, of those sorts only; with `paths`, what lies within them only.
 
-    Empty when it holds none of it, at the cost of a look-up. What it lost and was not told is forgotten with its turn.
+    Empty when it holds none of it, at the cost of a look-up. What it lost is forgotten when it would have let it go.
     """
     rows = Rows(view)
     for lock in _of(view, owner.address):
@@ -108,7 +108,8 @@ def released(
         is_meant = paths is None or any(covers(each, path) for each in paths)
         if grant is not None and is_meant and (kept is None or grant["kept"] in kept):
             rows.release(path, owner.address)
-        if owner.address in lock.status.get("lost", {}) and paths is None and (kept is None or "turn" in kept):
+        lost = lock.status.get("lost", {}).get(owner.address)
+        if lost is not None and paths is None and (kept is None or lost.get("kept", "turn") in kept):
             rows.told(path, owner.address)
     return rows.changes()
 
