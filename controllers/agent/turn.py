@@ -131,9 +131,10 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
     is_answer = reply.then == "final" and not reply.calls
-    # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any other final answer is
-    # a claim, which the checks decide.
-    then = "sleep" if is_answer and (turn.is_last or _has_delegated(seen)) else reply.then
+    # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
+    # other final answer is a claim, which the checks decide.
+    is_talk = turn.is_last or seen.is_engaged or watchers.is_asked(seen.status.asked)
+    then = "sleep" if is_answer and (is_talk or _has_delegated(seen)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from controllers.agent import waiting
 from controllers.agent.hooking import moments
 from controllers.agent.hooking.moments import Question, Standing
 from controllers.agent.observing import Observed
@@ -36,11 +37,12 @@ def memory_of(hook: Resource, spec: HookSpec, seen: Observed, originals: Mapping
 def fired(seen: Observed, given: Sequence[tuple[Question, Verdict]], cost: JsonObject | None = None) -> Draft:
     """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
     made = [_fired(question, verdict) for question, verdict in given]
-    merge: JsonObject = {"open": {"fired": {one.key: boxed(one.to_json()) for one in made}}}
+    opened = seen.status.open
+    waited = {} if opened is None else waiting.waited(seen, opened)
+    merge: JsonObject = {"open": {"fired": {one.key: boxed(one.to_json()) for one in made}, **waited}}
     changes: list[Change] = [SetStatus(seen.resource.address, seen.resource.uid, merge)]
     changes += [_remembered(seen, question, verdict) for question, verdict in given]
     told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
-    opened = seen.status.open
     data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
     if cost:
         data["cost"] = cost
