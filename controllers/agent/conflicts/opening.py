@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controllers.agent.conflicts.standing import held, touches
+from controllers.agent.conflicts.standing import held, task_of, touches
 from reconciler.storing.store import View
 from schemas import conflict as conflicts
 from schemas import limits
@@ -92,7 +92,7 @@ def _new(view: View, ask: Ask, now: float, also: int) -> Opened:
 
 
 def _tasks(view: View, parties: Iterable[str]) -> Iterable[str]:
-    return (str(one.spec["task"]) for each in parties if (one := view.get(each)) is not None and "task" in one.spec)
+    return (task_of(view, each) for each in parties)
 
 
 def _locks(view: View, paths: Sequence[str]) -> Iterable[str]:

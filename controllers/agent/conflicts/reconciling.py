@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from controllers.agent.conflicts import routing, telling
 from controllers.agent.conflicts.deciding import Bring, Close, Rest, decide, run_of
 from controllers.agent.conflicts.evidence import changes_of
+from controllers.agent.conflicts.standing import task_of
 from controllers.agent.conflicts.telling import Case
 from reconciler.clock import Clock
 from reconciler.contract import Again, Done, Outcome
@@ -76,7 +77,9 @@ class ConflictReconciler:
         merge |= {"due_at": due_at, "ruling": None, "why": f"it is before {'a person' if to == PERSON else to}"}
         merge["text"] = telling.text_of(case)
         owner = None if to == PERSON else to
-        put = Put(conflict.address, conflict.uid, conflict.spec, conflict.refs, owner, status=merge)
+        judge = () if owner is None else (owner, task_of(view, owner))
+        refs = tuple(dict.fromkeys((*conflict.refs, *judge)))
+        put = Put(conflict.address, conflict.uid, conflict.spec, refs, owner, status=merge)
         first = () if status.before else telling.opened(view, case, to, now)
         data: JsonObject = {
             "conflict": conflict.address,

@@ -141,10 +141,10 @@ def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
     """The patch of the plan."""
     match made.ruling.how:
         case "cancel":
-            yield Op("add", (*_tokens(made.ruling.for_agent), "cancel"), True)
+            yield Op("add", (*_tokens(made, made.ruling.for_agent), "cancel"), True)
             return
         case "fork":
-            tokens = (*_tokens(made.ruling.for_agent), "fork")
+            tokens = (*_tokens(made, made.ruling.for_agent), "fork")
             if not (pointer.has(document, tokens) and pointer.get(document, tokens)):
                 yield Op("add", tokens, True)
             return
@@ -160,22 +160,23 @@ def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
 
 def _in_order(made: _Making, document: JsonObject) -> Iterator[Op]:
     """The one that gives way needs the task of the other."""
-    tokens, needed = (*_tokens(made.yields), "needs"), task_of(made.stays).partition("/")[2]
+    tokens, needed = (*_tokens(made, made.yields), "needs"), task_of(made.view, made.stays).partition("/")[2]
     known: list[Json] = pointer.get(document, tokens) if pointer.has(document, tokens) else []
-    task = made.view.get(task_of(made.yields))
-    if task is None or task_of(made.stays) not in task.spec["needs"]:
+    task = made.view.get(task_of(made.view, made.yields))
+    if task is None or task_of(made.view, made.stays) not in task.spec["needs"]:
         yield Op("add", tokens, [*known, needed])
 
 
 def _noted(made: _Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
     """The ruling in the plan, at the task of the one whom it tells what to do."""
-    tokens, key = (*_tokens(agent), "rulings"), made.conflict.address.replace("/", "-")
+    tokens, key = (*_tokens(made, agent), "rulings"), made.conflict.address.replace("/", "-")
     known: JsonObject = pointer.get(document, tokens) if pointer.has(document, tokens) else {}
     yield Op("add", tokens, {**known, key: text})
 
 
-def _tokens(agent: str) -> tuple[str, ...]:
-    return pointer.of_task(addresses.parse(agent).path)
+def _tokens(made: _Making, agent: str) -> tuple[str, ...]:
+    """Where the task of a party is in the document."""
+    return pointer.of_task(addresses.parse(task_of(made.view, agent)).path)
 
 
 def _for_yields(made: _Making) -> str:
@@ -252,7 +253,7 @@ def _of_call(made: _Making) -> Iterator[Change]:
     yield from leases.unqueued(made.view, call.address, tuple(call.status.get("wants") or {}))
     merge: JsonObject
     if made.ruling.how == "sequence":
-        after = task_of(made.stays)
+        after = task_of(made.view, made.stays)
         state = CallState.AUTHORIZED if _is_past(made.view, after) else CallState.AWAITING_CHILD
         why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
         merge = {"state": str(state), "after": after, "why": why, "due_at": None, "unblocks": []}

@@ -21,12 +21,17 @@ from schemas.task import ENDED, is_over
 
 def party_of(view: View, owner: str) -> str:
     """Who speaks for the owner of a lock: the agent of its task, or the task itself where it has none."""
+    if view.get(owner) is not None and owner.startswith("agent/"):
+        return owner
     agent = str(addresses.agent(*addresses.parse(owner).path))
     return agent if view.get(agent) is not None else owner
 
 
-def task_of(party: str) -> str:
-    """The task that a party works for."""
+def task_of(view: View, party: str) -> str:
+    """The task that a party works for; an agent that is there for a hook has that of the one that it watches."""
+    found = view.get(party)
+    if found is not None and found.kind == "agent":
+        return str(found.spec["task"])
     return str(addresses.task(*addresses.parse(party).path))
 
 
@@ -93,7 +98,7 @@ def _gone(view: View, agent: str, party: Party | None) -> str:
         return f"{name(agent)} is gone"
     if found.status.get("incarnation", 0) != party.incarnation:
         return f"{name(agent)} has begun anew"
-    task = view.get(task_of(agent))
+    task = view.get(task_of(view, agent))
     if task is None or task.deleting:
         return f"{name(agent)} is gone"
     return f"the task of {name(agent)} is {task.state}" if has_ended(task) else ""

@@ -129,6 +129,8 @@ def closed(view: View, case: Case, why: str, now: float) -> tuple[Change, ...]:
 
 
 def _delivered(view: View, message: Message) -> tuple[Change, ...]:
+    if not message.receiver.startswith("agent/"):
+        return ()  # A command that holds a declared lock, or a person: nobody who reads messages.
     delivered = inbox.delivery(view, message)
     return () if isinstance(delivered, inbox.Refusal) else delivered
 

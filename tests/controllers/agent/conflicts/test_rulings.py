@@ -207,3 +207,45 @@ async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_p
         assert isinstance(await rule(here, HUMAN_CLI, "merge", "front", "all of it"), Accepted)
         assert here.find("approval/conflict-1") is None
         await over(here)
+
+
+async def test_when_the_one_that_is_to_rule_takes_no_turns_any_more_it_goes_on_upward_at_once(tmp_path: Path) -> None:
+    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before") == "agent/."))
+        await here.patch({"op": "add", "path": "/pause", "value": True})
+        await here.until(lambda: here.get("conflict/1").status["before"] == "person")
+        assert here.get("conflict/1").status["raised"] == 0
+        assert here.find("approval/conflict-1") is not None
+
+
+async def test_a_command_that_holds_a_declared_lock_is_a_party_that_reads_no_messages(tmp_path: Path) -> None:
+    back = ASKS.replace("`front`", "`front`").strip("\n")
+    plan = f"""
+agent:
+  script:
+    - when: {{message: "resolve("}}
+      call: {{resolve: {{conflict: conflict/1, how: cancel, for_agent: front}}}}
+    - expect: ok
+    - when: {{children: ended}}
+      done: x
+tasks:
+  front:
+    run: sleep 30
+    locks: [{PATH}]
+  back:
+    goal: the server
+    agent:
+      script:
+        - when: {{message: go}}
+          say: begins
+{"".join(f"    {line}{chr(10)}" for line in back.splitlines())}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(plan)
+        await here.until(lambda: holder(here) == "task/front")
+        await here.tell("agent/back", "go", "go")
+        await over(here)
+        await here.until_state("task/front", "cancelled")
+        assert "inbox" not in here.get("task/front").status
