@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, conflicts, locks, questions, records, servers, tables
+from planloop.rendering import amounts, conflicts, hooks, locks, questions, records, servers, tables
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
 from schemas.condition import Condition, of_status
@@ -22,6 +22,8 @@ def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], 
         lines += [_labelled(label, said)] if said else []
     if item.kind == "approval":
         lines += [_labelled(label, said) for label, said in questions.facts(item)]
+    if item.kind == "hook":
+        lines += [_labelled(label, said) for label, said in hooks.facts(item, now)]
     if item.kind == "conflict":
         lines += [_labelled(label, said) for label, said in conflicts.facts(item)]
     if item.kind == "lock":

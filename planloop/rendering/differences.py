@@ -11,11 +11,12 @@ from schemas.encoding import JsonObject
 
 SIGNS: Final = {
     "cancel": "-", "replace": "-", "restart": "~", "message": "~", "start": "+", "attach": "+", "move": ">",
+    "detach": "-", "change": "~",
     "pause": "~", "resume": "~", "continue": "~", "adopt": "+", "none": " ",
 }  # fmt: skip
 EDITS: Final = {"add": "+", "remove": "-", "replace": "~"}
 ADDED: Final = ("start", "attach", "adopt")
-REMOVED: Final = ("cancel", "replace")
+REMOVED: Final = ("cancel", "detach", "replace")
 UNMOVED_MAX: Final = 5
 UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say what changed.
 

@@ -54,6 +54,10 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
             from planloop.rendering import servers
 
             head, row = ("server", "state", "tools", "for", "what"), servers.row
+        case "hook":
+            from planloop.rendering import hooks
+
+            head, row = hooks.HEAD, hooks.row
         case "call":
             head, row = ("call", "state", "for", "owner", "what"), _call_row
         case "conflict":
@@ -111,8 +115,11 @@ def path_of(item: Resource) -> str:
 
 
 def state_of(item: Resource) -> str:
-    """The state in one word; `deleting` when it is on its way out, `waiting` before anything was written of a task."""
-    return "deleting" if item.deleting else item.state or ("waiting" if item.kind == "task" else "new")
+    """The state in one word; `deleting` when it is on its way out, another one before anything was written of it."""
+    return "deleting" if item.deleting else item.state or _UNWRITTEN.get(item.kind, "new")
+
+
+_UNWRITTEN = {"task": "waiting", "hook": "active"}
 
 
 def checks_of(item: Resource) -> str:

@@ -10,10 +10,11 @@ from typing import Final, Literal, TypeAlias
 
 from reconciler.admitting.language import ChangeClassOf
 from reconciler.admitting.materialising import renamed
-from reconciler.editing import wording
+from reconciler.editing import watching, wording
 from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.hook import is_hook_agent
 from schemas.resource import Resource, Wanted
 from schemas.task import ENDED
 
@@ -28,11 +29,13 @@ Action: TypeAlias = Literal[
     "resume",
     "continue",
     "attach",
+    "detach",
+    "change",
     "adopt",
     "none",
 ]
 
-STRUCTURE: Final = frozenset({"children", "parent"})
+STRUCTURE: Final = frozenset({"children", "parent", "hooks"})
 """Fields that only say where an object hangs; the objects they name have differences of their own."""
 
 BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
@@ -89,7 +92,11 @@ def diff(
     """
     back = {new: old for old, new in moves.items()}
     out = list(_gone(live, wanted, moves))
+    told = watching.edits(live, wanted, lambda spec: renamed(spec, moves) if moves else spec)
+    out += (Difference(one.action, one.address, one.reason, one.words, one.fields) for one in told)
     for address, want in wanted.items():
+        if address.startswith("hook/"):
+            continue
         old = live.get(back.get(address, address))
         if old is None or (old.deleting and address not in back):
             out += _come(live, wanted, want)
@@ -98,9 +105,9 @@ def diff(
     return tuple(sorted(out, key=lambda one: _ORDER[one.action]))
 
 
-_ORDER: Final[dict[Action, int]] = {"cancel": 0, "replace": 1, "restart": 2}
+_ORDER: Final[dict[Action, int]] = {"cancel": 0, "detach": 0, "replace": 1, "restart": 2}
 _ORDER.update({action: 3 for action in ("message", "start", "move", "pause", "resume")})
-_ORDER.update({action: 3 for action in ("continue", "attach", "adopt", "none")})
+_ORDER.update({action: 3 for action in ("continue", "attach", "change", "adopt", "none")})
 
 
 def stake_of(task: Resource, agent: Resource | None) -> Stake:
@@ -122,7 +129,7 @@ def _stake(live: Mapping[str, Resource], one: Resource) -> Stake:
 
 def _gone(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Mapping[str, str]) -> Iterator[Difference]:
     for address, one in live.items():
-        if address in wanted or address in moves or one.deleting or one.kind == "agent":
+        if address in wanted or address in moves or one.deleting or one.kind in ("agent", "hook"):
             continue
         stake = _stake(live, one)
         words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
@@ -131,12 +138,12 @@ def _gone(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Map
 
 def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Wanted) -> Iterator[Difference]:
     kind, _, path = want.address.partition("/")
-    if kind == "agent" and f"task/{path}" in wanted:
+    if kind == "agent" and (f"task/{path}" in wanted or is_hook_agent(want.address)):
         return
     words = wording.start(want, wanted) if kind == "task" else "new"
     if want.address in live:
         words = "new, once the old one is gone"
-    yield Difference("attach" if kind == "hook" else "start", want.address, "Added", words)
+    yield Difference("start", want.address, "Added", words)
 
 
 @frozen

@@ -56,6 +56,47 @@ def change(field: str, before: Json, after: Json) -> str:
     return f"{name} changed"
 
 
+_AT: Final = {
+    "before-call": "before {calls}",
+    "after-call": "after {calls}",
+    "on-patch": "before changes of the plan",
+    "before-reply": "before its final answer",
+    "on-input": "when it is told something",
+    "on-wake": "when it wakes",
+    "on-sleep": "when it falls asleep",
+    "on-child": "when a child ends",
+    "on-conflict": "when it is in a conflict",
+    "on-budget": "when its budget runs low",
+    "on-end": "at its end",
+}
+
+
+def asked(spec: JsonObject) -> str:
+    """When a hook is asked: `before write(*)`, `before its final answer, at its end`."""
+    calls = str(spec.get("match") or "calls")
+    return ", ".join(_AT.get(str(point), str(point)).format(calls=calls) for point in spec.get("on") or ())
+
+
+def hook(spec: JsonObject) -> str:
+    """`before write(*), runs ./guard`."""
+    return f"{asked(spec)}, {asks(spec.get('mind') or {})}"
+
+
+def asks(mind: JsonObject) -> str:
+    """Who answers for a hook: `runs ./guard`, `a rule of 2 clauses`, `asks agent/~careful`."""
+    match mind.get("kind"):
+        case "program":
+            argv = [str(word) for word in mind.get("argv") or ()]
+            # A line of the plan is for the shell; it is shown as it was written.
+            return f"runs {_short(argv[2] if argv[:2] == ['sh', '-c'] else ' '.join(argv))}"
+        case "python":
+            return f"calls {mind.get('target')}"
+        case "rule":
+            count = len(mind.get("clauses") or ())
+            return f"a rule of {count} clauses" if count != 1 else "a rule"
+    return f"asks {mind.get('address', 'an agent')}"
+
+
 def shown_as(field: str) -> str:
     """A lowered field as it is called in a plan file."""
     return SHOWN_AS.get(field, field.replace("_", "-"))
