@@ -13,8 +13,8 @@ from controllers.leases.granting import place_of
 from controllers.leases.places import overlap
 from controllers.leases.writing import Rows
 from controllers.lock.holding import Held
-from controllers.lock.lapsing import BY, Lease, expired, leases_of, let_go
-from controllers.lock.observing import Queue, observe
+from controllers.lock.lapsing import BY, expired, leases_of, let_go
+from controllers.lock.observing import observe
 from controllers.lock.placing import canonical
 from controllers.lock.serving import served
 from controllers.lock.telling import answers, knotted, refusals
@@ -23,10 +23,10 @@ from reconciler.clock import Clock
 from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import Store, View
+from schemas import limits
 from schemas.address import Address
 from schemas.frozen import frozen
 from schemas.record import Also, Change, Draft
-from schemas.resource import Resource
 
 KIND: Final = "lock"
 
@@ -72,46 +72,36 @@ def decide(view: View, address: str, now: float, work: WorkPlane | None = None, 
             rows.settle(path, place)
             return Step(rows.changes(), (Also("object.updated", address, {"place": place}),))
         says += let_go(view, lock, rows)
-    near = [one for one in view.list(KIND) if overlap(place_of(one), path if lock is None else place_of(lock))]
-    if not any(one.status.get("waiters") for one in near):
+    place = path if lock is None else place_of(lock)
+    near = (one for one in view.list(KIND) if one.status.get("waiters"))
+    if not any(overlap(place_of(one), place) for one in near):
         return Step(rows.changes(), tuple(says))
-    return _serve(view, near, rows, says, (now, work))
+    return _serve(view, place, rows, says, (now, work))
 
 
-def _serve(view: View, near: list[Resource], rows: Rows, says: list[Also], at: tuple[float, WorkPlane | None]) -> Step:
+def _serve(view: View, place: str, rows: Rows, says: list[Also], at: tuple[float, WorkPlane | None]) -> Step:
     now, work = at
     queue = observe(view)
     for path, waiting in queue.stale:
         rows.leave(path, waiting)
     gone = {(one.subject.partition("/")[2], str(one.data["owner"])) for one in says}
-    waits_s: list[float] = []
-    for lease in _leases(view, near, queue, rows, says, gone):
+    held = Held(view, gone)
+    left_s: list[float] = []
+    for lease in leases_of(view, held, queue.wishes, place):
         if lease.due_at > now:
-            waits_s.append(lease.due_at - now)
+            left_s.append(lease.due_at - now)
             continue
         said = expired(view, work, lease, now, rows)
         says.append(said)
         if said.type == "lock.fenced":
             gone.add((lease.lock.spec["path"], lease.owner))
-    held = Held(view, gone)
+            held = Held(view, gone)
+        else:
+            left_s.append(limits.LOCK_TTL_S)
     granted = served(view, queue.wishes, held)
     changes = [*answers(granted, rows, now, says)]
-    rest = tuple(one for one in queue.wishes if one not in granted)
+    served_now = {one.address for one in granted}
+    rest = tuple(one for one in queue.wishes if one.address not in served_now)
     rings = knotted(Waits(view, rest, held), rest)
     changes += refusals(rest, rings, rows, says)
-    return Step((*rows.changes(), *changes), tuple(says), min(waits_s, default=None))
-
-
-def _leases(
-    view: View, near: list[Resource], queue: Queue, rows: Rows, says: list[Also], gone: set[tuple[str, str]]
-) -> list[Lease]:
-    """The grants of the locks near by, those that nobody stands behind any more being taken back first."""
-    if not queue.wishes:
-        return []
-    seen = {one.subject for one in says}
-    for lock in near:
-        if lock.address not in seen:
-            fallen = list(let_go(view, lock, rows))
-            says += fallen
-            gone |= {(lock.spec["path"], str(one.data["owner"])) for one in fallen}
-    return [lease for lock in near for lease in leases_of(lock, gone)]
+    return Step((*rows.changes(), *changes), tuple(says), min(left_s, default=None))

@@ -6,16 +6,19 @@ that nobody else wants, and holders cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from controllers.leases.owners import fallen, path_of
+from controllers.leases.places import overlap
 from controllers.leases.writing import Rows
+from controllers.lock.holding import Held
+from controllers.lock.observing import Wish
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.lock import Loss
+from schemas.lock import LockMode, Loss
 from schemas.record import Also
 from schemas.resource import Resource
 
@@ -49,10 +52,20 @@ class Lease:
         return float(max(self.raw["since"], self.raw["renewed_at"])) + limits.LOCK_TTL_S
 
 
-def leases_of(lock: Resource, gone: set[tuple[str, str]]) -> list[Lease]:
-    """The grants of `lock` but for those that are gone."""
-    holders = lock.status.get("holders", {}).items()
-    return [Lease(lock, owner, raw) for owner, raw in holders if (lock.spec["path"], owner) not in gone]
+def leases_of(view: View, held: Held, wishes: Sequence[Wish], place: str) -> list[Lease]:
+    """The grants that are in the way of something which somebody wants near `place`."""
+    asked: dict[tuple[str, LockMode], list[str]] = {}
+    for wish in wishes:
+        for name, mode in wish.wants.items():
+            if overlap(wish.places[name], place):
+                asked.setdefault((wish.places[name], mode), []).append(wish.path)
+    found: dict[tuple[str, str], Lease] = {}
+    for (wanted, mode), paths in asked.items():
+        for grant in held.against(wanted, mode):
+            lock = view.get(f"lock/{grant.lock}")
+            if lock is not None and any(not path.startswith(grant.path) for path in paths):
+                found[grant.lock, grant.owner] = Lease(lock, grant.owner, lock.status["holders"][grant.owner])
+    return list(found.values())
 
 
 def expired(view: View, work: WorkPlane | None, lease: Lease, now: float, rows: Rows) -> Also:
@@ -64,7 +77,9 @@ def expired(view: View, work: WorkPlane | None, lease: Lease, now: float, rows: 
         return Also("lock.renewed", lease.lock.address, {"owner": lease.owner, "progress": progress})
     minutes = limits.LOCK_TTL_S / 60
     why = f"no progress for {minutes:g} minutes while others waited"
-    rows.lose(path, lease.owner, Loss(raw["uid"], raw["incarnation"], raw["fence"], "lapsed", now, BY, why))
+    rows.lose(
+        path, lease.owner, Loss(raw["uid"], raw["incarnation"], raw["fence"], "lapsed", now, BY, why, raw["kept"])
+    )
     return Also("lock.fenced", lease.lock.address, {"owner": lease.owner, "fence": raw["fence"], "why": why})
 
 

@@ -161,7 +161,7 @@ def _reconcilers(
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
         ConflictReconciler(store, clock),
-        LockReconciler(store, clock),
+        LockReconciler(store, clock, work),
         HookReconciler(store, clock),
         PlanReconciler(store, language.check, clock=clock, ids=ids, work=work),
     ]

@@ -62,7 +62,7 @@ def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
         TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
         AgentReconciler(world),
         ConflictReconciler(parts.store, parts.clock),
-        LockReconciler(parts.store, parts.clock),
+        LockReconciler(parts.store, parts.clock, parts.work),
         HookReconciler(parts.store, parts.clock),
         PlanReconciler(
             parts.store,

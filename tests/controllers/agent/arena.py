@@ -203,7 +203,7 @@ async def arena(
         controllers: list[Reconciler] = [
             tasks,
             agents,
-            LockReconciler(store, clock),
+            LockReconciler(store, clock, work),
             HookReconciler(store, clock),
             plans,
             tool_servers,

@@ -1,0 +1,319 @@
+"""Who gets which lock: by rules, one at a time, and in any order of taking, waiting, ending, breaking and time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from controllers import leases
+from controllers.leases import Granted
+from schemas import limits
+from schemas.lock import LockKept, LockMode, status_from_json
+from schemas.record import Drop, Put, SetStatus
+from schemas.resource import Uid
+from tests.controllers.lock.table import Table
+
+AGENTS = ("a", "a/x", "a/y", "b", "b/z", "c")
+PATHS = ("f", "g", "src", "src/a", "src/b", "src/**", "src/*", "**", "docs/*.md", "docs/a.md")
+
+
+def test_a_free_lock_is_granted_in_the_takers_own_record_and_dropped_when_it_is_let_go() -> None:
+    table = Table("ab")
+    found = table.want("a", {"f": "write", "g": "read"})
+    assert isinstance(found, Granted)
+    assert found.fences == {"f": table.view.rev, "g": table.view.rev}
+    assert not leases.fenced(table.view, table.owner("a"), "f")
+    table.release("a")
+    assert table.view.list("lock") == []
+    assert leases.fenced(table.view, table.owner("a"), "f") == "you do not hold f for write; nobody has it now"
+
+
+def test_what_is_held_already_costs_no_record() -> None:
+    table = Table("ab")
+    table.want("a", {"src/**": "write"}, "task")
+    found = table.want("a", {"src/a": "write"})
+    assert isinstance(found, Granted) and found.changes == () and found.fences["src/a"] > 0
+
+
+def test_all_or_none() -> None:
+    table = Table("abc")
+    table.want("a", {"g": "write"})
+    call = table.want("b", {"f": "write", "g": "write"})
+    table.settle()
+    assert [key for key in table.holders() if key[1] == "agent/b"] == []
+    table.release("a")
+    table.settle()
+    assert table.answers[str(call)] == ("granted", "['f', 'g']")
+
+
+def test_readers_share_and_do_not_starve_a_writer() -> None:
+    table = Table("abc")
+    assert isinstance(table.want("a", {"f": "read"}), Granted)
+    table.now += 1
+    writer = table.want("b", {"f": "write"})
+    table.now += 1
+    assert table.blockers("c", {"f": "read"}) == ["waits f agent/b"]
+    reader = table.want("c", {"f": "read"})
+    table.release("a")
+    table.settle()
+    assert (str(writer) in table.answers, str(reader) in table.answers) == (True, False)
+
+
+def test_nobody_waits_behind_one_who_waits_for_it() -> None:
+    table = Table("abc")
+    table.want("a", {"f": "write"})
+    table.now += 1
+    table.want("b", {"f": "write", "g": "write"})
+    assert isinstance(table.want("a", {"g": "write"}), Granted)
+
+
+def test_nobody_waits_behind_one_who_waits_behind_one_who_waits_for_it() -> None:
+    table = Table("abcd")
+    table.want("a", {"f": "write"})
+    table.want("d", {"src": "write"})
+    for agent, wants in (("b", ("f", "g")), ("c", ("g", "docs", "src"))):
+        table.now += 1
+        table.want(agent, dict.fromkeys(wants, "write"))
+    table.release("d")  # What c waits for now is its turn after b, which waits for a.
+    table.settle()
+    table.now += 1
+    call = table.want("a", {"docs": "write"})
+    table.settle()
+    assert table.answers[str(call)] == ("granted", "['docs']")
+
+
+def test_first_come_first_served_with_a_priority_that_is_worth_so_many_seconds() -> None:
+    table = Table("abcd", {"c": 2, "d": 2})
+    table.want("a", {"f": "write"})
+    table.now += 1
+    first = table.want("b", {"f": "write"})
+    table.now += 2 * limits.LOCK_AGEING_S - 1
+    urgent = table.want("c", {"f": "write"})
+    table.now += 2
+    late = table.want("d", {"f": "write"})
+    for expected in (urgent, first, late):
+        for holder in "abcd":
+            table.release(holder)
+        table.settle()
+        assert list(table.answers)[-1] == expected
+
+
+def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other() -> None:
+    table = Table(AGENTS)
+    table.want("a", {"src/**": "write"}, "task")
+    assert isinstance(table.want("a/x", {"src/a": "write"}), Granted)
+    assert table.blockers("a/y", {"src/a": "read"}) == ["holds src/a agent/a/x"]
+    assert table.blockers("a", {"src/a": "write"}) == ["holds src/a agent/a/x"]
+    assert "agent/a/x has src/a" in leases.fenced(table.view, table.owner("a"), "src/a")
+    assert not leases.fenced(table.view, table.owner("a"), "src/b")
+    assert "you do not hold src/b" in leases.fenced(table.view, table.owner("a/x"), "src/b")
+    assert table.blockers("b", {"src/b": "read"}) == ["holds src/** agent/a"]
+
+
+def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew() -> None:
+    table = Table("ab")
+    table.want("a", {"f": "write"})
+    call = table.want("b", {"f": "write"})
+    made = leases.broken(table.view, "f", "human:cli", "mine now", table.now)
+    assert made.owners == ("agent/a",)
+    table.fold(*made.changes)
+    table.settle()
+    assert table.answers[str(call)][0] == "granted"
+    told = leases.fenced(table.view, table.owner("a"), "f")
+    assert told == "your lock on f was broken by human:cli: mine now; agent/b has f (write)"
+    table.release("b")
+    table.settle()
+    assert isinstance(table.want("a", {"f": "write"}), Granted)
+    assert not leases.fenced(table.view, table.owner("a"), "f")
+    table.release("a")
+    assert table.view.list("lock") == []
+
+
+def test_a_lease_lapses_when_its_owner_did_nothing_and_is_renewed_when_it_did() -> None:
+    table = Table("abc")
+    table.want("a", {"f": "write"}, "asked")
+    table.want("b", {"g": "write"}, "asked")
+    calls = [table.want("c", {"f": "write"}), table.want("c", {"g": "write"})]
+    table.settle()
+    table.now += limits.LOCK_TTL_S / 2
+    agent = table.get("agent/b")
+    table.fold(SetStatus(agent.address, agent.uid, {"turn": 7}))
+    table.now += limits.LOCK_TTL_S / 2
+    again = [table.step(f"lock/{path}").again_s for path in "fg"]
+    table.settle()
+    assert again == [None, limits.LOCK_TTL_S]
+    assert (str(calls[0]) in table.answers, str(calls[1]) in table.answers) == (True, False)
+    assert ("lock.fenced", "lock/f", "agent/a") in table.said and ("lock.renewed", "lock/g", "agent/b") in table.said
+    assert leases.fenced(table.view, table.owner("a"), "f").startswith("your lock on f lapsed: no progress for 10 min")
+
+
+def test_nobody_loses_what_nobody_else_wants() -> None:
+    table = Table("ab")
+    table.want("a", {"f": "write"}, "asked")
+    table.now += 100 * limits.LOCK_TTL_S
+    assert table.step("lock/f").again_s is None
+    table.settle()
+    assert not leases.fenced(table.view, table.owner("a"), "f")
+
+
+@pytest.mark.parametrize("how", ["restarted", "ended", "gone"])
+def test_what_its_owner_can_no_longer_use_goes_to_the_next_at_once(how: str) -> None:
+    table = Table("ab")
+    table.want("a", {"f": "write"}, "task")
+    call = table.want("b", {"f": "write"})
+    table.settle()
+    agent = table.get("agent/a")
+    match how:
+        case "restarted":
+            table.restart("a")
+        case "ended":
+            table.fold(SetStatus(agent.address, agent.uid, {"state": "ended"}))
+        case _:
+            table.fold(Drop(agent.address, agent.uid))
+    table.settle()
+    assert table.answers[str(call)][0] == "granted"
+    assert [key[1] for key in table.holders()] == ["agent/b"]
+
+
+def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_gives_way() -> None:
+    table = Table("ab", {"a": 1})
+    table.want("a", {"f": "write"})
+    table.want("b", {"g": "write"})
+    table.settle()
+    one = table.want("a", {"g": "write"})
+    other = table.want("b", {"f": "write"})
+    table.settle()
+    assert table.answers == {other: ("refused", "Deadlock")}
+    table.release("b")
+    table.settle()
+    assert table.answers[str(one)][0] == "granted"
+
+
+def test_two_readers_who_both_want_to_write_are_parted() -> None:
+    table = Table("ab")
+    table.want("a", {"f": "read"})
+    table.want("b", {"f": "read"})
+    table.now += 1
+    table.want("a", {"f": "write"})
+    table.now += 1
+    younger = table.want("b", {"f": "write"})
+    table.settle()
+    assert table.answers == {younger: ("refused", "Deadlock")}
+
+
+def test_a_ring_through_a_parent_that_waits_for_its_child_is_found() -> None:
+    table = Table(AGENTS)
+    table.want("a", {"f": "write"})
+    table.want("b", {"g": "write"})
+    waits = {"state": "AwaitingChild", "ends": ["task/a/x"]}
+    spec = {"owner": "agent/a", "owner_uid": "a-a", "incarnation": 1, "tool": "task"}
+    table.fold(Put("call/task", Uid("call/task"), spec, owner="agent/a", status=waits))
+    table.want("b", {"f": "write"})
+    table.now += 1
+    stranger = table.want("a/y", {"g": "read"})  # Nobody waits for this child.
+    table.settle()
+    assert table.answers == {}
+    table.now += 1
+    child = table.want("a/x", {"g": "write"})
+    table.settle()
+    assert table.answers == {child: ("refused", "Deadlock")}
+    assert str(stranger) in table.waiting()
+
+
+def test_a_ring_of_three_is_found() -> None:
+    table = Table("abc")
+    calls = []
+    for agent, has in zip("abc", "fgh", strict=True):
+        table.want(agent, {has: "write"})
+    for agent, wants in zip("abc", "ghf", strict=True):
+        table.now += 1
+        calls.append(table.want(agent, {wants: "write"}))
+    table.settle()
+    assert table.answers == {calls[2]: ("refused", "Deadlock")}
+
+
+class Locking(RuleBasedStateMachine):
+    """Anything that may happen to locks."""
+
+    @initialize(priorities=st.lists(st.integers(-2, 2), min_size=len(AGENTS), max_size=len(AGENTS)))
+    def begin(self, priorities: list[int]) -> None:
+        self.table = Table(AGENTS, dict(zip(AGENTS, priorities, strict=True)))
+
+    @rule(
+        agent=st.sampled_from(AGENTS),
+        paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=3, unique=True),
+        modes=st.lists(st.sampled_from(("read", "write")), min_size=3, max_size=3),
+        kept=st.sampled_from(("turn", "asked", "task")),
+    )
+    def want(self, agent: str, paths: list[str], modes: list[LockMode], kept: LockKept) -> None:
+        wants = dict(zip(paths, modes, strict=False))
+        found = self.table.want(agent, wants, kept)
+        if isinstance(found, Granted):
+            owner = self.table.owner(agent)
+            assert not any(leases.fenced(self.table.view, owner, path, mode) for path, mode in wants.items())
+        self.table.settle()
+
+    @rule(agent=st.sampled_from(AGENTS), is_turn=st.booleans())
+    def release(self, agent: str, is_turn: bool) -> None:
+        self.table.release(agent, ("turn",) if is_turn else None)
+        self.table.settle()
+
+    @rule(agent=st.sampled_from(AGENTS))
+    def restart(self, agent: str) -> None:
+        self.table.restart(agent)
+        self.table.settle()
+
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        if waiting := self.table.waiting():
+            self.table.leave(data.draw(st.sampled_from(waiting)))
+            self.table.settle()
+
+    @rule(path=st.sampled_from(PATHS))
+    def break_it(self, path: str) -> None:
+        self.table.fold(*leases.broken(self.table.view, path, "human:cli", "so", self.table.now).changes)
+        self.table.settle()
+
+    @rule(seconds=st.sampled_from((0.5, 20.0, limits.LOCK_TTL_S)))
+    def wait(self, seconds: float) -> None:
+        self.table.now += seconds
+        for lock in self.table.view.list("lock"):
+            self.table.step(lock.address)
+        self.table.settle()
+
+    @invariant()
+    def nobody_shares_what_excludes_sharing(self) -> None:
+        if hasattr(self, "table"):
+            self.table.check()
+
+    @invariant()
+    def who_waits_stands_in_every_queue_and_nobody_else_does(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        entries = {
+            (waiting, lock.spec["path"])
+            for lock in self.table.view.list("lock")
+            for waiting in status_from_json(lock.status).waiters
+        }
+        calls = (self.table.get(call) for call in self.table.waiting())
+        assert entries == {(call.address, path) for call in calls for path in call.status["wants"]}
+
+    def teardown(self) -> None:
+        """When everybody lets go of what it has, everybody gets what it waits for, and no lock is left."""
+        if not hasattr(self, "table"):
+            return
+        for _ in range(2 * len(self.table.waiting()) + 2):
+            for agent in AGENTS:
+                self.table.release(agent)
+            self.table.settle()
+        assert self.table.waiting() == []
+        for agent in AGENTS:
+            self.table.release(agent)
+        self.table.settle()
+        assert self.table.view.list("lock") == []
+
+
+Locking.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLocking = Locking.TestCase
