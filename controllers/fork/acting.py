@@ -27,7 +27,7 @@ async def _look(fork: Fork) -> None:
     """Goes on with a merge that a person has mended; leaves one that is not mended as it is."""
     worktree = fork.worktree(await fork.repository())
     if not await worktree.unmended(fork.status.files, is_claimed=False):
-        await fork.note("fork.merging", {"state": ForkState.MERGING})
+        await fork.note("fork.merging", {"state": str(ForkState.MERGING)})
 
 
 _JOBS: Final[Mapping[What, Callable[[Fork], Awaitable[None]]]] = MappingProxyType(

@@ -71,7 +71,7 @@ async def _merged(fork: Fork, worktree: Worktree) -> bool:
     incoming = await worktree.repository.snapshot(fork.index, status.base, words)
     if incoming == status.base:
         return True
-    merge: JsonObject = {"state": ForkState.MERGING, "incoming": incoming, "head": await worktree.head()}
+    merge: JsonObject = {"state": str(ForkState.MERGING), "incoming": incoming, "head": await worktree.head()}
     await fork.note("fork.merging", merge)
     files = await worktree.merge(incoming, f"{desk.plan}: {fork.spec.task} takes in what changed meanwhile")
     if files:
@@ -82,7 +82,7 @@ async def _merged(fork: Fork, worktree: Worktree) -> bool:
 
 
 async def _conflict(fork: Fork, files: Sequence[str]) -> None:
-    merge: JsonObject = {"state": ForkState.CONFLICT, "files": list(files), "answered": _asked(fork), **_WELL}
+    merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": list(files), "answered": _asked(fork), **_WELL}
     await fork.note("fork.conflict", merge, {"files": list(files), "branch": fork.status.branch})
 
 
@@ -106,17 +106,17 @@ async def _written(fork: Fork, worktree: Worktree) -> bool:
         if grants is None:
             await locking.wait(fork, wants)
             return True
-        merge: JsonObject = {"state": ForkState.WRITING, "left_out": list(left_out), **locking.NO_WISH}
+        merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": list(left_out), **locking.NO_WISH}
         await fork.note("fork.writing", merge, more=grants)
     moved = await Carrier(repository, fork.desk.forks / f"{fork.name}.out").carry(status.head, todo)
     if moved:
-        await fork.note("fork.merging", {"state": ForkState.MERGING}, more=locking.freed(fork))
+        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=locking.freed(fork))
         return False
     paths: list[Json] = [each.path for each in todo]
     data: JsonObject = {"branch": status.branch, "files": paths[: limits.FORK_FILES_SHOWN], "count": len(paths)}
     if left_out:
         data["left_out"] = list(left_out)
-    merge = {"state": ForkState.IN, "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
+    merge = {"state": str(ForkState.IN), "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
     await fork.note("fork.brought", merge, data, locking.freed(fork))
     return True
 

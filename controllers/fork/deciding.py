@@ -88,7 +88,7 @@ def _called_off(seen: Observed) -> Step:
 def _make(seen: Observed) -> Step:
     if seen.busy or not seen.is_placed:
         return Rest()
-    merge: JsonObject = {"state": ForkState.MAKING}
+    merge: JsonObject = {"state": str(ForkState.MAKING)}
     if seen.status.state is not ForkState.KEPT:
         merge |= {"base": None, "branch": None, "head": None}
     return Enter(merge)
@@ -101,7 +101,7 @@ def _bring(seen: Observed) -> Step:
     if asked.bring > status.answered:
         if status.state in _LEFT:
             return Answer()
-        return Rest() if seen.busy else Enter({"state": ForkState.MERGING})
+        return Rest() if seen.busy else Enter({"state": str(ForkState.MERGING)})
     if status.state is ForkState.CONFLICT and not seen.by_agent:
         return Do("look")  # A person mends it, and says so by there being nothing left to mend.
     return Rest()

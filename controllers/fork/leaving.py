@@ -28,7 +28,7 @@ async def leave(fork: Fork) -> None:
         base = status.incoming
     repository = worktree.repository
     has_work = bool(head) and await repository.tree_of(head) != await repository.tree_of(base)
-    merge: JsonObject = {"state": ForkState.KEPT if has_work else ForkState.IN, "base": base, "head": head or None}
+    merge: JsonObject = {"state": str(ForkState.KEPT if has_work else ForkState.IN), "base": base, "head": head or None}
     data: JsonObject = {"branch": status.branch, "has_work": has_work}
     merge |= {"incoming": None, "files": None, **locking.NO_WISH}
     await fork.note("fork.kept", merge, data, locking.freed(fork))

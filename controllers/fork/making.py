@@ -26,7 +26,7 @@ async def make(fork: Fork) -> None:
     worktree = fork.worktree(repository)
     async with desk.turns:
         await worktree.make(fork.status.base)
-    merge: dict[str, Json] = {"state": ForkState.READY, "tries": None, "fault": None, "retry_at": None}
+    merge: dict[str, Json] = {"state": str(ForkState.READY), "tries": None, "fault": None, "retry_at": None}
     data: JsonObject = {"branch": worktree.branch, "folder": fork.status.folder}
     await fork.note("fork.ready", {**merge, "incoming": None, "head": None, "files": None, "left_out": None}, data)
 

@@ -6,6 +6,7 @@ from controllers.fork.desk import outer_tree
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.call import CallState
+from schemas.encoding import Json
 from schemas.fork import IN_USE, Asked, ForkSpec, ForkStatus, asked_of, fork_from_json, fork_status
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -51,7 +52,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Obse
         asked=Asked() if task is None else asked_of(task.status),
         is_wanted=any(one.kind == "task" and _waits(one) for one in users),
         is_called_off=resource.deleting or task is None or task.deleting or task.state == "cancelled",
-        busy=next((one.address for one in users if is_busy(one, view, work)), ""),
+        busy=next((one.address for one in users if is_busy(one, view)), ""),
         revs={one.address: one.rev for one in users},
         is_placed=spec.outer is None or (outer is not None and bool(outer_tree(view, spec))),
         is_live=bool(work.live_for(resource.address)),
@@ -61,14 +62,16 @@ def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Obse
     )
 
 
-def is_busy(user: Resource, view: View, work: WorkPlane) -> bool:
+def is_busy(user: Resource, view: View) -> bool:
     """Whether a task or agent is in the middle of something that reads or writes files."""
     if user.kind == "task":
         call = view.get(str(user.status.get("call") or ""))
         return call is not None and call.state == CallState.STARTED
-    # A turn whose calls all wait (for a child, an answer, a lock) touches nothing until one of them goes on.
-    owned = (one for one in view.owned_by(user.address) if one.kind == "call")
-    return any(work.live_for(user.address)) or any(one.state in _IN_FLIGHT for one in owned)
+    # A turn whose calls all wait (for a child, an answer, a lock) touches nothing until one of them goes on, nor does
+    # one whose mind could not be asked.
+    opened: Json = user.status.get("open")
+    is_asked = isinstance(opened, dict) and not opened.get("reply") and not opened.get("failure")
+    return is_asked or any(one.state in _IN_FLIGHT for one in view.owned_by(user.address) if one.kind == "call")
 
 
 def _waits(task: Resource) -> bool:

@@ -1,0 +1,228 @@
+"""Others change the folder while a fork is worked in: what merges does, what does not is named and mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.fork.repository import Home
+
+pytestmark = pytest.mark.anyio
+
+LINES = "".join(f"line {number}\n" for number in range(20))
+
+
+async def test_what_others_did_meanwhile_is_merged_and_not_overwritten(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a=LINES, b="b\n", c="c\n")
+    own = home.own()
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            run: >
+              sed -i 's/line 2$/mine/' a; echo mine > n;
+              cd {tmp_path}; sed -i 's/line 17$/theirs/' a; echo theirs >> b; rm c; echo new > d
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "done")
+        await owner.settled()
+
+    assert home.read("a") == LINES.replace("line 2\n", "mine\n").replace("line 17\n", "theirs\n")
+    assert (home.read("b"), home.read("d"), home.read("n")) == ("b\ntheirs\n", "new\n", "mine\n")
+    assert not (tmp_path / "c").exists()
+    assert home.own() == own
+    assert home.branches() == []
+
+
+async def test_a_command_whose_changes_do_not_merge_is_mended_by_a_person(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n", b="b\n")
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            run: "echo mine > a; echo mine >> b; echo theirs > {tmp_path}/a"
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "blocked")
+        ready = owner.get("task/t").status["conditions"]["Ready"]
+        status = owner.get("fork/t").status
+        tree = tmp_path / status["folder"]
+
+        assert (ready["reason"], status["files"]) == ("MergeConflict", ["a"])
+        assert "a was changed by others meanwhile" in ready["message"]
+        assert status["folder"] in ready["unblocks"][0]
+        assert (home.read("a"), home.read("b")) == ("theirs\n", "b\n"), "nothing half merged is in the folder"
+        assert "<<<<<<<" in (tree / "a").read_text()
+
+        (tree / "a").write_text("mine and theirs\n")
+        await owner.until_state("task/t", "done")
+        await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
+
+    assert (home.read("a"), home.read("b")) == ("mine and theirs\n", "b\nmine\n")
+    assert (home.branches(), home.trees()) == ([], 0)
+
+
+AGENT = """
+        tasks:
+          t:
+            fork: true
+            agent:
+              tools: [read, write, edit, shell]
+              script:
+                - call: {write: {path: new, content: by the agent}}
+                - call: {read: {path: a}}
+                - call: {edit: {path: a, old: one, new: mine}}
+                - call: {shell: {command: "echo theirs > ROOT/a; echo also > ROOT/other"}}
+                - done: first
+                - when: {rejected: true}
+                  call: {shell: {command: "cat a other > seen; git status --short > status"}}
+                - call: {shell: {command: "echo both > a"}}
+                - done: second
+            acceptance: [{require-file: new}]
+        """
+
+
+async def test_an_agent_is_told_what_does_not_merge_and_mends_it(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    async with arena(tmp_path) as owner:
+        await owner.apply(AGENT.replace("ROOT", str(tmp_path)))
+        await owner.until_state("task/t", "done", "failed")
+        await owner.settled()
+        rejected = [each.data for each in await owner.log() if each.type == "fork.conflict"]
+
+        assert owner.state("task/t") == "done"
+        assert rejected == [{"files": ["a"], "branch": "plan/arena/t"}]
+
+    seen = home.read("seen")
+    assert "<<<<<<<" in seen and "mine" in seen and "theirs" in seen and seen.endswith("also\n")
+    assert "UU a" in home.read("status")
+    assert (home.read("a"), home.read("new"), home.read("other")) == ("both\n", "by the agent", "also\n")
+
+
+async def test_an_agent_that_leaves_the_marks_is_told_again(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    again = """
+                - when: {rejected: true}
+                  done: second
+                - when: {rejected: true}
+                  call: {shell: {command: "echo both > a"}}
+                - done: third
+            """
+    text = AGENT.replace("ROOT", str(tmp_path))
+    text = text[: text.index("                - when: {rejected")] + again.strip("\n")
+    async with arena(tmp_path) as owner:
+        await owner.apply(text)
+        await owner.until_state("task/t", "done", "failed")
+        await owner.settled()
+
+        assert owner.state("task/t") == "done"
+        assert [each.type for each in await owner.log()].count("fork.conflict") == 2
+    assert home.read("a") == "both\n"
+
+
+BINARY = b"\x00\x01\x02" * 50
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "mend", "ends"),
+    [
+        ("printf 'm\\000' > bin", "printf 't\\000' > ROOT/bin", "git checkout --theirs bin", b"t\x00"),
+        ("printf 'm\\000' > bin", "printf 't\\000' > ROOT/bin", "git checkout --ours bin", b"m\x00"),
+        ("rm bin", "printf 't\\000' > ROOT/bin", "true", b"t\x00"),
+        ("rm bin", "printf 't\\000' > ROOT/bin", "rm -f bin", None),
+        ("printf 'm\\000' > bin", "rm ROOT/bin", "true", b"m\x00"),
+    ],
+)
+async def test_what_has_no_marks_is_as_the_agent_leaves_it_once_it_was_told(
+    tmp_path: Path, mine: str, theirs: str, mend: str, ends: bytes | None
+) -> None:
+    home = Home(tmp_path)
+    home.write("bin", BINARY)
+    home.begin()
+    steps = [mine, theirs]
+    script = "".join(f"\n                - call: {{shell: {{command: {step!r}}}}}" for step in steps)
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            agent:
+              tools: [shell]
+              script:{script}
+                - done: first
+                - when: {{rejected: true}}
+                  call: {{shell: {{command: {mend!r}}}}}
+                - done: second
+        """.replace("ROOT", str(tmp_path))
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "done", "failed")
+        await owner.settled()
+
+        assert owner.state("task/t") == "done"
+        assert [each.type for each in await owner.log()].count("fork.conflict") == 1
+    found = tmp_path / "bin"
+    assert (found.read_bytes() if found.exists() else None) == ends
+
+
+async def test_a_person_says_of_what_has_no_marks_that_it_is_mended_by_adding_it(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("bin", BINARY)
+    home.begin()
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            run: "printf 'm\\\\000' > bin; printf 't\\\\000' > {tmp_path}/bin"
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "blocked")
+        tree = tmp_path / owner.get("fork/t").status["folder"]
+        home.git("checkout", "-q", "--ours", "bin", cwd=tree)
+        home.git("add", "bin", cwd=tree)
+        await owner.until_state("task/t", "done")
+
+    assert (tmp_path / "bin").read_bytes() == b"m\x00"
+
+
+async def test_files_that_others_hold_are_written_when_they_let_go(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    plan = """
+        tasks:
+          holder:
+            agent:
+              tools: [lock, release, read, shell]
+              script:
+                - call: {lock: {paths: ["*"]}}
+                - when: {message: go}
+                  call: {release: {}}
+                - done: ok
+          t:
+            fork: true
+            run: "while [ ! -e {root}/held ]; do sleep 0.05; done; echo mine > a"
+        """.replace("{root}", str(tmp_path))
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until(lambda: bool(_holders(owner, "lock/*")))
+        home.write("held", "")
+        await owner.until(lambda: bool(owner.get("fork/t").status.get("wants")))
+        await owner.settled_but_timers()
+
+        assert home.read("a") == "one\n"
+        assert owner.state("task/t") == "checking"
+
+        await owner.tell("agent/holder", "go", "1")
+        await owner.until_state("task/t", "done")
+        await owner.settled()
+        left = [lock.address for lock in owner.store.view.list("lock")]
+
+    assert (home.read("a"), left) == ("mine\n", [])
+
+
+def _holders(owner: Arena, lock: str) -> list[str]:
+    found = owner.find(lock)
+    return [] if found is None else list(found.status.get("holders", ()))
