@@ -14,7 +14,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.fields_hook import CALL_POINTS, HOOK_MINDS
 from schemas.patterns import call_pattern
 from schemas.regular import NotRegular, regular
-from schemas.rule_faults import condition_faults, faults_of
+from schemas.rule_faults import RuleFault, condition_faults, faults_of
 from schemas.tools import TOLD_APART, TOOLS
 
 _GOES_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
@@ -48,10 +48,15 @@ def check_rules(fields: Mapping[str, Json], settings: JsonObject, to: Pointer, f
     points = fields["on"]
     for name in ("rule", "first"):
         for fault in faults_of(fields[name], points, settings, is_first=name == "first") if name in fields else ():
-            faults.add(fault.code, fault.summary, fault.hint, to=(*to, name, *fault.at))
+            _tell(fault, (*to, name), faults)
     ends = fields.get("expires", {}).get("when")
     for fault in condition_faults(ends, settings=settings) if ends is not None else ():
-        faults.add(fault.code, fault.summary, fault.hint, to=(*to, "expires", "when", *fault.at))
+        _tell(fault, (*to, "expires", "when"), faults)
+
+
+def _tell(fault: RuleFault, to: Pointer, faults: Faults) -> None:
+    tell = faults.on_key if fault.is_key else faults.add
+    tell(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
 
 
 def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> None:

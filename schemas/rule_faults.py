@@ -35,12 +35,16 @@ _POINTS: Final[tuple[str, ...]] = get_args(Point)
 
 @frozen
 class RuleFault:
-    """What is wrong at `at`, a place within the rule, and its cure. `code` is a diagnostic's."""
+    """What is wrong at `at`, a place within the rule, and its cure. `code` is a diagnostic's.
+
+    `is_key`: the name at that place is at fault, not what stands under it.
+    """
 
     at: Place
     code: str
     summary: str
-    hint: str = ""
+    hint: str
+    is_key: bool = False
 
 
 def faults_of(
@@ -118,15 +122,19 @@ class _Reading:
         match name:
             case "deny" | "defer" | "ask" | "allow":
                 if not isinstance(value, str) and value is not True:
-                    yield RuleFault(at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}")
+                    yield RuleFault(
+                        at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}", f"as in `{name}: …`"
+                    )
                 yield from self._text(value, at)
             case "comment" | "once" | "note":
                 if not isinstance(value, str) or not value:
-                    yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(value)}")
+                    yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(value)}", f"as in `{name}: …`")
                 yield from self._text(value, at)
             case "rewrite":
                 if not isinstance(value, dict) or not value:
-                    yield RuleFault(at, "P0202", f"`rewrite` is a map of arguments, not {_shown(value)}")
+                    yield RuleFault(
+                        at, "P0202", f"`rewrite` is a map of arguments, not {_shown(value)}", "as in `{path: new}`"
+                    )
                 yield from self._texts_in(value, at)
             case "count":
                 yield from self._counted(value, at)
@@ -137,7 +145,7 @@ class _Reading:
 
     def _flagged(self, name: str, value: Json, at: Place) -> Faults:
         if value is not True:
-            yield RuleFault(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}")
+            yield RuleFault(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}", f"write `{name}: true`")
         if name == "consult" and not self.is_first:
             hint = "it stands in `first`, before an `agent`"
             yield RuleFault(at, "P0211", "`consult` in a rule that has no agent", hint)
@@ -148,13 +156,15 @@ class _Reading:
             return
         for name, number in value.items():
             if setting_of(number) is None and not _is_number(number):
-                yield RuleFault((*at, name), "P0202", f"a counter is raised by a number, not by {_shown(number)}")
+                summary = f"a counter is raised by a number, not by {_shown(number)}"
+                yield RuleFault((*at, name), "P0202", summary, f"as in `{{{name}: 1}}`")
             yield from self._setting(number, (*at, name))
 
     def _names(self, value: Json, at: Place) -> Faults:
         for name in value if isinstance(value, list) else [value]:
             if not isinstance(name, str) or not name:
-                yield RuleFault(at, "P0202", f"`{at[-1]}` is a name or a list of names, not {_shown(name)}")
+                summary = f"`{at[-1]}` is a name or a list of names, not {_shown(name)}"
+                yield RuleFault(at, "P0202", summary, f"as in `{at[-1]}: tries`")
             yield from self._text(name, at)
 
     def condition(self, when: Json, at: Place, depth: int = 0) -> Faults:
@@ -180,7 +190,8 @@ class _Reading:
 
     def _several(self, name: str, value: Json, at: Place, depth: int) -> Faults:
         if not isinstance(value, list) or not value:
-            yield RuleFault(at, "P0202", f"`{name}` is a list of conditions, not {_shown(value)}")
+            summary = f"`{name}` is a list of conditions, not {_shown(value)}"
+            yield RuleFault(at, "P0202", summary, f"as in `{name}: [{{call: shell}}, {{turn: 1}}]`")
             return
         for index, one in enumerate(value):
             yield from self.condition(one, (*at, str(index)), depth + 1)
@@ -219,7 +230,7 @@ class _Reading:
                 yield from self.number(value if name == "length" else {name: value}, here if name == "length" else at)
             elif name in ("any-case", "given"):
                 if not isinstance(value, bool) and setting_of(value) is None:
-                    yield RuleFault(here, "P0202", f"`{name}` is true or false, not {_shown(value)}")
+                    yield RuleFault(here, "P0202", f"`{name}` is true or false, not {_shown(value)}", "true or false")
             else:
                 yield from self._compared(name, value, here)
 
@@ -230,7 +241,7 @@ class _Reading:
             if setting_of(one) is not None:
                 continue
             if name not in ("is", "not") and not isinstance(one, str):
-                yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(one)}")
+                yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(one)}", "put it in quotes")
             elif name == "matches":
                 yield from _pattern(str(one), at)
 
@@ -243,12 +254,13 @@ class _Reading:
             elif setting_of(value) is not None:
                 yield from self._setting(value, here)
             elif not _is_number(value):
-                yield RuleFault(here, "P0202", f"a number is compared with a number, not with {_shown(value)}")
+                summary = f"a number is compared with a number, not with {_shown(value)}"
+                yield RuleFault(here, "P0202", summary, 'as in `{">=": 3}`')
 
     def flag(self, value: Json, at: Place) -> Faults:
         """True or false."""
         if not isinstance(value, bool) and setting_of(value) is None:
-            yield RuleFault(at, "P0202", f"`{at[-1]}` is true or false, not {_shown(value)}")
+            yield RuleFault(at, "P0202", f"`{at[-1]}` is true or false, not {_shown(value)}", "true or false")
 
     def _setting(self, value: Json, at: Place) -> Faults:
         name = setting_of(value)
@@ -286,7 +298,8 @@ def _by_name(check: Check) -> Check:
 
     def checked(reading: _Reading, value: Json, at: Place) -> Faults:
         if not isinstance(value, dict) or not value:
-            yield RuleFault(at, "P0202", f"`{at[-1]}` is a map from names to tests, not {_shown(value)}")
+            summary = f"`{at[-1]}` is a map from names to tests, not {_shown(value)}"
+            yield RuleFault(at, "P0202", summary, f"as in `{at[-1]}: {{name: test}}`")
             return
         for name, test in value.items():
             yield from check(reading, test, (*at, name))
@@ -343,7 +356,7 @@ def _pattern(pattern: str, at: Place) -> Faults:
 
 def _unknown(name: Json, known: Iterable[str], at: Place, what: str, also: str = "") -> RuleFault:
     hint = "; ".join(part for part in (_hint(str(name), known), also) if part)
-    return RuleFault(at, "P0201", f"{what} has no `{name}`", hint)
+    return RuleFault(at, "P0201", f"{what} has no `{name}`", hint, is_key=at[-1:] == (name,))
 
 
 def _hint(wrong: str, known: Iterable[str]) -> str:

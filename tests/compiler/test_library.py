@@ -22,6 +22,8 @@ def test_the_library_holds_what_the_docs_speak_of() -> None:
     assert set(NAMES["mixins"]) == {"trace", "retry", "concurrency-limit", "denylist", "timeout", "cache"}
     assert set(NAMES["prompts"]) >= {"worker", "orchestrator", "decompose", "reviewer"}
     assert NAMES["bundles"] == ("coding",)
+    rules = {"planning", "todo-reminder", "file-changed", "single-minded", "spawn-limit", "idle-children"}
+    assert set(NAMES["hooks"]) == rules | {"discussion-limit", "on-your-toes", "repeated-correction"}
 
 
 @pytest.mark.parametrize("name", NAMES["prototypes"])
@@ -49,6 +51,17 @@ def test_every_mixin_reads_all_of_its_settings_and_does_something(name: str) -> 
 def test_every_prompt_reaches_the_agent(name: str) -> None:
     text = f"agent: {{script: [{{done: ok}}], prompt: 'lib:{name}'}}"
     assert graph_of(text).objects["agent/."].spec["prompt"] == (LIBRARY / "prompts" / f"{name}.md").read_text().strip()
+
+
+@pytest.mark.parametrize("name", NAMES["hooks"])
+def test_every_hook_is_made_for_whom_it_watches_and_reads_all_of_its_settings(name: str) -> None:
+    text = f"agent: {{model: test/m}}\nhooks: {{h: 'lib:{name}'}}\ntasks: {{a: {{goal: x}}}}"
+    assert codes(text) == []
+    spec = graph_of(text).objects["hook/h"].spec
+    assert spec["watches"] == "agent/."
+    written = (LIBRARY / "hooks" / f"{name}.yaml").read_text()
+    assert [one for one in spec["options"] if f"${one}" not in written and f"{{setting.{one}}}" not in written] == []
+    assert codes(text.replace(f"'lib:{name}'", f"{{extends: 'lib:{name}', settings: {{nosuch: 1}}}}")) == ["P0406"]
 
 
 def test_a_bundle_brings_its_agents_and_the_plan_may_redefine_them() -> None:

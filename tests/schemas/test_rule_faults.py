@@ -54,6 +54,7 @@ def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -
     (fault,) = faults_of(rule, POINTS, ["turns"])
 
     assert (fault.code, words in fault.summary) == (code, True), fault
+    assert fault.hint, "every fault says its cure"
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:

@@ -96,7 +96,7 @@ async def test_planning_is_not_ended_by_a_no_and_binds_those_below(tmp_path: Pat
 
 
 async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turns(tmp_path: Path) -> None:
-    touch = call("write", path="TODO.md", content="- all of it")
+    touch = call("write", path="todo.md", content="- all of it")
     steps = [calls(call("list"))] * 3 + [calls(touch)] + [calls(call("list"))] * 4 + [says("done")]
     models = ScriptedModels(steps)
     async with arena(tmp_path, models=models) as here:
