@@ -127,5 +127,5 @@ def _let_go_on(view: View, case: Case) -> Iterator[Change]:
     """The call that was kept back goes on, whatever the conflict ended by."""
     call = view.get(case.status.parties[case.spec.wants].call)
     if call is not None and call.state == CallState.AWAITING_CHILD and call.status.get("after"):
-        merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "why": None}
+        merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
         yield SetStatus(call.address, call.uid, merge)

@@ -256,7 +256,8 @@ def _of_call(made: _Making) -> Iterator[Change]:
         after = task_of(made.view, made.stays)
         state = CallState.AUTHORIZED if _is_past(made.view, after) else CallState.AWAITING_CHILD
         why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
-        merge = {"state": str(state), "after": after, "why": why, "due_at": None, "unblocks": []}
+        # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
+        merge = {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
     else:
         words = _forked(made) if made.ruling.how == "fork" else _for_yields(made)
         said = f"{made.conflict.address} was ruled by {made.ruling.by}: {words}"

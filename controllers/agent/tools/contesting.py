@@ -12,6 +12,7 @@ from controllers.agent.conflicts.opening import Ask
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
 from controllers.agent.conflicts.standing import name
 from controllers.agent.tools.faults import ToolFailed
+from controllers.agent.tools.locking import canonical
 from controllers.agent.tools.patching import document, settlement_of
 from controllers.agent.tools.tool import Context, Settlement, ok
 from schemas import limits
@@ -54,9 +55,8 @@ def contest(
 
 
 def _placed(context: Context, path: str) -> str:
-    """A path of the workspace as locks name it, relative to the plan's folder."""
-    root = context.workspace.root.relative_to(context.workspace.folder)
-    return (root / path).as_posix() if str(root) != "." else path.removeprefix("./")
+    """A path of the workspace as locks name it."""
+    return context.workspace.locked(canonical(context.workspace, path))
 
 
 async def resolve(

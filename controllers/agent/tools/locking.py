@@ -65,7 +65,7 @@ def release(
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
     wanted = (
-        mine if paths is None else {context.workspace.locked(_canonical(context.workspace, path)) for path in paths}
+        mine if paths is None else {context.workspace.locked(canonical(context.workspace, path)) for path in paths}
     )
     if missing := wanted - mine:
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
@@ -86,7 +86,7 @@ def written(context: Context) -> Mapping[str, LockMode]:
 
 def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
     """The canonical path or glob, if the agent may have it. Raises ToolDenied and ToolFailed."""
-    found = _canonical(space, path)
+    found = canonical(space, path)
     globs = space.read if mode == "read" else space.write
     if not patterns.any_path(globs, found):
         raise ToolDenied(f"`{found}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}")
@@ -97,7 +97,7 @@ def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
     return space.locked(found)
 
 
-def _canonical(space: Workspace, path: str) -> str:
+def canonical(space: Workspace, path: str) -> str:
     """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked."""
     names = path.split("/")
     fixed = next((index for index, name in enumerate(names) if _WILD & set(name)), len(names))
