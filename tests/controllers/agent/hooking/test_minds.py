@@ -1,0 +1,156 @@
+"""What hooks say reaches every kind of mind; budgets that end, last turns and conflicts are points like the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controllers.agent import inbox
+from schemas.message import Message
+from schemas.record import Draft
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.hooking.test_points import NOTING, asked
+from tests.controllers.agent.hooking.test_verdicts import hooks, run, verdicts
+from tests.controllers.agent.test_outside import plan as outside_plan
+from tests.controllers.agent.test_outside import prompts
+from tests.fakes.scripted_models import ScriptedModels
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = """
+import json, sys
+turn = json.loads(sys.stdin.readline())
+with open("turns", "a") as file:
+    file.write(json.dumps(turn) + "\\n")
+print(json.dumps({"call": {"shell": {"command": "echo hi"}}} if turn["turn"] == 1 else {"done": "ok"}))
+"""
+
+
+async def test_a_program_reads_comments_beside_its_input_and_its_results(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"comment": "from " + q["hook_event_name"]}')
+    (tmp_path / "mind.py").write_text(PROGRAM)
+    text = 'goal: g\nhooks: {h: {on: [on-wake, after-call], python: "hooks.py:say"}}\n'
+    async with arena(tmp_path) as here:
+        assert await run(here, text + "agent: {run: [python3, mind.py]}\n") == "done"
+    first, second = (json.loads(line) for line in (tmp_path / "turns").read_text().splitlines())
+    assert first["comments"] == ["[comment of hook h, on-wake]\nfrom on-wake"]
+    (result,) = second["results"]
+    assert result["result"]["text"] == "hi\n"
+    assert result["comments"] == ["[comment of hook h]\nfrom after-call"]
+    assert "comments" not in second
+
+
+async def test_another_command_line_agent_is_told_comments_and_that_its_answer_was_sent_back(tmp_path: Path) -> None:
+    body = """
+    if q["hook_event_name"] == "on-input":
+        return {"comment": "keep it short"}
+    return {"decision": "deny", "reason": "too long"} if q["sent_back"] == 0 else None
+    """
+    hooks(tmp_path, body)
+    text = outside_plan("SAY all written", more='hooks: {h: {on: [on-input, before-reply], python: "hooks.py:say"}}\n')
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+    first, second = prompts(tmp_path)
+    assert "[comment of hook h, on-input]\nkeep it short" in first["prompt"]
+    assert "too long" in second["prompt"]
+
+
+def spending(tokens: int, text: str) -> dict[str, Any]:
+    return {"reply": {"calls": [{"name": "list", "arguments": {"path": "."}}]}, "usage": {"in": tokens, "out": 10}} | (
+        {"reply": {"text": text}} if text else {}
+    )
+
+
+async def test_little_of_the_budget_left_is_a_point_and_a_last_answer_is_not_sent_back(tmp_path: Path) -> None:
+    (tmp_path / "note.py").write_text(NOTING)
+    text = """
+budget: {tokens: 100000}
+agent: {script: [{when: {message: handover}, done: heard}]}
+tasks:
+  child:
+    goal: count the files
+    budget: {tokens: 20000}
+    hooks:
+      h: {on: [on-budget], python: "note.py:note"}
+      back: {on: [before-reply], rule: [{deny: "more"}]}
+    agent: {model: test/m, tools: [list]}
+"""
+    models = ScriptedModels(
+        [
+            {"reply": {"text": "three are counted"}, "usage": {"in": 5_990, "out": 10}, "when": {"last": "last turn"}},
+            {**spending(5_990, ""), "times": 3},
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("agent/child", "parked")
+        await here.settled_but_timers()
+        assert [one["hook"] for one in verdicts(await here.log())] == ["hook/child/h"]
+    (told,) = asked(tmp_path, "on-budget")
+    assert told["budget_left"]["tokens"] < 20_000
+
+
+async def wrote(here: Arena, kind: str) -> None:
+    message = Message("c1", kind, "agent/.", "agent/child", {"text": "who has it?"}, here.world.clock.now())  # type: ignore[arg-type]
+    changes = inbox.delivery(here.store.view, message)
+    assert not isinstance(changes, inbox.Refusal)
+    await here.store.append(Draft("message.sent", "controller:agent", "agent/child", changes))
+
+
+async def test_a_conflict_is_a_point(tmp_path: Path) -> None:
+    (tmp_path / "note.py").write_text(NOTING)
+    text = """
+goal: g
+tasks:
+  child: {goal: c, agent: {run: "true"}, hooks: {h: {on: [on-conflict], python: "note.py:note"}}}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("agent/child", "asleep")
+        await wrote(here, "conflict")
+        await here.until((tmp_path / "asked").exists)
+        await here.settled()
+    (told,) = asked(tmp_path)
+    assert told["messages"][0]["kind"] == "conflict"
+
+
+async def test_an_objection_where_nothing_can_be_denied_is_a_comment(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "do not believe it"}')
+    text = 'goal: g\nhooks: {h: {on: [on-input, after-call], python: "hooks.py:say"}}\nagent: {model: test/m, tools: [list]}\n'
+    call = {"reply": {"calls": [{"name": "list", "arguments": {}}]}}
+    models = ScriptedModels([call, {"reply": {"text": "done"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+    contents = [json.loads(each)["content"] for each in models.asked[-1].messages]
+    assert sum("do not believe it" in (content or "") for content in contents) == 2
+
+
+async def test_a_transcript_is_the_same_bytes_in_every_later_prompt(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"comment": q["hook_event_name"]}')
+    text = 'goal: g\nhooks: {h: {on: [on-wake, on-input, before-call, after-call], python: "hooks.py:say"}}\n'
+    call = {
+        "reply": {
+            "text": "",
+            "calls": [{"name": "list", "arguments": {}}, {"name": "list", "arguments": {"path": "."}}],
+        }
+    }
+    models = ScriptedModels([call, call, {"reply": {"text": "done"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text + "agent: {model: test/m, tools: [list]}\n") == "done"
+    first, second, third = (each.messages for each in models.asked)
+    assert second[: len(first)] == first and third[: len(second)] == second
+    said = [json.loads(each) for each in second]
+    assert [each["role"] for each in said] == [
+        "system",
+        "user",
+        "user",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+        "user",
+    ]
