@@ -16,7 +16,11 @@ def lines(found: Outcome, plan: str) -> Iterator[str]:
     """The verdict first, then where and how."""
     prompts = f", {amounts.plural(found.prompts, 'prompt')} the same" if found.prompts else ""
     if found.verdict == "same":
-        yield f"{plan}: same: {amounts.plural(found.records, 'record')} came about again{prompts}, and the end state"
+        again = amounts.plural(found.records - len(found.taken_over), "record")
+        yield f"{plan}: same: {again} came about again{prompts}, and the end state"
+        if found.taken_over:
+            revs = ", ".join(str(rev) for rev in found.taken_over[:NOTES_SHOWN])
+            yield f"    {len(found.taken_over)} that decide nothing did not, and stand as they were: rev {revs}"
     else:
         where = f" at {_where(found.at)}" if found.at is not None else ""
         yield f"{plan}: {found.verdict}{where}: {found.why}"
@@ -37,6 +41,7 @@ def to_json(found: Outcome) -> JsonObject:
         draft = found.at.draft
         out["at"] = {"rev": found.at.rev, "type": draft.type, "subject": draft.subject, "turn": draft.data.get("turn")}
     out["end"] = [one.words() for one in found.end]
+    out["taken_over"] = list(found.taken_over)
     return out | {
         "notes": [{"rev": one.rev, "differences": [d.words() for d in one.differences]} for one in found.notes]
     }

@@ -57,7 +57,7 @@ class Director:
 
     `told` counts the steps of the record that comes next which came about already: steps that were one append then may
     be several now, and the other way round. `prompts` counts those that were compared, `parted_at` is where one was
-    another; `made` has the replay's blobs.
+    another; `made` has the replay's blobs. `taken_over` are records that did not come about and stand as they were.
     """
 
     story: Story
@@ -71,6 +71,7 @@ class Director:
     prompts: int = 0
     fault: Diverged | Unplayable | None = None
     made: dict[str, bytes] = field(default_factory=dict)
+    taken_over: list[int] = field(default_factory=list)
     _moved: anyio.Event = field(default_factory=anyio.Event)
 
     @property

@@ -34,7 +34,8 @@ DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
 class Outcome:
     """What a replay found. `rev` is how far it came; the rest says where and how it parted from the original.
 
-    `notes` are records that came about with other words; `end` are differences of the state after the last record.
+    `notes` are records that came about with other words; `end` are differences of the state after the last record;
+    `taken_over` are revisions of records that decide nothing and did not come about, which stand as they were.
     """
 
     verdict: Verdict
@@ -46,6 +47,7 @@ class Outcome:
     details: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     end: tuple[Difference, ...] = field(default_factory=tuple)
+    taken_over: tuple[int, ...] = ()
 
 
 def play(stand: Stand) -> Outcome:
@@ -82,7 +84,8 @@ def _outcome(director: Director, stage: Stage) -> Outcome:
             end = tuple(_end_differences(director, stage))
             why = "the end state is another" if end else ""
             verdict: Verdict = "diverged" if end else "same"
-            return Outcome(verdict, rev, count, director.prompts, why, None, (), notes, end)
+            taken_over = tuple(director.taken_over)
+            return Outcome(verdict, rev, count, director.prompts, why, None, (), notes, end, taken_over)
 
 
 def _end_differences(director: Director, stage: Stage) -> list[Difference]:
@@ -161,6 +164,7 @@ class _Performance:
                 cast.queue.add(resource.address)
         if wanted.draft.type in TELLING and not director.is_cut_short(wanted.draft):
             raise Diverged(wanted, "it did not come about", tuple(_instead(director)))
+        director.taken_over.append(wanted.rev)
         outside.play(director, self.stage, wanted)
 
 
