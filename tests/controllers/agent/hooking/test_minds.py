@@ -20,6 +20,7 @@ from tests.fakes.scripted_models import ScriptedModels
 
 pytestmark = pytest.mark.anyio
 
+LISTS = "agent: {model: test/m, tools: [list]}\n"
 PROGRAM = """
 import json, sys
 turn = json.loads(sys.stdin.readline())
@@ -119,7 +120,7 @@ tasks:
 
 async def test_an_objection_where_nothing_can_be_denied_is_a_comment(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"decision": "deny", "reason": "do not believe it"}')
-    text = 'goal: g\nhooks: {h: {on: [on-input, after-call], python: "hooks.py:say"}}\nagent: {model: test/m, tools: [list]}\n'
+    text = 'goal: g\nhooks: {h: {on: [on-input, after-call], python: "hooks.py:say"}}\n' + LISTS
     call = {"reply": {"calls": [{"name": "list", "arguments": {}}]}}
     models = ScriptedModels([call, {"reply": {"text": "done"}}])
     async with arena(tmp_path, models=models) as here:
@@ -139,7 +140,7 @@ async def test_a_transcript_is_the_same_bytes_in_every_later_prompt(tmp_path: Pa
     }
     models = ScriptedModels([call, call, {"reply": {"text": "done"}}])
     async with arena(tmp_path, models=models) as here:
-        assert await run(here, text + "agent: {model: test/m, tools: [list]}\n") == "done"
+        assert await run(here, text + LISTS) == "done"
     first, second, third = (each.messages for each in models.asked)
     assert second[: len(first)] == first and third[: len(second)] == second
     said = [json.loads(each) for each in second]
