@@ -1,0 +1,144 @@
+"""Any rule that is told to be right can be asked about anything; any rule at all can be looked over."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
+from controllers.agent.hooking.rules import evaluate, first
+from schemas.call import CallResult, CallState
+from schemas.encoding import Json, decode, encode
+from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
+from schemas.message import Message
+from schemas.rule import BLANKS, NUMBER_TESTS
+from schemas.rule_faults import condition_faults, faults_of
+
+AGENT = "agent/web/ui"
+texts = st.text(alphabet='ab/*.({[$"\\n', max_size=6) | st.sampled_from(
+    ["shell", "before-call", "read", "write(src/**)"]
+)
+plain = st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+numbers = st.integers(0, 3) | st.dictionaries(st.sampled_from(NUMBER_TESTS), st.integers(-1, 9), min_size=1, max_size=2)
+tests = (
+    plain
+    | st.lists(plain, max_size=2)
+    | numbers
+    | st.fixed_dictionaries(
+        {},
+        optional={
+            **dict.fromkeys(("is", "not", "like", "contains", "starts", "ends"), texts),
+            "matches": st.sampled_from(["a+b", "^$", "(a|b)*"]),
+            "length": numbers,
+            "any-case": st.booleans(),
+            "given": st.booleans(),
+        },
+    )
+)
+leaves = st.one_of(
+    st.fixed_dictionaries({"on": st.sampled_from(get_args(Point))}),
+    st.fixed_dictionaries({"call": st.sampled_from(["shell", "write(src/**)", "*"]) | st.just(["read", "edit(*.md)"])}),
+    *(st.fixed_dictionaries({name: tests}) for name in ("effect", "result", "outcome", "error", "reply", "prompt")),
+    *(
+        st.fixed_dictionaries({name: st.dictionaries(texts.filter(bool), tests, min_size=1, max_size=2)})
+        for name in ("arguments", "setting")
+    ),
+    *(
+        st.fixed_dictionaries({name: st.dictionaries(texts.filter(bool), numbers, min_size=1, max_size=2)})
+        for name in ("budget", "count", "turns-since", "calls")
+    ),
+    *(
+        st.fixed_dictionaries({name: numbers})
+        for name in ("changed", "turn", "depth", "requests", "nudges", "sent-back")
+    ),
+    st.fixed_dictionaries({"message": st.dictionaries(st.sampled_from(["text", "from", "about", "answer"]), tests)}),
+    st.fixed_dictionaries({"children": st.fixed_dictionaries({}, optional={"live": st.booleans(), "quiet": numbers})}),
+    st.fixed_dictionaries({"messages": numbers}),
+)
+whens = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"any": st.lists(inner, min_size=1, max_size=2)}),
+        st.fixed_dictionaries({"not": inner}),
+    ),
+    max_leaves=4,
+)
+said = st.builds(
+    "".join, st.lists(st.sampled_from(["a ", "{{", "}}", *(f"{{{name}}}" for name in BLANKS), "{count.n}"]))
+)
+clauses = st.fixed_dictionaries(
+    {"when": whens},
+    optional={
+        "deny": said | st.just(True),
+        "comment": said.filter(bool),
+        "rewrite": st.dictionaries(texts, said | plain, min_size=1),
+        "count": texts.filter(bool) | st.dictionaries(texts, st.integers(0, 3)),
+        "reset": texts.filter(bool),
+        "mark": said.filter(bool),
+        "note": said.filter(bool),
+        "once": said.filter(bool),
+        "quit": st.just(True),
+        "consult": st.just(True),
+    },
+).filter(lambda clause: clause.keys() - {"when", "once"})
+facts = st.builds(
+    Facts,
+    point=st.sampled_from(get_args(Point)),
+    agent=st.just(AGENT),
+    task=st.just("task/web/ui"),
+    cwd=st.just("/w"),
+    turn=st.integers(1, 5),
+    now=st.just(0.0),
+    call=st.none()
+    | st.builds(
+        CallFact,
+        id=st.just("call/x"),
+        tool=st.sampled_from(["shell", "write", "files.read"]),
+        arguments=st.dictionaries(texts, values, max_size=3),
+        subjects=st.just(("a",)),
+        result=st.none() | st.just(CallResult(CallState.FAILED, "no", "NotFound")),
+    ),
+    reply=texts,
+    messages=st.lists(
+        st.builds(
+            Message,
+            id=st.just("m"),
+            kind=st.just("chat"),
+            sender=st.sampled_from(["human:cli", "agent/web", "agent/web/ui/a", "controller:agent", "hook:x"]),
+            receiver=st.just(AGENT),
+            body=values,
+            sent_at=st.just(0.0),
+        ),
+        max_size=2,
+    ).map(tuple),
+    children=st.lists(
+        st.builds(ChildFact, agent=st.just("agent/web/ui/a"), task=st.just("task/web/ui/a"), state=texts), max_size=2
+    ).map(tuple),
+    files_changed=st.dictionaries(texts, texts, max_size=2),
+)
+
+
+@given(rule=values)
+def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
+    for fault in (*faults_of(rule), *condition_faults(rule)):
+        assert fault.hint, fault
+
+
+@settings(max_examples=400)
+@given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3))
+def test_a_rule_without_faults_answers_anything_with_a_verdict_that_can_be_kept(
+    rule: list[Any], asked: list[Facts]
+) -> None:
+    assume(all(fault.code in ("P0211", "P0223", "P0213") for fault in faults_of(rule, is_first=True)))
+    spec = HookSpec("x", AGENT, ("before-call",), Rule(tuple(rule)), options={"max": 3})
+    front = HookSpec("x", AGENT, ("before-call",), HookAgent("agent/web/~x"), first=tuple(rule), options={"max": 3})
+    memory: Json = None
+    for one in asked:
+        verdict = evaluate(spec, memory, one)
+        assert isinstance(verdict, Verdict)
+        assert decode(encode(verdict.to_json())) == verdict.to_json()
+        assert first(front, memory, one).verdict.memory == verdict.memory
+        memory = verdict.memory if verdict.memory is not None else memory
