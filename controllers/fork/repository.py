@@ -97,7 +97,7 @@ async def repository_of(git: Git, folder: Path, state: Path) -> Repository:
     asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-toplevel", "--show-prefix")
     said = await git.says("rev-parse", *asked, cwd=str(folder))
     lines = said.output.decode(errors="surrogateescape").splitlines()
-    if said.code != 0 and "not a git repository" not in said.text and "work tree" not in said.text:
+    if said.code != 0 and "not a git repository (or any" not in said.text and "work tree" not in said.text:
         raise GitFailed(f"`git rev-parse`: {said.text}")
     if said.code == 0 and lines[0] == "true" and not await _is_ignored(git, folder):
         return Repository(git, top=lines[2], prefix=lines[3] if len(lines) > 3 else "", folder=lines[1])

@@ -152,7 +152,7 @@ def _unseen(context: Context, spot: Spot, current: str) -> Settlement | None:
 def _put(context: Context, spot: Spot, content: bytes, current: str | None) -> Settlement:
     # The fence is looked at here, with nothing awaited before the file is written.
     if (
-        refused := holding.standing(context.seen, context.world.store.view, context.workspace.locked(spot.path))
+        refused := holding.standing(context, context.workspace.locked(spot.path))
     ) is not None:
         return refused
     try:
