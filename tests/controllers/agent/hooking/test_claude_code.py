@@ -71,8 +71,8 @@ REVIEWER = """
     data = json.load(sys.stdin)
     path = data["tool_response"]["filePath"]
     assert path == data["tool_input"]["file_path"] and path.startswith("/")
-    if "TODO" in open(path).read():
-        print(json.dumps({"decision": "block", "reason": f"a TODO is left in {path.rsplit('/', 1)[1]}"}))
+    if "DRAFT" in open(path).read():
+        print(json.dumps({"decision": "block", "reason": f"a DRAFT is left in {path.rsplit('/', 1)[1]}"}))
 """
 
 KEEPER = """
@@ -154,8 +154,8 @@ async def test_updated_input_becomes_the_arguments_and_the_context_a_comment(tmp
 async def test_a_block_after_a_call_is_told_as_a_comment(tmp_path: Path) -> None:
     script(tmp_path, "review.py", REVIEWER)
     steps = """
-        - call: {write: {path: a.py, content: "# TODO"}}
-        - expect: {ok: true, contains: "a TODO is left in a.py"}
+        - call: {write: {path: a.py, content: "# DRAFT"}}
+        - expect: {ok: true, contains: "a DRAFT is left in a.py"}
         - done: ok
     """
     async with arena(tmp_path) as here:
