@@ -95,6 +95,72 @@ async def test_planning_is_not_ended_by_a_no_and_binds_those_below(tmp_path: Pat
     assert "too short" in shown(models)
 
 
+async def test_the_agent_above_may_say_yes_to_a_plan_and_only_that_agent_is_freed(tmp_path: Path) -> None:
+    write, request = (
+        call("write", path="a.txt", content="hello"),
+        call("request", kind="plan", what="a.txt", why="goal"),
+    )
+    models = ScriptedModels(
+        [
+            {"model": "m", "when": {"any": "approval/part.1", "not": "refused; it\ngranted"}, "times": 1}
+            | calls(call("answer", to="approval/part.1", answer="yes", why="good plan")),
+            {"model": "m", "when": {"any": "task/part is done"}} | says("all done"),
+            {"model": "m", "times": "always"} | says("I wait."),
+            {"model": "n", "when": {"any": "Your plan is approved", "not": "`a.txt` written"}} | calls(write),
+            {"model": "n", "when": {"any": "Your plan is approved"}} | says("written"),
+            {"model": "n", "when": {"not": "approval/part.1"}} | calls(request),
+            {"model": "n", "times": "always"} | says("I wait."),
+        ]
+    )
+    text = """
+        goal: do it
+        agent: {model: test/m, tools: [read]}
+        tasks:
+          part: {goal: write it, agent: {model: test/n, tools: [write]}, hooks: {first: lib:planning}}
+    """
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, text) == "done"
+        assert here.read("a.txt") == "hello"
+        assert here.state("hook/part/first") == "over"
+    assert models.left == []
+
+
+async def test_a_person_ends_planning_by_approving_the_hook_itself(tmp_path: Path) -> None:
+    write = call("write", path="a.txt", content="hello")
+    request = call("request", kind="plan", what="a.txt", why="goal", to="person")
+    models = ScriptedModels(
+        [calls(request), says("I wait."), {"when": {"last": "go on"}} | calls(write), says("written"), says("I wait.")]
+    )
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(plan("lib:planning", "write"))
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.gate.approve("hook/it", HUMAN_CLI)
+        await here.until_state("hook/it", "over")
+        await here.tell("agent/.", "go on", "m1")
+        await here.until((tmp_path / "a.txt").exists)
+
+
+async def test_what_thinks_about_a_planning_agent_may_say_what_it_thinks(tmp_path: Path) -> None:
+    """Hooks that are agents are watched by rules themselves: planning must not keep them from their verdict."""
+    toes = {"system": "You see an answer"}
+    request = call("request", kind="plan", what="a.txt", why="goal", to="person")
+    models = ScriptedModels(
+        [
+            {"when": toes, "times": "always"} | calls(call("verdict", decision="allow")),
+            {"when": {"any": "You are right"}} | says("it is done"),
+            {"when": {"not": "approval/root.1"}} | calls(request),
+            {"times": "always"} | says("You are wrong."),
+        ]
+    )
+    more = "hooks: {it: lib:planning, toes: lib:on-your-toes}"
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(f"goal: do it\nagent: {{model: test/m, tools: [read]}}\n{more}")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
+    of_toes = [one["verdict"] for one in fired if one["hook"] == "hook/toes"]
+    assert of_toes and not any(one.get("fault") for one in of_toes), of_toes
+
+
 async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turns(tmp_path: Path) -> None:
     touch = call("write", path="todo.md", content="- all of it")
     steps = [calls(call("list"))] * 3 + [calls(touch)] + [calls(call("list"))] * 4 + [says("done")]
@@ -125,6 +191,45 @@ async def test_what_changed_on_disk_since_it_was_read_is_told_once_and_to_whom_i
     told = [shown(models, index).count("Changed on disk since") for index in range(len(models.asked))]
     assert told == [0, 0, 0, 1, 1, 1, 1]
     assert "Changed on disk since you last read them: a.txt." in shown(models)
+
+
+async def test_of_two_agents_only_the_one_that_has_not_seen_the_change_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("old")
+    (tmp_path / "b.txt").write_text("old")
+    read, write = call("read", path="a.txt"), call("write", path="a.txt", content="new")
+    models = ScriptedModels(
+        [
+            {"model": "m", "when": {"not": "old"}} | calls(read),
+            {"model": "m", "when": {"not": "go on"}, "times": "always"} | says("I wait."),
+            {"model": "m"} | says("seen"),
+            {"model": "n", "when": {"not": "old"}} | calls(read),
+            {"model": "n", "when": {"not": "written"}} | calls(write),
+            {"model": "n", "when": {"not": "no files"}} | calls(call("list", glob="*.md")),
+            {"model": "n"} | says("written"),
+        ]
+    )
+    text = """
+        goal: wait
+        hooks: {it: lib:file-changed}
+        agent: {model: test/m, tools: [read]}
+        tasks:
+          late: {goal: never, pause: true, run: "true"}
+          other: {goal: write it, agent: {model: test/n, tools: [read, write, list]}, needs: [first]}
+          first: {goal: begin, run: "while ! test -e begun; do sleep 0.02; done"}
+    """
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until(lambda: here.state("agent/.") == "asleep" and "a.txt" in here.get("agent/.").status["files"])
+        (tmp_path / "begun").touch()
+        await here.until_state("task/other", "done")
+        await here.until(lambda: here.state("agent/.") == "asleep")
+        await here.tell("agent/.", "go on", "m1")
+        await here.until(lambda: models.asked[-1].model == "test/m" and "go on" in shown(models))
+        await here.until(lambda: here.state("agent/.") == "asleep")
+    told = {one.model: 0 for one in models.asked}
+    for index, one in enumerate(models.asked):
+        told[one.model] = shown(models, index).count("Changed on disk since you last read them: a.txt.")
+    assert told == {"test/m": 1, "test/n": 0}
 
 
 CHILD = {"goal": "a part", "agent": {"model": "test/n"}}
