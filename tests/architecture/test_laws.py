@@ -26,6 +26,9 @@ PURE = [
     *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
     *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
     "controllers/agent/tools/subjects.py",
+    *("controllers/agent/conflicts/" + name for name in (
+        "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "waits.py",
+    )),
     *("controllers/agent/" + name for name in ("budget.py", "calls.py", "ruling.py", "telling.py", "turn.py")),
     *("controllers/task/" + name for name in (
         "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
