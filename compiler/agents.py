@@ -18,7 +18,7 @@ from schemas.budget import Budget
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.model import ModelTable, model_name
-from schemas.narrowing import covers_call, covers_model, is_covered, meet, union
+from schemas.narrowing import Patterns, covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
 from schemas.tools import CORE_TOOLS, WRITING_TOOLS
 
@@ -105,7 +105,10 @@ class AgentMaking:
         The spec lacks its task and whom it watches. `budget` is the hook's.
         """
         choice = Choice(resolved, True, resolved.at, place.model, place.sandbox)
-        spec, _ = self._new_spec(choice, above, resolved.at)
+        # Whoever sets it hands on what it has: what it may use itself, and what it may give to others.
+        models = _either(above.models, above.grant_models)
+        given = replace(above, models=models, tools=_either(above.tools, above.grant_tools))
+        spec, _ = self._new_spec(choice, given, resolved.at)
         tools = spec.tools if "tools" in resolved.provenance else ()
         bounds = narrower_budget(budget, resolved.fields.get("budget", {}))
         return replace(spec, tools=tools, budget=budget_of(bounds)), choice
@@ -214,6 +217,10 @@ class AgentMaking:
         allowed = meet(rights.tools, resolved.tools, covers_call)
         names = self.rights.toolsets.every if allowed is None else union(allowed, CORE_TOOLS)
         return tuple(name for name in names if not any(covers_call(denied, name) for denied in rights.deny))
+
+
+def _either(one: Patterns, other: Patterns) -> Patterns:
+    return None if one is None or other is None else union(one, other)
 
 
 def _outside(how: JsonObject) -> Outside:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from compiler import rule_words
 from compiler.declared_at import Words
 from compiler.error_pages import page
 from compiler.formatting import to_yaml
@@ -43,6 +44,8 @@ def explain(topic: str) -> str | None:
     """The page on a code (`P0203`), a table (`task`) or a field (`task.budget.usd`, `acceptance`); None if unknown."""
     if topic[:1] in "Pp" and topic[1:].isdigit():
         return page(topic.upper())
+    if topic in rule_words.TOPICS:
+        return rule_words.page()
     found = find(topic)
     if found is None:
         return None
@@ -64,12 +67,12 @@ def suggestion(topic: str) -> str:
 
 
 def provenance(graph: Graph, address: str, field: str) -> str | None:
-    """The words that say where a field of an agent came from; None when it was written there, or is nobody's.
+    """The words that say where a field of an agent or a hook came from; None when it is nobody's.
 
-    `address` may be the task's or the agent's; `field` is the document's name of the field.
+    `address` may be the task's, the agent's or the hook's; `field` is the document's name of the field.
     """
     path = address.partition("/")[2] if "/" in address else address
-    words = graph.provenance.get(f"agent/{path}#{field}")
+    words = graph.provenance.get(f"{address}#{field}" if address.startswith("hook/") else f"agent/{path}#{field}")
     place = words.at(field) if isinstance(words, Words) else ""
     return f"{words} ({place})" if place else words
 

@@ -173,7 +173,7 @@ class _Merge:
             self.provenance[name] = words
         for name, value in own.get("settings", {}).items():
             self.settings[name] = value
-            self.provenance[f"settings.{name}"] = words
+            self.provenance[f"settings.{name}"] = self.provenance["settings"] = words
 
     def _drop_minds(self, own: JsonObject) -> None:
         kept = "agent" if isinstance(own.get("agent"), dict) and "as" not in own["agent"] else ""

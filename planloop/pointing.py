@@ -48,8 +48,10 @@ def field_of(address: str, field: str) -> tuple[str, ...]:
             return (*pointer.of_task(names), *fields)
         case "agent":
             return (*pointer.of_task(names), "agent", *fields)
-        case "container" | "hook":
-            return (f"{kind}s", *names, *fields)
+        case "container":
+            return ("containers", *names, *fields)
+        case "hook":
+            return (*pointer.of_task(names[:-1]), "hooks", *names[-1:], *fields)
     raise Halt(
         Exit.USAGE, f"a {kind} is not part of the plan document", "patch a task, an agent, a container or a hook"
     )

@@ -18,6 +18,7 @@ Examples:
   plan explain P0203                        an error code
   plan explain --why task/frontend/goal     who set this value, when, and why
   plan explain --why task/ui/agent.tools    which prototype or mixin it is from
+  plan explain --why hook/ui/guard/match    where a hook is set, or what it is made from
 """
 
 
@@ -49,9 +50,11 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
 
 
 def made_of(access: Access, text: str) -> str | None:
-    """Where an agent has a field from that its task does not write: a prototype, a mixin, or the agents above it.
+    """Where an agent or a hook has a field from that is not written in its place.
 
-    None when `text` is not `task/a/b/agent.FIELD`, or the field is written in that place.
+    For an agent that is a prototype, a mixin, or the agents above it, for a hook what it is made from, or where it is
+    set that it is here. None when `text` is not `task/a/b/agent.FIELD` or `hook/a/NAME/FIELD`, or the field is
+    written in that place.
     """
     from compiler import check_document, explaining
     from planloop.rendering import explanations
@@ -59,17 +62,18 @@ def made_of(access: Access, text: str) -> str | None:
     from schemas.fields_all import fields_of
 
     head, _, rest = text.removeprefix("/").rpartition("/")
-    name = rest.removeprefix("agent.")
-    if name == rest or name not in fields_of("agent"):
+    is_hook = head.startswith("hook/")
+    name = rest if is_hook else rest.removeprefix("agent.")
+    if (name == rest and not is_hook) or name not in fields_of("hook" if is_hook else "agent"):
         return None
     document = access.object(f"plan/{access.place.name}").spec
     if pointer.has(document, pointing.field_named(text)):
         return None
     graph = check_document(document, sources=FolderSources(access.place.root)).graph
-    address = f"agent/{head.removeprefix('task').strip('/') or '.'}"
+    address = head if is_hook else f"agent/{head.removeprefix('task').strip('/') or '.'}"
     if graph is None or address not in graph.objects:
         return None
-    field = fields_of("agent")[name]
+    field = fields_of("hook" if is_hook else "agent")[name]
     source = explaining.provenance(graph, address, field.name)
     values = {one: graph.objects[address].spec.get(one) for one in field.lowered}
     return explanations.made(values, source)

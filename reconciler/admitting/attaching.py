@@ -223,6 +223,8 @@ def _declared(document: JsonObject) -> Iterator[tuple[Path, JsonObject]]:
 
 def _is_own(patch: Attached, hook: Resource) -> bool:
     """Whether a live hook is one that the author may change or take away."""
+    if hook.spec["is_root"]:
+        return False
     set_at = addresses.parse(str(hook.spec["set_at"]))
     if set_at.kind == "task":
         entries, name = _entries(patch.present.document, set_at.path), str(hook.spec["name"])

@@ -79,7 +79,8 @@ def asked(spec: JsonObject) -> str:
 
 def hook(spec: JsonObject) -> str:
     """`before write(*), runs ./guard`."""
-    return f"{asked(spec)}, {asks(spec.get('mind') or {})}"
+    below = {"none": ", for nobody below", "read-only": ", shared by those below"}.get(str(spec.get("copy")), "")
+    return f"{asked(spec)}, {asks(spec.get('mind') or {})}{below}"
 
 
 def asks(mind: JsonObject) -> str:

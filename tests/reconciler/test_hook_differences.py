@@ -47,7 +47,7 @@ def test_a_hook_that_is_taken_out_is_detached_and_that_comes_first(folder: Path)
     new = {**DOCUMENT, "hooks": {"other": {"on": ["on-end"], "rule": [{"comment": "x"}], "copy": "none"}}}
     assert _told(folder, WATCHED, new) == [
         ("detach", "hook/guard", "no longer asked before write(*); watches 3 agents"),
-        ("attach", "hook/other", "at its end, a rule"),
+        ("attach", "hook/other", "at its end, a rule, for nobody below"),
     ]
 
 
