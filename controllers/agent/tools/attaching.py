@@ -17,11 +17,19 @@ from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.hook import Copy, OnFault, Point
 from schemas.patching import Op
+from schemas.rule import CONDITIONS, EFFECTS
 
 AS_WRITTEN: Final = ("match", "rule", "run", "python", "extends", "settings", "contract", "expires", "timeout")
 """Fields of a hook that are in the document what they are here."""
 
 OF_AGENT: Final = ("prompt", "model", "tools")
+
+
+RULE: Final = (
+    'Clauses from the top, as in `[{when: {call: "shell(git push*)"}, deny: leave that to people}]`. `when` may say '
+    f"{', '.join(CONDITIONS)}; a clause may {', '.join(name for name in EFFECTS if name != 'consult')}."
+)
+"""A model that makes a rule knows the words by this alone; what they take it is told when it is wrong."""
 
 
 class HookFields(TypedDict, total=False):
@@ -33,7 +41,7 @@ class HookFields(TypedDict, total=False):
     prompt: Annotated[str | None, Field(description="What an agent that thinks it over is to watch out for.")]
     model: Annotated[str | None, Field(description="What it thinks with; blank, what you do.")]
     tools: Annotated[list[str] | None, Field(description="Its tools; blank, none.")]
-    rule: Annotated[list[dict[str, Any]] | None, Field(description="Clauses, the first that holds decides.")]
+    rule: Annotated[list[dict[str, Any]] | None, Field(description=RULE)]
     run: Annotated[Any, Field(description="A program: a question in, a verdict out, as JSON.")]
     python: Annotated[str | None, Field(description="A function, `file.py:name`.")]
     extends: Annotated[str | None, Field(description="What it is made from: `lib:name`, or a hook of the plan.")]
