@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from controllers import leases
 from controllers.agent.conflicts import waits
 from controllers.agent.observing import Observed
-from controllers.agent.tools.tool import Ending, Settlement, Waiting, failure, ok
+from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from controllers.leases import Blocker, Granted, Owner, Taken, Wants, words
 from controllers.leases.granting import losses
 from controllers.leases.writing import Rows
@@ -114,18 +114,20 @@ def _gone_on(call: Resource, wants: Wants) -> Ending:
     return Waiting(CallState.AUTHORIZED, call=dict.fromkeys(("wants", "kept", "reason", "granted", "refused")))
 
 
-def standing(seen: Observed, view: View, path: str) -> Settlement | None:
+def standing(context: Context, path: str) -> Settlement | None:
     """What stands against a write to `path` at this very moment, None: nothing. Looked at with nothing awaited after.
 
     Safety does not rest on the clock: a holder whose lease lapsed while it worked finds out here.
     """
+    seen, view = context.seen, context.world.store.view
     owner = owner_of(seen)
     why = leases.fenced(view, owner, path, "write")
     if not why:
         return None
     if (lost := told_of_loss(seen, view, {path: "write"})) is not None:
         return lost
-    if seen.spec.lock == "off":
+    # A program before the call may have led it to another file, which nobody locked for it.
+    if seen.spec.lock == "off" or context.spec.arguments != context.call.spec["arguments"]:
         blockers = blockers_of(seen, view, {path: "write"})
         return refused(seen, view, blockers) if blockers else None
     return Settlement(failure(LOST, f"{why}. Nothing was written. {exits(seen, view)}"))
