@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 import yaml
 
+from compiler import explaining
 from schemas.hook import Point
 from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
 from tests.planloop.test_readme import SESSION, played
@@ -37,6 +38,14 @@ def test_every_word_of_rules_stands_on_the_page_with_what_it_means(table: dict[s
     text = PAGE.read_text()
 
     assert [name for name, words in table.items() if f"| `{name}` | {words} |\n" not in text] == []
+
+
+@pytest.mark.parametrize("topic", ["rule", "rules", "when"])
+def test_the_command_explains_the_same_words(topic: str) -> None:
+    text = explaining.explain(topic) or ""
+
+    words = (name for table in (EFFECTS, CONDITIONS, TEXT_TESTS, BLANKS) for name in table)
+    assert [name for name in words if f"\n  {name} " not in text] == []
 
 
 def test_every_point_and_comparison_is_named() -> None:
