@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Final
 
 from compiler import naming
@@ -195,5 +194,5 @@ def _mind(fields: Mapping[str, Json]) -> Rule | HookProgram | HookFunction | Non
 
 def _id_of(name: str) -> str:
     """What an agent calls a hook that it names by a path or as one of the library."""
-    stem = PurePosixPath(name).stem
+    stem = name.rpartition("/")[2].split(".")[0]
     return stem if naming.is_id(stem) else naming.derived_id(stem) or "hook"
