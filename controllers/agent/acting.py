@@ -121,7 +121,7 @@ class AgentReconciler:
             if outcome is None and steps >= limits.PASS_STEPS_MAX:
                 outcome = Again(0.0)
             if outcome is None:
-                seen = observe_again(seen, ahead, self._specs)
+                seen = observe_again(seen, ahead, self._specs, self._world.plan)
         ahead.commit()
         return outcome or Done()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Generic, TypeVar
 
-from controllers.agent import budget
+from controllers.agent import budget, session
 from controllers.agent import status as statuses
 from controllers.agent.hooking import watchers
 from controllers.agent.minds.nature import Nature, nature_of
@@ -18,7 +18,7 @@ from controllers.agent.status import AgentStatus
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentSpec, agent_from_json
+from schemas.agent import AgentSpec, Model, Outside, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.fork import IN_USE, MOVING, asked_of, fork_status
@@ -135,7 +135,7 @@ class Observed:
     view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
     `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
     `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
-    itself was made for.
+    itself was made for; `is_engaged`: it talks with a person or listens to another agent, and ends by `done` only.
     """
 
     resource: Resource
@@ -158,6 +158,7 @@ class Observed:
     fork: Resource | None = None
     hooks: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
     hook: Resource | None = None
+    is_engaged: bool = False
     is_judge: bool = False
 
     @property
@@ -267,6 +268,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
         hooks=_hooks(spec, status, view, specs) if spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, spec),
+        is_engaged=_is_engaged(view, resource.address, spec, plan),
     )
 
 
@@ -281,7 +283,16 @@ def _hooks(spec: AgentSpec, status: AgentStatus, view: View, specs: Specs) -> Ma
     return {made.name: (each, made) for each, made in live if not ended_by(made.expires, each.status, ended, 0.0)}
 
 
-def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
+def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
+    """Whether a person was turned to the agent, or it listens to another: what it says then does not end its task."""
+    if not isinstance(spec.mind, Model | Outside) or spec.watches:
+        return False
+    document = view.get(plan)
+    is_primary = document is not None and session.primary_of(document) == address
+    return is_primary or watchers.is_listening(view, address)
+
+
+def observe_again(seen: Observed, view: View, specs: Specs, plan: str) -> Observed | None:
     """The agent after steps of its own: what bears on it from outside is as it was. None when it is gone."""
     resource = view.get(seen.resource.address)
     if resource is None:
@@ -302,6 +313,7 @@ def observe_again(seen: Observed, view: View, specs: Specs) -> Observed | None:
         fork=None if seen.fork is None else view.get(seen.fork.address),
         hooks=_hooks(seen.spec, status, view, specs) if seen.spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, seen.spec),
+        is_engaged=_is_engaged(view, resource.address, seen.spec, plan),
     )
 
 

@@ -189,6 +189,8 @@ def _system(text: str) -> bytes:
 def briefing(seen: Observed, rules: str) -> str:
     """Role, task, checks and denials as a text, with the rules by which an answer is taken."""
     spec, task = seen.spec, seen.task_spec
+    if seen.is_engaged:
+        rules = ENGAGED_RULES
     if spec.watches:
         return watching.briefing(instructions(seen), spec.watches, seen.hook)
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
@@ -227,6 +229,12 @@ def _briefing(
 RULES: Final = (
     "Use the tools to work. An answer without any tool call ends the task with that answer as its result; "
     "while children of yours still work it lets you sleep until one of them reports."
+)
+
+
+ENGAGED_RULES: Final = (
+    "You are in a conversation: an answer without any tool call is said to whoever asked, and does not end your task. "
+    "Call `done` when your task is finished."
 )
 
 

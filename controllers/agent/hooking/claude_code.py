@@ -40,13 +40,13 @@ _CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events at which whatever a script prints is told to the model."""
 
 
-def question(asked: JsonObject, folder: str) -> JsonObject:
-    """Our question (`facts.question`) as such a script reads it; `folder` is that of the plan."""
+def question(asked: JsonObject, transcript: str) -> JsonObject:
+    """Our question (`facts.question`) as such a script reads it; `transcript` is where it may look into what was said."""
     point: Point = asked["hook_event_name"]
     event, agent = EVENTS[point], str(asked["agent"])
     out: JsonObject = {
         "session_id": agent,
-        "transcript_path": str(transcript_path(folder, agent)),
+        "transcript_path": transcript,
         "cwd": asked["cwd"],
         "permission_mode": "default",
         "hook_event_name": event,
@@ -65,11 +65,6 @@ def question(asked: JsonObject, folder: str) -> JsonObject:
         case _:
             out |= {"message": f"{agent} {_NOTICES[point]}", "notification_type": point}
     return out
-
-
-def transcript_path(folder: str, agent: str) -> Path:
-    """Where such a script may look for what was said."""
-    return Path(folder) / ".plan" / "transcripts" / f"{agent.replace('/', '-')}.jsonl"
 
 
 _NOTICES: Final[Mapping[Point, str]] = {

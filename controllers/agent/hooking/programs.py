@@ -7,9 +7,10 @@ with the same `id` in its question.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final, assert_never
 
-from controllers.agent.hooking import claude_code
+from controllers.agent.hooking import claude_code, claude_transcript
 from controllers.agent.hooking.lattice import broken
 from controllers.agent.minds.port import MindFailed
 from controllers.agent.minds.python_function import python_command
@@ -42,8 +43,9 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     except (ToolFault, MindFailed) as fault:
         return broken(str(fault))
     env = environment(world, seen)
-    told = claude_code.question(asked, str(world.folder)) if is_foreign else asked
+    told = asked
     if is_foreign:
+        told = _in_their_words(world, seen, asked)
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
         argv = (world.python, str(claude_code.CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = Command(
@@ -64,6 +66,13 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     if ended.code != 0:
         return broken(f"exit {ended.code}: {last_line(ended.output)}")
     return claude_code.verdict(asked, ended.output) if is_foreign else understood(ended.output)
+
+
+def _in_their_words(world: World, seen: Observed, asked: JsonObject) -> JsonObject:
+    path = claude_transcript.place(world.folder, world.plan, seen.resource.address)
+    with contextlib.suppress(OSError):  # A full disk is no reason not to ask: few scripts look there.
+        claude_transcript.write(path, seen, world.store.get_blob)
+    return claude_code.question(asked, str(path))
 
 
 def _argv(world: World, mind: HookProgram | HookFunction) -> tuple[str, ...]:

@@ -13,6 +13,12 @@ from schemas import limits
 from schemas.encoding import Json, JsonObject, encode, encode_text
 from schemas.hook import HookSpec
 
+HOW: Final = (
+    'You are asked as a hook. Say ALLOW, with a comment if it is to hear one, or DENY and why, or {"decision": …, '
+    '"reason": …, "comment": …}.'
+)
+"""Said with each question to an agent that has other work too."""
+
 READERS: Final = frozenset({"model", "outside"})
 """Kinds of minds that read text; the others compute with the question as it is."""
 
@@ -35,8 +41,13 @@ WHAT: Final = {
 }
 
 
-def shown(hook: HookSpec, question: JsonObject, *, is_text: bool) -> Json:
-    """The body of the message that asks `hook`."""
+def shown(hook: HookSpec, question: JsonObject, *, is_text: bool, is_made: bool = True) -> Json:
+    """The body of the message that asks `hook`.
+
+    `is_made`: its agent was made for it, and so knows already how to answer.
+    """
+    if is_text and not is_made:
+        question = {**question, "answer": HOW}
     for longest in limits.HOOK_SHOWN_BYTES:
         body = _body(hook, {name: _cut(value, longest) for name, value in question.items()}, is_text=is_text)
         if len(encode(body)) <= limits.MESSAGE_BYTES_MAX:
@@ -61,6 +72,8 @@ def text_of(hook: HookSpec, question: JsonObject) -> str:
         lines.append(f"its goal: {goal}")
     if levels := {name: question[name] for name in LEVELS if question.get(name)}:
         lines.append(f"how it stands: {encode_text(levels)}")
+    if how := question.get("answer"):
+        lines.append(str(how))
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from controllers.agent.observing import Observed
 from reconciler.storing.store import View
 from schemas import thread
 from schemas.encoding import JsonObject
-from schemas.hook import HookAgent, HookSpec, Point, Verdict, hook_from_json
+from schemas.hook import HookAgent, HookSpec, Point, Verdict, hook_from_json, is_hook_agent
 from schemas.message import Message
 from schemas.record import Change, Drop, Put, SetStatus
 from schemas.resource import Resource
@@ -47,7 +47,9 @@ def question(
         KIND,
         seen.resource.address,
         agent.address,
-        showing.shown(spec, asked, is_text=agent.spec["mind"]["kind"] in showing.READERS),
+        showing.shown(
+            spec, asked, is_text=agent.spec["mind"]["kind"] in showing.READERS, is_made=is_hook_agent(agent.address)
+        ),
         seen.now,
         thread=address,
         cause=seen.plan_rev,

@@ -43,6 +43,12 @@ def served(view: View, agent: str) -> tuple[Resource, ...]:
     return tuple(each for each in found if not is_over(each))
 
 
+def is_listening(view: View, agent: str) -> bool:
+    """Whether the agent, which has a task of its own, is a hook of another: it has handed the session over."""
+    about = (view.get(each) for each in view.referrers(agent) if each.startswith("hook/"))
+    return any(one is not None and one.spec["mind"].get("address") == agent and not is_over(one) for one in about)
+
+
 def own_left(left: Mapping[str, float], budget: Budget, used: Used) -> dict[str, float]:
     """`left` of the task's budget, where the agent's own bounds leave less of it."""
     found = dict(left)
@@ -64,6 +70,11 @@ def hearable(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Mes
     if not is_busy and (first is None or not any(each.kind == QUESTION for each in messages)):
         return tuple(messages)
     return tuple(each for each in messages if not each.asks or (each is first and not open_ones))
+
+
+def is_asked(asked: Mapping[str, Message]) -> bool:
+    """Whether what is said next is an answer to the question of a hook."""
+    return any(each.kind == QUESTION for each in asked.values())
 
 
 def answered_now(asked: Iterable[Message]) -> tuple[Message, ...]:
