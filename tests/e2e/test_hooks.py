@@ -49,8 +49,11 @@ def told(server: StartedServer, index: int = -1) -> str:
 
 
 def applied(folder: Folder) -> None:
+    """Runs the plan to its end, and once more on what the log has of it: verdicts too are taken from there."""
     said = folder.run("apply", "--yes", "demo.plan.yaml")
     assert said.code == 0, said.text
+    again = folder.run("replay", "--tree")
+    assert again.code == 0, again.text
 
 
 def verdicts(folder: Folder, hook: str = "it") -> list[dict[str, Any]]:
@@ -206,6 +209,7 @@ def test_a_hook_makes_a_hook_of_what_people_have_to_say_again_and_again(folder: 
         assert folder.run("send", "agent/.", "I said: do not touch files").code == 0
         assert owner.ended() == 10
         server.stop()
+    assert folder.run("replay", "--tree").code == 0
 
     assert not (folder.path / "a").exists()
     hook = next(one for one in folder.json("get", "hooks") if one["address"] == "hook/no-touch")
@@ -283,6 +287,7 @@ def test_planning_ends_when_a_person_approves_the_plan_on_the_command_line(folde
         assert folder.run("approve", "approval/root.1").code == 0
         assert owner.ended() == 0, owner.text
         server.stop()
+    assert folder.run("replay", "--tree").code == 0
 
     assert (folder.path / "a.txt").read_text() == "hello"
 
