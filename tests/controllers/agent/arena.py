@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 
@@ -36,7 +37,7 @@ from reconciler.driving.working_pools import WorkPools
 from reconciler.editing.filing import FileSave
 from reconciler.effects import journal
 from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Command, Exit
+from reconciler.effects.processes import Command, Exit, Processes
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.agent import outliving
 from schemas.encoding import Json, JsonObject
@@ -149,6 +150,10 @@ class Arena:
         return (self.folder / name).read_text()
 
 
+Wrapping: TypeAlias = Callable[[Processes], Processes]
+"""Processes with something between them and who uses them."""
+
+
 class LeftBehind(LocalProcesses):
     """Processes that go on when their owner dies, as after SIGKILL: stopping the waiter does not stop them."""
 
@@ -167,10 +172,12 @@ async def arena(
     models: Models | None = None,
     surrounding: Mapping[str, str] | None = None,
     clock: Clock | None = None,
+    git: Wrapping | None = None,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
-    `is_inline`: every flush is a batch of its own, and commands outlive the owner. For crashes.
+    `is_inline`: every flush is a batch of its own, and commands outlive the owner. For crashes. `git` stands between
+    forks and the processes of git.
     """
     clock, ids = clock or SystemClock(), RandomIds()
     state = folder / ".plan" / "arena"
@@ -209,7 +216,8 @@ async def arena(
             tool_servers,
         ]
         controllers.append(ConflictReconciler(store, clock))
-        desk = Desk(store, processes, clock, Git(processes, ids, ENV), "arena", folder, state)
+        wrapped = processes if git is None else git(processes)
+        desk = Desk(store, wrapped, clock, Git(wrapped, ids, ENV), "arena", folder, state)
         controllers.append(ForkReconciler(desk, work))
         engine = Engine(store, clock, queue, work, controllers, PLAN)
         made = Arena(folder, store, gate, engine, work, queue, world, sources)

@@ -192,13 +192,13 @@ async def test_a_call_under_way_ends_where_it_began_before_the_fork_is_made(tmp_
             agent:
               tools: [shell]
               script:
-                - call: {{shell: {{command: "touch begun; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; pwd > one"}}}}
+                - call: {{shell: {{command: "touch begun; until [ -e {tmp_path}/go ]; do sleep 0.05; done; pwd > one"}}}}
                 - call: {{shell: {{command: "pwd > two; cat one > carried"}}}}
                 - done: ok
         """
     async with arena(tmp_path) as owner:
         await owner.apply(plan)
-        await owner.until(lambda: (tmp_path / "begun").exists())
+        await owner.until((tmp_path / "begun").exists)
         await owner.patch({"op": "add", "path": "/tasks/t/fork", "value": True})
         await owner.until(lambda: owner.find("fork/t") is not None)
         home.write("go", "")
