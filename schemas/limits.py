@@ -166,6 +166,7 @@ HOOK_REWRITES_MAX: Final = 3  # Of the arguments of one call; hooks that go on d
 HOOK_SENT_BACK_MAX: Final = 3  # Times that hooks send one final answer back; then it is taken as it is.
 HOOK_NUDGES_MAX: Final = 3  # Times in a row that nothing but a hook's comment wakes an agent.
 HOOK_OUTPUT_BYTES_MAX: Final = 1 << 20  # Of a hook's program: a verdict with a whole file as an argument fits.
+HOOK_TRANSCRIPT_BYTES_MAX: Final = 4 << 20  # Of what was said, for scripts that look into it: its newest end.
 HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # Of what a hook keeps between verdicts; it is in the log each time it changes.
 
 # Rules of hooks.
@@ -216,6 +217,7 @@ BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through t
 CONFLICT_AFTER_S: Final = 5.0  # A longer wait for a lock is told to who is above both; most writes take less.
 CONFLICT_ANSWER_S: Final = 90.0  # For a ruling, or for following it: two turns of a model; then it goes on upward.
 CONFLICT_RAISED_MAX: Final = 2  # Times that a conflict goes on upward for want of an answer; then a person has it.
+CONFLICTS_OPEN_MAX: Final = 48  # That stand at once: no more are read by whoever rules; the rest only waits.
 CONFLICTS_KEPT_MAX: Final = 64  # Those that are over too, for looking back; the newest stays: no number comes twice.
 CONFLICT_RECORDS_MAX: Final = 2_000  # Of the log, that are searched for what the parties have changed: about 20 ms.
 CONFLICT_FILES_SHOWN: Final = 4  # Of each party, with differences; more are counted.

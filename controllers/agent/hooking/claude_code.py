@@ -41,7 +41,7 @@ _CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
 
 
 def question(asked: JsonObject, transcript: str) -> JsonObject:
-    """Our question (`facts.question`) as such a script reads it; `transcript` is where it may look into what was said."""
+    """Our question (`facts.question`) as such a script reads it; it may look at what was said in `transcript`."""
     point: Point = asked["hook_event_name"]
     event, agent = EVENTS[point], str(asked["agent"])
     out: JsonObject = {

@@ -181,6 +181,32 @@ async def test_what_a_prompt_hook_prints_is_told_to_the_model(tmp_path: Path) ->
     assert b"Project rules apply to: g" in models.asked[0].messages[-1]
 
 
+READER = """
+    #!/usr/bin/env python3
+    # Looks for what was said last, as scripts do that watch the tone.
+    import json, sys
+    with open(json.load(sys.stdin)["transcript_path"]) as file:
+        entries = [json.loads(line) for line in file]
+    assert {"user", "assistant"} == {entry["type"] for entry in entries}
+    blocks = [part for entry in entries for part in entry["message"]["content"] if isinstance(part, dict)]
+    used = sorted(part["name"] for part in blocks if part["type"] == "tool_use")
+    if [part["text"] for part in blocks if part["type"] == "text"][-1] == "finished":
+        print(json.dumps({"decision": "block", "reason": "you used " + ",".join(used)}))
+"""
+
+
+async def test_a_script_may_look_into_what_was_said(tmp_path: Path) -> None:
+    script(tmp_path, "read.py", READER)
+    text = plan("before-reply", "read.py", "- done: ok").partition("agent:")[0]
+    text += "agent: {model: test/m, tools: [list, shell]}\n"
+    looks = [{"name": "list", "arguments": {}}, {"name": "shell", "arguments": {"command": "true"}}]
+    replies = [{"calls": looks}, {"text": "finished"}, {"text": "really finished"}]
+    models = ScriptedModels([{"reply": reply} for reply in replies])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+    assert b"you used Bash,Glob" in models.asked[2].messages[-1]
+
+
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexit 127\n"])
 async def test_other_exit_codes_block_nothing_and_are_noted(tmp_path: Path, text: str) -> None:
     script(tmp_path, "broken.sh", text)
