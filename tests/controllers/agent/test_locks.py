@@ -157,3 +157,105 @@ expect: {error: Changed}
 call: {write: {path: a.txt, content: "base\\nfirst\\nsecond\\n"}}
 done: x
 """
+
+
+HOLDS = """
+call: {lock: {paths: [a.txt], reason: the great rewrite}}
+{when: let go, call: {release: {}}}
+done: x
+"""
+
+
+GATE = "  gate: {run: 'until test -e open; do sleep 0.02; done'}\n"
+
+
+def two(first: str, second: str, *, more: str = "") -> str:
+    """The second agent begins when there is a file `open`."""
+    return f"tasks:\n  first:\n{agent(first)}  second:\n    needs: [gate]\n{agent(second, more=more)}{GATE}"
+
+
+async def begun(here: Arena, first: str, second: str, *, more: str = "") -> None:
+    """The second agent begins when the first holds what it wants."""
+    await here.apply(two(first, second, more=more))
+    await here.until(lambda: bool(here.store.view.list("lock")))
+    (here.folder / "open").touch()
+
+
+async def test_a_write_to_what_another_holds_waits_as_a_level_and_goes_on_when_it_is_let_go(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begun(here, HOLDS, "call: {write: {path: a.txt, content: mine}}\ndone: x")
+        await here.until_state("agent/second", "blocked")
+        status = here.get("agent/second").status
+        assert list(status["conditions"]) == ["AwaitingLock"]
+        assert "the great rewrite" in status["why"]
+        assert "plan unlock lock/a.txt" in status["conditions"]["AwaitingLock"]["unblocks"]
+        (call,) = here.store.view.owned_by("agent/second")
+        assert (call.state, call.status["wants"]) == ("AwaitingLock", {"a.txt": "write"})
+        assert not (tmp_path / "a.txt").exists()
+        await here.tell("agent/first", "let go", "m1")
+        await here.until_state("task/second", "done", "failed")
+        await here.settled()
+        assert here.read("a.txt") == "mine"
+        assert here.store.view.list("lock") == []
+        assert here.get("agent/second").status["used"]["time_s"] < 60, "waiting is no active time"
+
+
+async def test_who_does_not_want_to_wait_is_told_who_holds_it_why_and_every_way_out(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begun(here, HOLDS, "call: {lock: {paths: [a.txt], wait_s: 0}}\nexpect: {error: Locked}\ndone: x")
+        await here.until_state("task/second", "done", "failed")
+        (result,) = [each for each in await here.results("lock") if each["state"] == "Failed"]
+        for words in ("agent/first", "the great rewrite", "since", "wait_s", "`request`"):
+            assert words in result["text"]
+        assert "`contest`" not in result["text"], "it has no such tool"
+        await here.tell("agent/first", "let go", "m1")
+        await here.settled()
+
+
+async def test_a_wait_that_is_over_is_refused_and_leaves_the_queue(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begun(here, HOLDS, "call: {lock: {paths: [a.txt], wait_s: 0.1}}\nexpect: {error: Locked}\ndone: x")
+        await here.until_state("task/second", "done", "failed")
+        assert here.state("task/second") == "done"
+        assert here.get("lock/a.txt").status.get("waiters", {}) == {}
+        await here.tell("agent/first", "let go", "m1")
+        await here.settled()
+
+
+@pytest.mark.parametrize("kept", ["turn", "'off'"])
+async def test_who_takes_no_locks_is_still_bound_by_those_of_others(tmp_path: Path, kept: str) -> None:
+    async with arena(tmp_path) as here:
+        second = "call: {write: {path: a.txt, content: mine}}\nexpect: {error: Locked}\ndone: x"
+        waits = kept == "turn"
+        await begun(here, HOLDS, second, more=f"      lock: {kept}\n")
+        if waits:
+            await here.until_state("agent/second", "blocked")
+            await here.tell("agent/second", "stop it", "m2", "interrupt")
+        await here.until_state("task/second", "done", "failed")
+        assert not (tmp_path / "a.txt").exists()
+        assert here.get("lock/a.txt").status.get("waiters", {}) == {}, "a wait that is given up leaves the queue"
+        await here.tell("agent/first", "let go", "m1")
+        await here.settled()
+
+
+@pytest.mark.parametrize("ending", ["removed", "cancelled", "begins anew"])
+async def test_an_agent_that_is_taken_away_leaves_no_lock_behind(tmp_path: Path, ending: str) -> None:
+    async with arena(tmp_path) as here:
+        script = 'call: {lock: {paths: ["src/**"]}}\n{when: never, done: x}'
+        await here.apply(f"tasks:\n  one:\n{agent(script)}  rest: {{run: sleep 30}}\n")
+        await here.until(lambda: bool(here.store.view.list("lock")))
+        old = here.get("lock/src/**").status["holders"]["agent/one"]
+        match ending:
+            case "removed":
+                await here.patch({"op": "remove", "path": "/tasks/one"})
+                await here.until(lambda: here.find("agent/one") is None)
+            case "cancelled":
+                await here.patch({"op": "add", "path": "/tasks/one/cancel", "value": True})
+                await here.until_state("task/one", "cancelled")
+            case _:
+                await here.patch({"op": "add", "path": "/tasks/one/agent/lock", "value": "task"})
+                await here.patch({"op": "add", "path": "/tasks/one/cwd", "value": "elsewhere"})
+                await here.until(lambda: here.get("agent/one").status["incarnation"] == 2)
+        await here.until(
+            lambda: all(each.status.get("holders") != {"agent/one": old} for each in here.store.view.list("lock"))
+        )
