@@ -109,7 +109,9 @@ class AgentMaking:
         models = _either(above.models, above.grant_models)
         given = replace(above, models=models, tools=_either(above.tools, above.grant_tools))
         spec, _ = self._new_spec(choice, given, resolved.at)
-        tools = spec.tools if "tools" in resolved.provenance else ()
+        stated = resolved.tools if "tools" in resolved.provenance else ()
+        tools = tuple(name for name in spec.tools if stated is None or name in stated or name not in CORE_TOOLS)
+        tools = tools if stated != () else ()
         bounds = narrower_budget(budget, resolved.fields.get("budget", {}))
         return replace(spec, tools=tools, budget=budget_of(bounds)), choice
 

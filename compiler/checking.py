@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from compiler.checking_forks import check_forks
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.needs import Needs, TaskPath, rings
@@ -86,6 +87,7 @@ def check_tasks(document: JsonObject, tree: Tree, faults: Faults) -> None:
             check_rights_line(task["rights"], (*pointer.of_task(path), "rights"), faults)
         if "tasks" in task:
             _check_bounds(task["tasks"], path, faults)
+    check_forks(tree, faults)
     _check_moved(document.get("moved", {}), tree, faults)
 
 

@@ -15,7 +15,7 @@ from compiler.faults import Faults
 from compiler.hooking import Hook, Hooks
 from compiler.needs import TaskPath
 from compiler.suggesting import did_you_mean
-from schemas import pointer
+from schemas import limits, pointer
 from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -99,6 +99,9 @@ class Watching:
         found: list[Wanted] = []
         below: list[Carried] = []
         names: set[str] = set()
+        if len(carried) > limits.HOOKS_MAX:
+            summary = f"{len(carried)} hooks over {agent}, more than the {limits.HOOKS_MAX} allowed"
+            self.making.faults.add("P0224", summary, "let one of them look at several things", to=carried[-1].hook.to)
         for one in carried:
             if (one.original and one.copy == "none") or one.hook.existing == agent:
                 below += () if one.original else (one,)

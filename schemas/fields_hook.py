@@ -8,7 +8,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.fields import ANY, COMMAND, TEXT, WORD, ChangeClass, Either, Field, FieldTable, Keyed, Many, Scalar, Table
+from schemas.fields import (
+    ANY,
+    COMMAND,
+    PATTERN,
+    TEXT,
+    WORD,
+    ChangeClass,
+    Either,
+    Field,
+    FieldTable,
+    Keyed,
+    Many,
+    Scalar,
+    Table,
+)
 from schemas.fields_agent import AGENT_FIELDS
 
 POINTS: Final = (
@@ -137,7 +151,7 @@ HOOK_TABLES: Final = (
             *(row for row in AGENT_FIELDS if row.name != "from"),
             Field(
                 "as",
-                WORD,
+                PATTERN,
                 "The address of an agent of the plan, which is asked beside its own work.",
                 "agent/frontend",
                 ChangeClass.HOT,

@@ -170,6 +170,7 @@ HOOK_TRANSCRIPT_BYTES_MAX: Final = 4 << 20  # Of what was said, for scripts that
 HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # Of what a hook keeps between verdicts; it is in the log each time it changes.
 
 # Rules of hooks.
+HOOKS_MAX: Final = 64  # Over one agent: each may be asked at every call.
 RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.
 RULE_NESTING_MAX: Final = 16  # Of `any`, `all` and `not` in each other; people stop at three.
 RULE_PATTERN_CHARS_MAX: Final = 500  # Of a regular expression.

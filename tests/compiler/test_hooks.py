@@ -1,0 +1,178 @@
+"""Hooks in the plan language: what they are made from, whom they watch, in which order, and what is told of them."""
+
+from __future__ import annotations
+
+from schemas.encoding import JsonObject
+from schemas.hook import hook_from_json
+from schemas.limits import HOOKS_MAX
+from tests.compiler.compiling import GOLDEN, codes, compiled, document_of, graph_json, graph_of, told
+
+SCRIPT = "{script: [{done: ok}]}"
+TREE = f"""
+agent: {SCRIPT}
+goal: g
+tasks:
+  a: {{goal: a, agent: {SCRIPT}, tasks: {{b: {{goal: b, agent: {SCRIPT}}}}}}}
+"""
+RULE = "{on: on-wake, rule: {comment: x}}"
+
+
+def _hooks(text: str) -> dict[str, JsonObject]:
+    return {address: one.spec for address, one in graph_of(text).objects.items() if address.startswith("hook/")}
+
+
+def _over(text: str, agent: str) -> list[str]:
+    return list(graph_of(text).objects[agent].spec["hooks"])
+
+
+def test_a_hook_of_the_plan_watches_every_agent_each_with_an_object_of_its_own() -> None:
+    hooks = _hooks(f"hooks: {{guard: {RULE}}}{TREE}")
+    assert list(hooks) == ["hook/guard", "hook/a/guard", "hook/a/b/guard"]
+    assert [spec["watches"] for spec in hooks.values()] == ["agent/.", "agent/a", "agent/a/b"]
+    assert [spec["original"] for spec in hooks.values()] == ["", "hook/guard", "hook/guard"]
+    assert all(spec["is_root"] for spec in hooks.values())
+
+
+def test_where_nobody_is_above_each_agent_has_the_original() -> None:
+    text = f"hooks: {{guard: {RULE}}}\ntasks: {{a: {{goal: a, agent: {SCRIPT}}}, b: {{goal: b, agent: {SCRIPT}}}}}"
+    assert [spec["original"] for spec in _hooks(text).values()] == ["", ""]
+
+
+def test_a_copy_is_like_its_original_read_only_or_not_made_at_all() -> None:
+    text = """hooks:
+  same: {on: on-wake, rule: {comment: x}}
+  ro: {on: on-wake, rule: {comment: x}, copy: read-only, expires: {turns: 3}}
+  here: {on: on-wake, rule: {comment: x}, copy: none}"""
+    assert _over(text + TREE, "agent/a") == ["hook/a/same", "hook/a/ro"]
+    assert _over(text + TREE, "agent/a/b") == ["hook/a/b/same", "hook/a/b/ro"]
+    hooks = _hooks(text + TREE)
+    assert [hooks[f"hook/{path}ro"]["is_read_only"] for path in ("", "a/", "a/b/")] == [False, True, True]
+    assert [hooks[f"hook/{path}ro"]["expires"]["turns"] for path in ("", "a/", "a/b/")] == [3, None, None]
+
+
+def test_those_of_the_plan_come_first_then_each_level_down() -> None:
+    text = f"""
+goal: g
+agent: {{script: [{{done: ok}}], hooks: [lib:planning]}}
+hooks: {{root: {RULE}}}
+tasks:
+  a:
+    goal: a
+    hooks: {{here: {RULE}}}
+    agent: {{script: [{{done: ok}}], hooks: [lib:single-minded]}}
+    tasks: {{b: {{goal: b, hooks: {{deep: {RULE}}}, agent: {SCRIPT}}}}}
+"""
+    names = ["root", "planning", "single-minded", "here", "deep"]
+    assert _over(text, "agent/a/b") == [f"hook/a/b/{name}" for name in names]
+
+
+def test_a_hook_that_comes_from_above_is_not_there_twice_because_an_agent_names_it() -> None:
+    text = f"hooks: {{guard: {RULE}}}{TREE.replace('[{done: ok}]', '[{done: ok}], hooks: [guard]')}"
+    assert _over(text, "agent/a/b") == ["hook/a/b/guard"]
+
+
+def test_another_hook_of_the_same_name_gets_another_address_and_the_one_from_above_keeps_its_own() -> None:
+    below = f"{{goal: a, hooks: {{guard: {{on: on-end, rule: {{comment: y}}}}}}, agent: {SCRIPT}}}"
+    text = f"hooks: {{guard: {RULE}}}\ngoal: g\nagent: {SCRIPT}\ntasks: {{a: {below}}}"
+    assert _over(text, "agent/a") == ["hook/a/guard", "hook/a/guard-2"]
+    assert _hooks(text)["hook/a/guard"]["on"] == ["on-wake"]
+
+
+def test_settings_are_put_in_and_kept_as_options() -> None:
+    hooks = _hooks(f"hooks: {{limit: {{extends: lib:spawn-limit, settings: {{children: 2}}}}}}{TREE}")
+    spec = hook_from_json(hooks["hook/limit"])
+    assert spec.options["children"] == 2
+    assert spec.on == ("before-call",)
+
+
+def test_what_a_hook_says_itself_is_laid_over_what_it_is_made_from() -> None:
+    text = """hooks:
+  base: {on: [before-call, on-end], match: write, rule: {deny: x}, timeout: 5s, on-fault: note}
+  own: {extends: base, match: shell, run: ./own}"""
+    spec = hook_from_json(_hooks(text + TREE)["hook/own"])
+    assert (spec.on, spec.match, spec.timeout_s, spec.on_fault) == (("before-call", "on-end"), "shell", 5, "note")
+    assert _hooks(text + TREE)["hook/own"]["mind"]["argv"] == ["sh", "-c", "./own"]
+
+
+def test_of_an_agent_that_is_extended_only_what_is_stated_changes() -> None:
+    text = """hooks:
+  base: {on: on-end, agent: {model: ollama/x, prompt: look, tools: [read]}, budget: {turns: 3}}
+  own: {extends: base, agent: {model: ollama/y}}"""
+    objects = graph_of(text + TREE).objects
+    spec = objects["agent/~own"].spec
+    assert (spec["mind"]["model"], spec["prompt"], spec["tools"]) == ("ollama/y", "look", ["read"])
+    assert spec["budget"] == {"turns": 3}
+
+
+def test_the_agent_behind_a_hook_has_no_tools_but_those_that_are_stated() -> None:
+    text = "hooks: {late: {on: on-end, agent: {model: ollama/x, prompt: look}}}" + TREE
+    spec = graph_of(text).objects["agent/~late"].spec
+    assert (spec["tools"], spec["watches"], spec["parent"]) == ([], "agent/.", None)
+
+
+def test_agents_behind_hooks_are_watched_by_hooks_without_agents_that_come_before_theirs() -> None:
+    text = f"""hooks:
+  first: {RULE}
+  late: {{on: on-end, agent: {{model: ollama/x, prompt: look}}}}
+  other: {{on: on-end, agent: {{model: ollama/x, prompt: look}}}}
+  last: {RULE}"""
+    assert _over(text + TREE, "agent/~late") == ["hook/~late/first"]
+    assert _over(text + TREE, "agent/~other") == ["hook/~other/first"]
+
+
+def test_a_read_only_copy_of_a_hook_that_thinks_asks_the_agent_of_its_original() -> None:
+    text = "hooks: {late: {on: on-end, agent: {model: ollama/x, prompt: look}, copy: read-only}}" + TREE
+    objects = graph_of(text).objects
+    assert objects["hook/a/late"].spec["mind"]["address"] == "agent/~late"
+    assert "agent/a/~late" not in objects
+
+
+def test_an_agent_of_the_plan_is_asked_where_a_hook_says_so_and_never_about_itself() -> None:
+    text = "hooks: {boss: {on: on-end, agent: {as: agent/.}}}" + TREE
+    objects = graph_of(text).objects
+    assert "hook/boss" not in objects
+    assert objects["hook/a/boss"].spec["mind"] == {"kind": "agent", "address": "agent/."}
+
+
+def test_whoever_must_know_is_woken_by_a_hook() -> None:
+    objects = graph_of("hooks: {late: {on: on-end, agent: {model: ollama/x, prompt: look}}}" + TREE).objects
+    assert "hook/a/late" in objects["agent/a"].refs
+    assert set(objects["hook/a/late"].refs) == {"agent/a", "hook/late", "agent/a/~late"}
+    assert (objects["hook/a/late"].owner, objects["agent/a/~late"].owner) == ("task/a", "hook/a/late")
+    assert "hook/a/late" in objects["agent/a/~late"].refs
+
+
+def test_a_hook_whose_agent_has_no_model_is_told_by_its_name() -> None:
+    found = [one for one in compiled(f"hooks: {{late: {{on: on-end, agent: {{prompt: x}}}}}}{TREE}").diagnostics]
+    assert [(one.code, one.summary.split(" has")[0]) for one in found][:1] == [
+        ("P0225", "the agent of hook `late` and 2 more")
+    ]
+
+
+def test_a_setting_that_nothing_has_is_told() -> None:
+    assert codes(f"hooks: {{limit: {{extends: lib:spawn-limit, settings: {{childs: 2}}}}}}{TREE}") == ["P0406"]
+
+
+def test_an_agent_has_so_many_hooks_and_no_more() -> None:
+    hooks = "".join(f"  h{number}: {RULE}\n" for number in range(HOOKS_MAX + 1))
+    assert "P0224" in codes(f"hooks:\n{hooks}{TREE}")
+
+
+def test_a_plan_without_hooks_has_no_trace_of_them() -> None:
+    objects = graph_of(TREE).objects
+    assert not [address for address in objects if address.startswith("hook/")]
+    assert all(one.spec["hooks"] == [] for address, one in objects.items() if address.startswith("agent/"))
+
+
+def test_the_same_hooks_in_yaml_and_edn_are_the_same_objects() -> None:
+    texts = [(GOLDEN / "valid" / name).read_text() for name in ("watched.plan.yaml", "watched.plan.edn")]
+    one, other = (compiled(text, name) for text, name in zip(texts, ("w.plan.yaml", "w.plan.edn"), strict=True))
+    assert one.graph is not None, told(one.diagnostics)
+    assert other.graph is not None, told(other.diagnostics)
+    assert one.document == other.document
+    assert graph_json(one.graph) == graph_json(other.graph)
+
+
+def test_a_name_standing_alone_is_what_a_hook_is_made_from() -> None:
+    document = document_of(f"hooks: {{first: lib:planning}}{TREE}")
+    assert document["hooks"] == {"first": {"extends": "lib:planning"}}
