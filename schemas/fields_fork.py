@@ -10,8 +10,8 @@ FORK_FIELD: Final = Field(
     "fork",
     Either(plain=FLAG, map=Table("fork")),
     "Gives the task and those below it a git working tree and branch of their own, made from the folder as it is; when "
-    "its checks hold there, what it changed is merged back. An agent at work goes on there from its next turn, a "
-    "command begins anew. Files that git ignores stay where they are.",
+    "its checks hold there, what it changed is merged back. An agent at work goes on there from its next turn; a "
+    "command that runs ends where it began. Files that git ignores are not in it and are not brought back.",
     {"branch": "try/new-parser"},
     ChangeClass.PREFIX,
     default=False,
@@ -25,10 +25,9 @@ FORK: Final = FieldTable(
         Field(
             "branch",
             TEXT,
-            "The branch to make. One that is named is left when all of it has been brought in. Left out, it is "
-            "`plan/<plan>/<task>`, and goes then.",
+            "The branch to make; a fork that is there keeps the one it has. One that is named is left when all of it "
+            "has been brought in. Left out, it is `plan/<plan>/<task>`, and goes then.",
             "try/new-parser",
-            ChangeClass.IMMUTABLE,
             read_in="compiler",
         ),
     ),
