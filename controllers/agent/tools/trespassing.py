@@ -21,10 +21,12 @@ from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.finding import files_below
 from controllers.agent.tools.tool import Context, Settlement
 from controllers.agent.tools.workspace import Workspace, digest_at
+from controllers.leases import covers
+from controllers.leases.granting import place_of
 from controllers.leases.owners import is_above
 from reconciler.storing.store import View
-from schemas import limits, patterns
-from schemas.encoding import JsonObject
+from schemas import limits
+from schemas.encoding import Json, JsonObject
 from schemas.lock import status_from_json
 from schemas.message import Message
 from schemas.record import Change, Draft, SetStatus
@@ -33,7 +35,7 @@ VIOLATED: Final = "LockViolated"
 """The condition of an agent whose command changed what others hold."""
 
 WATCHED: Final = "watched"
-"""In the status of a shell call: by path the digest of what others held as it began, and whose it was."""
+"""In the status of a shell call: the locks of others as it began, and the digests of the files that they cover."""
 
 _STRONG_TIER: Final = 2  # From here on only what is held can be written.
 
@@ -45,11 +47,9 @@ async def watched(context: Context) -> None:
         return
     # A thread: some of the files are large, and the loop serves every other agent.
     found = await anyio.to_thread.run_sync(_digests, context.workspace, held)
-    if not found:
-        return
-    merge: JsonObject = {WATCHED: {path: [digest, *held[lock]] for path, (digest, lock) in found.items()}}
+    files: JsonObject = {path: [digest, lock] for path, (digest, lock) in found.items()}
     store, call = context.world.store, context.call
-    change = SetStatus(call.address, call.uid, merge)
+    change = SetStatus(call.address, call.uid, {WATCHED: {"locks": held, "files": files}})
     await store.append(Draft("call.progressed", "controller:agent", call.address, (change,), {"watched": len(found)}))
 
 
@@ -59,17 +59,17 @@ async def judged(context: Context, ending: Settlement) -> Settlement:
     noted: JsonObject = {} if call is None else call.status.get(WATCHED, {})
     if not noted:
         return ending
-    seen = replace(context.seen, now=context.world.clock.now())
     changed = await anyio.to_thread.run_sync(_changed, context.workspace, noted)
-    guilty = {
-        path: str(noted[path][1])
-        for path, digest in changed.items()
-        if not _is_theirs(context, noted[path], path, digest)
-    }
-    if not guilty:
-        return ending
+    found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
+    guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
+    return _told(context, ending, guilty) if guilty else ending
+
+
+def _told(context: Context, ending: Settlement, guilty: dict[str, str]) -> Settlement:
+    """The ending in which the caller, the holders and the record are told of `guilty`: holders by path."""
+    seen = replace(context.seen, now=context.world.clock.now())
     lines = "\n".join(f"`{path}`, which {owner} holds" for path, owner in sorted(guilty.items()))
-    text = f"{ending.result.text}\n[this command changed files that others hold; they are told. Put it right:\n{lines}]"
+    text = f"{ending.result.text}\n[this command changed files that others hold, and they are told:\n{lines}]"
     words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
     merge = condition_merge(seen, VIOLATED, words, unblocks=("the holders agree",))
     told = [change for owner in dict.fromkeys(guilty.values()) for change in _telling(context, seen, owner, guilty)]
@@ -82,13 +82,13 @@ async def judged(context: Context, ending: Settlement) -> Settlement:
     )
 
 
-def held_by_others(seen: Observed, view: View) -> dict[str, tuple[str, int]]:
+def held_by_others(seen: Observed, view: View) -> dict[str, Json]:
     """The locks that keep this agent from writing what they cover: their owner and fence, by path."""
-    found: dict[str, tuple[str, int]] = {}
+    found: dict[str, Json] = {}
     for lock in view.list("lock"):
         for owner, holder in status_from_json(lock.status).holders.items():
             if not is_above(owner, seen.resource.address):
-                found[str(lock.status.get("place") or lock.spec["path"])] = (owner, holder.fence)
+                found[place_of(lock)] = [owner, holder.fence]
     return found
 
 
@@ -96,8 +96,7 @@ def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | No
     """By path the digest of each file that one of `locks` covers, with that lock; at most so many, none too large."""
     found: dict[str, tuple[str | None, str]] = {}
     for lock in sorted(locks):
-        here = space.unlocked(lock)  # None: it is about a file of another tree.
-        for path in () if here is None else _files_of(space, here):
+        for path in _files_of(space, lock):
             if len(found) >= limits.LOCK_FILES_WATCHED_MAX:
                 return found
             found.setdefault(path, (_digest(space, path), lock))
@@ -105,15 +104,14 @@ def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | No
 
 
 def _files_of(space: Workspace, lock: str) -> Iterable[str]:
-    if not any(sign in lock for sign in "*?"):
-        return (lock,)
-    fixed = re.split(r"[*?]", lock, maxsplit=1)[0].rpartition("/")[0]
+    """The files that a lock covers, as they are; the path itself where it names no folder and no files."""
+    is_glob = any(sign in lock for sign in "*?")
+    folder = re.split(r"[*?]", lock, maxsplit=1)[0].rpartition("/")[0] if is_glob else lock
     try:
-        below = files_below(_whole(space), fixed or ".", limits.LOCK_FILES_WATCHED_MAX)
+        below = files_below(_whole(space), folder or ".", limits.LOCK_FILES_WATCHED_MAX)
     except ToolFault:
-        return ()
-    paths = (f"{fixed}/{each.below}" if fixed else each.below for each in below)
-    return (path for path in paths if patterns.any_path((lock,), path))
+        return () if is_glob else (lock,)
+    return [each.path for each in below if covers(lock, each.path)]
 
 
 def _digest(space: Workspace, path: str) -> str | None:
@@ -130,19 +128,23 @@ def _whole(space: Workspace) -> Workspace:
     return Workspace(space.folder, space.folder)
 
 
-def _changed(space: Workspace, noted: JsonObject) -> dict[str, str | None]:
-    now = {path: _digest(space, path) for path in noted}
-    return {path: digest for path, digest in now.items() if digest != noted[path][0]}
+def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None, str]]:
+    """What is other than it was noted, with the lock that covers it."""
+    before, now = noted["files"], _digests(space, noted["locks"])
+    gone = {path: (_digest(space, path), lock) for path, (_, lock) in before.items() if path not in now}
+    # Of more files than are looked at, nobody can say which are new.
+    known = before.keys() if len(before) >= limits.LOCK_FILES_WATCHED_MAX else before.keys() | now.keys()
+    found = {path: one for path, one in {**now, **gone}.items() if path in known}
+    return {path: one for path, one in found.items() if one[0] != (before[path][0] if path in before else None)}
 
 
-def _is_theirs(context: Context, noted: list[object], path: str, digest: str | None) -> bool:
+def _is_theirs(context: Context, path: str, digest: str | None, owner: str, fence: int) -> bool:
     """Whether the holder may have made the change: it wrote the file, let go, or has a process that could have."""
     view = context.world.store.view
-    _, owner, fence = noted
-    locks = (status_from_json(lock.status).holders.get(str(owner)) for lock in view.list("lock"))
+    locks = (status_from_json(lock.status).holders.get(owner) for lock in view.list("lock"))
     if not any(held is not None and held.fence == fence for held in locks):
         return True
-    holder = view.get(str(owner).replace("task/", "agent/", 1))
+    holder = view.get(owner.replace("task/", "agent/", 1))
     if holder is None:
         return True
     return holder.status.get("files", {}).get(path) == digest or any(
