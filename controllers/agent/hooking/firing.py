@@ -15,9 +15,12 @@ from controllers.agent.ahead import Ahead
 from controllers.agent.calls import Tools
 from controllers.agent.hooking import closing, facts, gathering, lattice, moments, programs, recording, rules, smart
 from controllers.agent.hooking.moments import Group, Moment, Question, Waits
+from controllers.agent.hooking.placing import Placed
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, boxed
+from controllers.agent.tools.faults import ToolFault
+from controllers.agent.workspaces import workspace_of
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import remade
@@ -41,11 +44,21 @@ class Firing:
 
     def unasked(self, seen: Observed, moment: Moment) -> bool:
         """Whether the agent has to wait for verdicts before it goes on from `moment`."""
-        return bool(moments.pending(seen, moment, self.tools))
+        return bool(moments.pending(seen, moment, self._placed(seen)))
+
+    def _placed(self, seen: Observed) -> Tools:
+        """The tools with their paths followed; as they are where the agent's folder cannot be entered."""
+        if not seen.hooks:
+            return self.tools
+        try:
+            space = workspace_of(self.world, seen)
+        except ToolFault:
+            return self.tools
+        return Placed(self.tools, space.folder, space.root)
 
     def consult(self, seen: Observed, moment: Moment, ahead: Ahead) -> Waits | None:
         """Takes the asking of `moment` as far as it goes now; None: something was written, look again."""
-        group = moments.pending(seen, moment, self.tools)
+        group = moments.pending(seen, moment, self._placed(seen))
         given = [(question, verdict) for question in group if (verdict := self._at_once(seen, question, ahead))]
         if given:
             ahead.add(seen.resource.address, recording.fired(seen, given))
@@ -89,7 +102,7 @@ class Firing:
         return recording.memory_of(question.hook, question.spec, seen, self._original(question, view))
 
     def _facts(self, seen: Observed, question: Question, view: Ahead) -> facts.Facts:
-        tool = None if question.call is None else self.tools.get(question.call.tool)
+        tool = None if question.call is None else self._placed(seen).get(question.call.tool)
         return gathering.facts_of(self.world, seen, view, question, tool, self.files)
 
     def _original(self, question: Question, view: Ahead) -> dict[str, Resource]:

@@ -233,3 +233,36 @@ agent:
         assert await run(here, text) == "done"
         (fired,) = [draft for draft in await here.log() if draft.type == "hook.fired"]
     assert [one["hook"] for one in fired.data["fired"]] == ["hook/soft", "hook/hard"]
+
+
+@pytest.mark.parametrize("path", ["src/a.txt", "./src/a.txt", "doc/../src/a.txt", "link/a.txt", "HERE/src/a.txt"])
+async def test_no_other_name_of_a_file_gets_around_the_hook_that_guards_it(tmp_path: Path, path: str) -> None:
+    for name in ("src", "doc"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("src")
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "kept"}')
+    steps = f"""
+        - call: {{write: {{path: "{path.replace("HERE", str(tmp_path))}", content: one}}}}
+        - expect: {{error: Denied, contains: kept}}
+        - call: {{write: {{path: doc/b.txt, content: one}}}}
+        - expect: ok
+        - done: ok
+    """
+    text = plan("before-call", steps, ', match: "write(src/**)"')
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+
+
+async def test_no_other_name_of_a_file_gets_around_a_rule(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    text = """
+goal: g
+hooks: {guard: {on: [before-call], rule: [{when: {call: "write(src/**)"}, deny: kept}]}}
+agent:
+  script:
+    - call: {write: {path: "./src/../src/a.txt", content: one}}
+    - expect: {error: Denied, contains: kept}
+    - done: ok
+"""
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
