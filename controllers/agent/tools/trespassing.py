@@ -42,7 +42,7 @@ _STRONG_TIER: Final = 2  # From here on only what is held can be written.
 
 async def watched(context: Context) -> None:
     """Notes in the call what others hold, before its command begins; nothing is written when that is nothing."""
-    held = held_by_others(context.seen, context.world.store.view)
+    held = held_by_others(context.seen, context.world.store.view, context.workspace)
     if not held or _tier(context.seen) >= _STRONG_TIER:
         return
     # A thread: some of the files are large, and the loop serves every other agent.
@@ -82,13 +82,14 @@ def _told(context: Context, ending: Settlement, guilty: dict[str, str]) -> Settl
     )
 
 
-def held_by_others(seen: Observed, view: View) -> dict[str, Json]:
-    """The locks that keep this agent from writing what they cover: their owner and fence, by path."""
+def held_by_others(seen: Observed, view: View, space: Workspace) -> dict[str, Json]:
+    """The locks that keep this agent from writing what they cover in its tree: their owner and fence, by path."""
     found: dict[str, Json] = {}
     for lock in view.list("lock"):
         for owner, holder in status_from_json(lock.status).holders.items():
-            if not is_above(owner, seen.resource.address):
-                found[place_of(lock)] = [owner, holder.fence]
+            path = space.unlocked(place_of(lock))
+            if path is not None and not is_above(owner, seen.resource.address):
+                found[path] = [owner, holder.fence]
     return found
 
 
