@@ -55,8 +55,10 @@ async def clear(fork: Fork) -> None:
     if ignored:
         await fork.note("fork.cleared", {"ignored": list(ignored)})
         return
+    gone: JsonObject = {}
     async with fork.desk.turns:
         await worktree.remove()
         if status.state is ForkState.IN and status.head and not fork.spec.branch:
             await worktree.drop_branch(status.head)
-    await fork.note("fork.cleared", {"folder": None, "ignored": None})
+            gone = {"branch": None}
+    await fork.note("fork.cleared", {"folder": None, "ignored": None, **gone})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, conflicts, hooks, locks, questions, records, servers, tables
+from planloop.rendering import amounts, conflicts, forks, hooks, locks, questions, records, servers, tables
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
 from schemas.condition import Condition, of_status
@@ -28,10 +28,13 @@ def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], 
         lines += [_labelled(label, said) for label, said in conflicts.facts(item)]
     if item.kind == "lock":
         lines += [_labelled(label, said) for label, said in locks.facts(item, now)]
+    if item.kind == "fork":
+        lines += [_labelled(label, said) for label, said in forks.facts(item)]
     if item.kind == "mcp":
         lines += [_labelled(label, said) for label, said in servers.facts(item)]
     for one in related:
         facts = locks.of_other(one, item, now) if one.kind == "lock" else [(one.kind, _related(one, now))]
+        facts = [(one.kind, forks.words(one))] if one.kind == "fork" else facts
         lines += [_labelled(*fact) for fact in facts]
     lines += _checks(item)
     if recent:
@@ -78,6 +81,9 @@ def _facts(item: Resource, now: float) -> list[str]:
     needs = item.spec.get("needs") or ()
     if needs:
         lines.append(_labelled("needs", ", ".join(map(str, needs))))
+    fork = item.spec.get("fork") if item.kind == "task" else None
+    if fork and fork.partition("/")[2] != item.address.partition("/")[2]:
+        lines.append(_labelled("fork", f"{fork}: it works in that"))
     if item.kind == "agent" and item.spec.get("hooks"):
         lines.append(_labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
     if status.get("incarnation"):

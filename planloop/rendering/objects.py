@@ -71,7 +71,7 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
         case "approval":
             head, row = ("approval", "state", "for", "by", "what"), _approval_row
         case _:
-            head, row = (kind, "state", "rev", "for", "what"), _other_row
+            head, row = _of_others(kind)
     rows = [row(item, now) for item in objects]
     if costs is not None:
         more = ("budget",) if kind in ("task", "agent") else ()
@@ -81,6 +81,14 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
             for cells, item in zip(rows, objects, strict=True)
         ]
     return Sheet(head, tuple(rows))
+
+
+def _of_others(kind: str) -> tuple[tuple[str, ...], Callable[[Resource, float], tuple[str, ...]]]:
+    if kind == "fork":
+        from planloop.rendering import forks
+
+        return forks.HEAD, forks.row
+    return (kind, "state", "rev", "for", "what"), _other_row
 
 
 def _task_row(item: Resource, now: float) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.rendering import amounts, hooked
+from planloop.rendering import amounts, forks, hooked
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS
@@ -21,6 +21,10 @@ QUIET: Final = frozenset(
         "object.updated",
         "message.read",
         "lock.renewed",
+        "fork.making",
+        "fork.merging",
+        "fork.writing",
+        "fork.cleared",
         "timer.set",
         "turn.started",
         "turn.ended",
@@ -257,6 +261,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.granted": _locked,
     "lock.released": _locked,
     "lock.fenced": _fenced,
+    **forks.SAYERS,
     "hook.fired": hooked.words,
     "message.sent": _message,
     "message.delivered": _message,
