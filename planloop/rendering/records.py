@@ -217,6 +217,8 @@ def _spaced(name: str) -> str:
 
 
 def _message(data: JsonObject) -> str:
+    if "point" in data:
+        return hooked.asking(data)
     message = data.get("message") if isinstance(data.get("message"), dict) else data
     assert isinstance(message, dict)
     body = message.get("body", "")
