@@ -298,7 +298,7 @@ def _within(seen: Observed, turn: OpenTurn, around: Surroundings) -> Step:
         if seen.hooks and not _is_thinking(seen) and around.unasked("opening"):
             return Consult("opening")
         return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
-    open_calls = [call for call in turn.calls if call.address not in turn.results]
+    open_calls = [turn.standing(call) for call in turn.calls if call.address not in turn.results]
     objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
         return Consult("reply") if seen.hooks and around.unasked("reply") else Authorise()

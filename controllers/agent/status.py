@@ -127,6 +127,11 @@ class OpenTurn:
     consulted: dict[str, str] = field(default_factory=dict)
     rewritten: dict[str, JsonObject] = field(default_factory=dict)
 
+    def standing(self, call: TurnCall) -> TurnCall:
+        """The call with the arguments that it is started with, where hooks gave it others."""
+        given = self.rewritten.get(call.address)
+        return call if given is None else remade(call, arguments=given)
+
 
 @frozen
 class Chunk:

@@ -22,8 +22,22 @@ def words(data: JsonObject) -> str:
 def lines(data: JsonObject) -> Iterator[str]:
     """A line for each verdict that did something, for a transcript."""
     for one in data.get("fired", ()):
-        if one["verdict"].keys() - {"memory"}:
+        if not _is_silent(one):
             yield _line(one)
+
+
+def is_silent(data: JsonObject) -> bool:
+    """Whether the hooks let everything pass and said nothing: nobody wants to read that."""
+    return all(_is_silent(one) for one in data.get("fired", ()))
+
+
+def asking(data: JsonObject) -> str:
+    """That a hook's agent is asked."""
+    return f"asks {data['to']} at {data['point']}"
+
+
+def _is_silent(one: JsonObject) -> bool:
+    return not one["verdict"].keys() - {"memory"}
 
 
 def _line(one: JsonObject) -> str:

@@ -11,8 +11,8 @@ from typing import Final
 
 import anyio
 
+from planloop.rendering import hooked, records
 from planloop.rendering import objects as cells
-from planloop.rendering import records
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
@@ -54,6 +54,8 @@ class Lines:
         """Prints what `record` means for a reader, often nothing."""
         for step in records.parted(record):
             word = TOLD.get(step.draft.type) or _fault_of_server(step)
+            if step.draft.type == "hook.fired" and hooked.is_silent(step.draft.data):
+                word = None
             if word is not None:
                 by = "" if step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))

@@ -6,7 +6,7 @@ cancelled job changes nothing but that a question is put again, with the same id
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -61,7 +61,7 @@ class Firing:
         group = moments.pending(seen, moment, self._placed(seen))
         given = [(question, verdict) for question in group if (verdict := self._at_once(seen, question, ahead))]
         if given:
-            ahead.add(seen.resource.address, recording.fired(seen, given))
+            ahead.add(seen.resource.address, recording.fired(seen, given, _took(seen, given)))
             return None
         by_message = tuple(each for each in group if isinstance(each.spec.mind, HookAgent))
         if any([self._put(seen, question, ahead) for question in by_message]):
@@ -172,12 +172,23 @@ def _expiring(spec: HookSpec, memory: Json, given: facts.Facts, verdict: Verdict
     return remade(verdict, is_last=True)
 
 
+def _took(seen: Observed, given: Sequence[tuple[Question, Verdict]]) -> JsonObject:
+    """How long the agents among the hooks took; what they used is billed by their own requests."""
+    threads = (_thread_of(seen, question) for question, _ in given)
+    since = [float(thread.status["asked_at"]) for thread in threads if thread is not None]
+    return {"time_s": round(max(0.0, seen.now - min(since)), 3)} if since else {}
+
+
+def _thread_of(seen: Observed, question: Question) -> Resource | None:
+    """What the agent of a hook was asked in; None for other hooks, and before it is asked."""
+    return seen.threads.get(f"thread/{closing.question_id(seen, _opened(seen), question.key)}")
+
+
 def _due(seen: Observed, asked: Group) -> float | None:
     dues = [
         float(due)
         for each in asked
-        if (thread := seen.threads.get(f"thread/{closing.question_id(seen, _opened(seen), each.key)}")) is not None
-        and (due := thread.status.get("due_at")) is not None
+        if (thread := _thread_of(seen, each)) is not None and (due := thread.status.get("due_at")) is not None
     ]
     return min(dues) if dues else None
 

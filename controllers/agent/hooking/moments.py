@@ -115,7 +115,7 @@ def _groups(seen: Observed, opened: OpenTurn, moment: Moment, tools: Tools) -> I
         case "results":
             for index, call in enumerate(opened.calls):
                 if _has_run(opened, call):
-                    yield _about(seen, "after-call", index, standing_as(opened, call), tools)
+                    yield _about(seen, "after-call", index, opened.standing(call), tools)
         case "closing":
             if (last := _last_point(seen, opened)) is not None:
                 yield _to_all(seen, last, 0)
@@ -232,12 +232,6 @@ def _without_end(now: Standing, spec: HookSpec | None, name: str) -> Standing:
     fault = lattice.broken(why)
     counts = Verdict("deny", why) if spec is None else lattice.effective(fault, spec, "before-call")
     return remade(now, said=(*now.said, lattice.Said(name, counts)))
-
-
-def standing_as(opened: OpenTurn, call: TurnCall) -> TurnCall:
-    """The call with the arguments that it was started with."""
-    given = opened.rewritten.get(call.address)
-    return call if given is None else remade(call, arguments=given)
 
 
 def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
