@@ -163,7 +163,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     def conflicts() -> Reconciler:
         from controllers.agent.conflicts import ConflictReconciler
 
-        return ConflictReconciler(core.store, core.clock)
+        return ConflictReconciler(core.store, core.clock, core.gate)
 
     def forks() -> Reconciler:
         from controllers.fork import Desk, ForkReconciler, Git

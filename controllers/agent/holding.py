@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from controllers import leases
 from controllers.agent.conflicts import waits
+from controllers.agent.conflicts.standing import first_of
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from controllers.leases import Blocker, Granted, Owner, Taken, Wants, words
@@ -57,6 +58,8 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
         return None
     if (lost := told_of_loss(seen, view, lacking)) is not None:
         return lost
+    if (wait := behind(seen, view, lacking)) is not None:
+        return wait
     is_off = seen.spec.lock == "off"
     kept: LockKept = "task" if seen.spec.lock == "task" else "turn"
     reason = f"{call.spec['tool']} in turn {call.spec['turn']}"
@@ -68,6 +71,15 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
             return refused(seen, view, blockers)
         case Taken(blockers=blockers):
             return waiting(seen, view, call, Wish(lacking, kept, reason), blockers)
+
+
+def behind(seen: Observed, view: View, wants: Wants) -> Waiting | None:
+    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does."""
+    first = first_of(view, seen.resource.address, tuple(wants))
+    if not first:
+        return None
+    call: JsonObject = {"after": first, "ends": [first]}
+    return Waiting(CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict")
 
 
 def _granted(seen: Observed, found: Granted, kept: LockKept) -> Draft:

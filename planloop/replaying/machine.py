@@ -160,7 +160,7 @@ def _reconcilers(
     made: list[Reconciler] = [
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),
-        ConflictReconciler(store, clock),
+        ConflictReconciler(store, clock, gate),
         LockReconciler(store, clock, work),
         HookReconciler(store, clock),
         PlanReconciler(store, language.check, clock=clock, ids=ids, work=work),

@@ -61,7 +61,7 @@ def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
     return [
         TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
         AgentReconciler(world),
-        ConflictReconciler(parts.store, parts.clock),
+        ConflictReconciler(parts.store, parts.clock, parts.gate),
         LockReconciler(parts.store, parts.clock, parts.work),
         HookReconciler(parts.store, parts.clock),
         PlanReconciler(

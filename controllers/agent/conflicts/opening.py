@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controllers.agent.conflicts.standing import held, task_of, touches
+from controllers.agent.conflicts.standing import gives_way, held, task_of, touches
 from reconciler.storing.store import View
 from schemas import conflict as conflicts
 from schemas import limits
@@ -54,6 +54,23 @@ def open_between(view: View, one: str, other: str) -> Iterable[Resource]:
     for each in view.list(conflicts.KIND):
         if is_open(each) and {one, other} == set(conflict_from_json(each.spec).parties):
             yield each
+
+
+def is_contested(view: View, asker: str, holder: str, paths: Sequence[str]) -> bool:
+    """Whether somebody else stands against `holder` over any of these files already."""
+    for each in view.list(conflicts.KIND):
+        spec, status = conflict_from_json(each.spec), status_from_json(each.status)
+        # One that is ruled moves the holder only if that is who gives way.
+        moves = status.state == conflicts.OPEN or (status.ruling and gives_way(spec, status.ruling) == holder)
+        is_theirs = spec.holds == holder and spec.wants != asker and moves
+        if is_open(each) and is_theirs and any(touches(path, paths) for path in status.paths):
+            return True
+    return False
+
+
+def has_room(view: View, also: int = 0) -> bool:
+    """Whether one more conflict may stand, beside `also` that the same append opens."""
+    return sum(map(is_open, view.list(conflicts.KIND))) + also < limits.CONFLICTS_OPEN_MAX
 
 
 def is_open(conflict: Resource) -> bool:

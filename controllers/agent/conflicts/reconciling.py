@@ -6,12 +6,14 @@ Timers are the `due_at` of the status, so they outlive every owner. Each step is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
-from controllers.agent.conflicts import routing, telling
+from controllers.agent.conflicts import resolving, routing, telling
 from controllers.agent.conflicts.deciding import Bring, Close, Rest, decide, run_of
 from controllers.agent.conflicts.evidence import changes_of
 from controllers.agent.conflicts.standing import task_of
 from controllers.agent.conflicts.telling import Case
+from controllers.agent.ports import Gate
 from reconciler.clock import Clock
 from reconciler.contract import Again, Done, Outcome
 from reconciler.storing.store import Store, View
@@ -19,11 +21,13 @@ from schemas import conflict as conflicts
 from schemas import limits
 from schemas.address import Address
 from schemas.approval import WAITING, ApprovalSpec
-from schemas.call import CallState
 from schemas.conflict import PERSON, conflict_from_json, status_from_json
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Put, SetStatus
+from schemas.patch import Accepted, Author, Patch
+from schemas.record import Also, Change, Draft, Drop, Put
 from schemas.resource import Resource, Uid
+
+AUTHOR: Final = Author("controller", "conflict")
 
 
 class ConflictReconciler:
@@ -31,8 +35,9 @@ class ConflictReconciler:
 
     kind = conflicts.KIND
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, gate: Gate) -> None:
         self._store = store
+        self._gate = gate
         self._clock = clock
 
     async def reconcile(self, address: Address) -> Outcome:
@@ -57,13 +62,25 @@ class ConflictReconciler:
         merge: JsonObject = {"state": conflicts.OVER, "why": why, "due_at": None, "ended_at": now}
         changes = (
             Put(conflict.address, conflict.uid, conflict.spec, status=merge),
-            *_let_go_on(view, case),
+            *resolving.going_on(view, case.spec),
             *_without_approval(view, conflict.address),
             *telling.closed(view, case, why, now),
         )
         data: JsonObject = {"why": why, "ruling": conflict.status.get("ruling")}
+        if await self._is_undone(conflict, changes, data):
+            return
         draft = Draft("conflict.closed", telling.SENDER, conflict.address, changes, data)
         await self._store.append(draft, {conflict.address: conflict.rev})
+
+    async def _is_undone(self, conflict: Resource, changes: tuple[Change, ...], data: JsonObject) -> bool:
+        """Whether it was closed together with a patch that takes its order out of the plan; False: there is none."""
+        view = self._store.view
+        ops = tuple(op for plan in view.list("plan") for op in resolving.undone(conflict, plan.spec))
+        if not ops:
+            return False
+        also = (Also("conflict.closed", conflict.address, data),)
+        patch = Patch(AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}")
+        return isinstance(await self._gate.rule(patch, changes, also), Accepted)
 
     async def _bring(self, conflict: Resource, step: Bring) -> None:
         spec, status = conflict_from_json(conflict.spec), status_from_json(conflict.status)
@@ -81,6 +98,7 @@ class ConflictReconciler:
         refs = tuple(dict.fromkeys((*conflict.refs, *judge)))
         put = Put(conflict.address, conflict.uid, conflict.spec, refs, owner, status=merge)
         first = () if status.before else telling.opened(view, case, to, now)
+        told = (*told, *resolving.going_on(view, spec))
         data: JsonObject = {
             "conflict": conflict.address,
             "before": to,
@@ -121,11 +139,3 @@ def _without_approval(view: View, address: str) -> Iterator[Change]:
     approval = view.get(conflicts.approval_of(address))
     if approval is not None:
         yield Drop(approval.address, approval.uid)
-
-
-def _let_go_on(view: View, case: Case) -> Iterator[Change]:
-    """The call that was kept back goes on, whatever the conflict ended by."""
-    call = view.get(case.status.parties[case.spec.wants].call)
-    if call is not None and call.state == CallState.AWAITING_CHILD and call.status.get("after"):
-        merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
-        yield SetStatus(call.address, call.uid, merge)

@@ -14,7 +14,7 @@ from typing import get_args
 from controllers import leases
 from controllers.agent.conflicts import routing, telling
 from controllers.agent.conflicts.opening import is_open, paths_of
-from controllers.agent.conflicts.standing import gives_way, has_ended, is_waiting, name, task_of
+from controllers.agent.conflicts.standing import gives_way, has_ended, is_waiting, kept_back, name, stays, task_of
 from controllers.agent.conflicts.telling import Said
 from reconciler.storing.store import View
 from schemas import address as addresses
@@ -130,7 +130,7 @@ class _Making:
     @property
     def stays(self) -> str:
         """The other one."""
-        return next(each for each in self.spec.parties if each != self.yields)
+        return stays(self.spec, self.ruling)
 
     @property
     def paths(self) -> str:
@@ -160,11 +160,20 @@ def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
 
 def _in_order(made: _Making, document: JsonObject) -> Iterator[Op]:
     """The one that gives way needs the task of the other."""
-    tokens, needed = (*_tokens(made, made.yields), "needs"), task_of(made.view, made.stays).partition("/")[2]
-    known: list[Json] = pointer.get(document, tokens) if pointer.has(document, tokens) else []
-    task = made.view.get(task_of(made.view, made.yields))
-    if task is None or task_of(made.view, made.stays) not in task.spec["needs"]:
-        yield Op("add", tokens, [*known, needed])
+    if order := _order(made):
+        tokens = (*_tokens(made, made.yields), "needs")
+        known: list[Json] = pointer.get(document, tokens) if pointer.has(document, tokens) else []
+        yield Op("add", tokens, [*known, order["needs"]])
+
+
+def undone(conflict: Resource, document: JsonObject) -> Iterator[Op]:
+    """The patch that takes the order of a conflict that is over out of the plan, which may drop the first task then."""
+    for order in conflict.status.get("order") or ():
+        tokens = (*pointer.of_task(addresses.parse(order["task"]).path), "needs")
+        known: list[Json] = pointer.get(document, tokens) if pointer.has(document, tokens) else []
+        left = [each for each in known if each != order["needs"]]
+        if left != known:
+            yield Op("replace", tokens, left) if left else Op("remove", tokens)
 
 
 def _noted(made: _Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
@@ -208,6 +217,7 @@ def _changes(made: _Making) -> Iterator[Change]:
     approval = made.view.get(conflicts.approval_of(conflict.address))
     if approval is not None:
         yield Drop(approval.address, approval.uid)
+    yield from going_on(made.view, made.spec)
     yield from _of_call(made)
     said = Said(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
     waits = is_waiting(made.view, made.status.parties[made.spec.wants].call)
@@ -236,10 +246,17 @@ def _news(made: _Making, agent: str) -> str:
 def _merge(made: _Making) -> JsonObject:
     ruling = made.ruling
     why = f"{ruling.by} ruled `{ruling.how}` for {name(ruling.for_agent)}; {name(made.yields)} gives way"
-    is_long = ruling.how == "sequence" and made.yields == made.spec.wants
-    due_at = None if is_long else ruling.at + limits.CONFLICT_ANSWER_S
     rulings = int(made.conflict.status.get("rulings", 0)) + 1
-    return {"state": conflicts.RULED, "why": why, "due_at": due_at, "rulings": rulings}
+    merge: JsonObject = {"state": conflicts.RULED, "why": why, "due_at": ruling.at + limits.CONFLICT_ANSWER_S}
+    return merge | {"rulings": rulings, "order": [order] if (order := _order(made)) else None}
+
+
+def _order(made: _Making) -> JsonObject:
+    """What the ruling adds to the needs of a task; empty for nothing."""
+    task, first = made.view.get(task_of(made.view, made.yields)), task_of(made.view, made.stays)
+    if made.ruling.how != "sequence" or task is None or first in task.spec["needs"]:
+        return {}
+    return {"task": task.address, "needs": first.partition("/")[2]}
 
 
 def _of_call(made: _Making) -> Iterator[Change]:
@@ -263,6 +280,14 @@ def _of_call(made: _Making) -> Iterator[Change]:
         said = f"{made.conflict.address} was ruled by {made.ruling.by}: {words}"
         merge = {"refused": {"reason": "Ruled", "message": said, "conflict": made.conflict.address}}
     yield SetStatus(call.address, call.uid, merge)
+
+
+def going_on(view: View, spec: ConflictSpec) -> Iterator[Change]:
+    """The changes that let go on what was kept back by an order that holds no more."""
+    for agent in spec.parties:
+        for call in kept_back(view, agent):
+            merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
+            yield SetStatus(call.address, call.uid, merge)
 
 
 def _forked(made: _Making) -> str:

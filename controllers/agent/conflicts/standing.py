@@ -6,11 +6,12 @@ stands until whoever is to give way has done so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from controllers.leases import overlap
 from reconciler.storing.store import View
 from schemas import address as addresses
+from schemas import conflict
 from schemas import lock as locks
 from schemas.call import CallState
 from schemas.conflict import ConflictSpec, ConflictStatus, Party, Ruling
@@ -59,14 +60,25 @@ def is_waiting(view: View, call: str) -> bool:
     return not (found.status.get("granted") or found.status.get("refused"))
 
 
-def is_kept_back(view: View, call: str) -> bool:
-    """Whether the call waits for another task to end first, as was ruled."""
-    found = view.get(call) if call else None
-    after = None if found is None else found.status.get("after")
-    if found is None or found.state != CallState.AWAITING_CHILD or after is None:
-        return False
-    task = view.get(str(after))
-    return task is not None and not has_ended(task)
+def kept_back(view: View, agent: str) -> Iterator[Resource]:
+    """The calls of an agent that wait for another task to end first, as was ruled."""
+    for each in view.owned_by(agent):
+        if each.kind == "call" and each.state == CallState.AWAITING_CHILD and each.status.get("after"):
+            yield each
+
+
+def first_of(view: View, agent: str, paths: Sequence[str]) -> str:
+    """The task that goes first on any of `paths` by a ruling that puts `agent` behind it; empty when none does."""
+    for each in view.list(conflict.KIND):
+        if each.state != conflict.RULED:
+            continue
+        spec, status = conflict.conflict_from_json(each.spec), conflict.status_from_json(each.status)
+        ruling = status.ruling
+        if ruling is None or ruling.how != "sequence" or gives_way(spec, ruling) != agent:
+            continue
+        if any(touches(path, paths) for path in status.paths) and not over_because(view, spec, status):
+            return task_of(view, stays(spec, ruling))
+    return ""
 
 
 def over_because(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
@@ -79,17 +91,27 @@ def over_because(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
         if asks.call and not is_waiting(view, asks.call):
             return f"{name(spec.wants)} waits no more"
         return "" if held(view, spec.holds, status.paths) else f"{name(spec.holds)} has let go"
-    if gives_way(spec, ruling) == spec.holds:
-        return "" if held(view, spec.holds, status.paths) else f"{name(spec.holds)} has let go"
-    if asks.call and (is_waiting(view, asks.call) or is_kept_back(view, asks.call)):
-        return ""
-    return f"{name(spec.wants)} gives way"
+    if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
+        return ""  # Of an order nothing is left when the task of either has ended, which is said above.
+    return f"{name(gives_way(spec, ruling))} {'has let go' if gives_way(spec, ruling) == spec.holds else 'gives way'}"
+
+
+def is_followed(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
+    """Whether the one that is to give way holds nothing of it any more, and waits for nothing of it."""
+    yields = gives_way(spec, ruling)
+    waits = yields == spec.wants and is_waiting(view, status.parties[spec.wants].call)
+    return not waits and not held(view, yields, status.paths)
 
 
 def gives_way(spec: ConflictSpec, ruling: Ruling) -> str:
     """Which party is to give way by a ruling."""
     other = spec.holds if ruling.for_agent == spec.wants else spec.wants
     return ruling.for_agent if ruling.how in ("fork", "cancel") else other
+
+
+def stays(spec: ConflictSpec, ruling: Ruling) -> str:
+    """The other one."""
+    return next(each for each in spec.parties if each != gives_way(spec, ruling))
 
 
 def _gone(view: View, agent: str, party: Party | None) -> str:

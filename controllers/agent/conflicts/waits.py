@@ -20,6 +20,9 @@ from schemas.resource import Resource
 DEADLOCK = "Deadlock"
 """The reason of a refusal that broke a ring of waits."""
 
+LATER = 4
+"""How many times as long as it has waited a call goes on waiting that can open no conflict."""
+
 CONFLICTS = "conflicts"
 """In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
 
@@ -57,9 +60,9 @@ def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
         return None
     addresses, changes = _opened(seen, view, call, "wait")
     if not addresses:
-        # It is behind others who wait: looked at again after as long as it has waited so far.
-        due_at = min(2 * now - float(status.get("waits_since") or now) + limits.CONFLICT_AFTER_S, gives_up_at)
-        return Stuck((), {}, (), due_at)
+        # It is behind others who wait, or one of them has said it: looked at again, the longer it waits the later.
+        waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
+        return Stuck((), {}, (), min(now + LATER * waited_s, gives_up_at))
     ways = tuple(f"plan approve {address} --{how}" for address in addresses for how in ("release", "sequence"))
     return Stuck(changes, {CONFLICTS: list(addresses)}, ways, gives_up_at if is_bound else None)
 
@@ -87,6 +90,10 @@ def _opened(seen: Observed, view: View, call: Resource, because: Because) -> tup
     addresses: list[str] = []
     changes: list[Change] = []
     for other in against(view, leases.owner_of(me), wants):
+        # The first of a queue speaks for all of it: who holds the files is to be moved once.
+        is_said = because == "wait" and opening.is_contested(view, me.address, other, tuple(wants))
+        if is_said or not opening.has_room(view, len(addresses)):
+            continue
         made = opening.opened(view, Ask(party, other, tuple(sorted(wants)), because), seen.now, also=len(addresses))
         addresses.append(made.address)
         changes += made.changes

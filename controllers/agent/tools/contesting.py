@@ -46,6 +46,8 @@ def contest(
     if not others:
         raise ToolFailed("NoConflict", f"nobody keeps you off {', '.join(wanted)}: take it with `lock`, or write")
     seen = context.seen
+    if not opening.has_room(view) and not any(opening.open_between(view, context.agent, others[0])):
+        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts stand already: wait until some are over")
     party = Party(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
     made = opening.opened(view, Ask(party, others[0], wanted, "contest"), seen.now)
     before = routing.first_able(view, routing.lowest_above(context.agent, others[0]))

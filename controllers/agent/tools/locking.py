@@ -44,6 +44,8 @@ def lock(
     """
     seen, view = context.seen, context.world.store.view
     wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
+    if (wait := holding.behind(seen, view, wants)) is not None:
+        return wait
     found = leases.granted(view, holding.owner_of(seen), wants, "asked", reason, seen.now)
     if isinstance(found, Granted):
         return Settlement(ok(f"you hold {holding.named(wants)}"), found.changes, data={"fences": found.fences})
@@ -64,9 +66,7 @@ def release(
     owner = holding.owner_of(seen)
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
-    wanted = (
-        mine if paths is None else {context.workspace.locked(canonical(context.workspace, path)) for path in paths}
-    )
+    wanted = mine if paths is None else {context.workspace.locked(canonical(context.workspace, path)) for path in paths}
     if missing := wanted - mine:
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
     if not wanted:

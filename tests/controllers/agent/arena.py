@@ -215,7 +215,7 @@ async def arena(
             plans,
             tool_servers,
         ]
-        controllers.append(ConflictReconciler(store, clock))
+        controllers.append(ConflictReconciler(store, clock, gate))
         wrapped = processes if git is None else git(processes)
         desk = Desk(store, wrapped, clock, Git(wrapped, ids, ENV), "arena", folder, state)
         controllers.append(ForkReconciler(desk, work))
