@@ -18,6 +18,7 @@ from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
+from schemas.fields_hook import CALL_POINTS
 from schemas.frozen import frozen
 from schemas.hook import Expiry, HookAgent, HookMind, HookSpec, hook_address, hook_agent_address
 from schemas.resource import Wanted
@@ -42,7 +43,8 @@ class Carried:
     """A hook on its way down the tree, with the place where it is `set_at`: an address.
 
     `rank` orders places: depth, whether the agent or the task there has it, and which of them. `original` is the first
-    object made of it, `asked` that one's agent; both are empty until there is an agent to watch.
+    object made of it, `asked` that one's agent; both are empty until there is an agent to watch. `is_inner`: it watches
+    an agent that is a hook itself, and is asked about that one's calls only.
     """
 
     hook: Hook
@@ -52,6 +54,11 @@ class Carried:
     is_root: bool = False
     original: str = ""
     asked: str = ""
+    is_inner: bool = False
+
+    @property
+    def concerns_calls(self) -> bool:
+        return any(point in CALL_POINTS for point in self.hook.fields["on"])
 
     @property
     def copy(self) -> str:
@@ -98,6 +105,7 @@ class Watching:
         """The hooks of the agent at `agent`, whose task is at `task`, and what the agents below it are watched by."""
         found: list[Wanted] = []
         below: list[Carried] = []
+        thinking: list[tuple[Carried, tuple[str, str], HookSpec]] = []
         names: set[str] = set()
         if len(carried) > limits.HOOKS_MAX:
             summary = f"{len(carried)} hooks over {agent}, more than the {limits.HOOKS_MAX} allowed"
@@ -112,9 +120,11 @@ class Watching:
             address = hook_address(agent, name)
             asked = spec.mind.address if isinstance(spec.mind, HookAgent) else ""
             if asked == hook_agent_address(agent, name):
-                found += self._agent(one, (asked, address), spec, [each for each in carried if each.rank < one.rank])
+                thinking.append((one, (asked, address), spec))
             found.append(self._object(address, spec, one, task))
             below.append(one if one.original else replace(one, original=address, asked=asked))
+        for one, at, spec in thinking:
+            found += self._agent(one, at, spec, [each for each in below if each.rank < one.rank])
         return found, tuple(below)
 
     def _spec(self, one: Carried, agent: str, name: str) -> HookSpec:
@@ -124,7 +134,7 @@ class Watching:
         return HookSpec(
             name=name,
             watches=agent,
-            on=tuple(fields["on"]),
+            on=tuple(point for point in fields["on"] if not one.is_inner or point in CALL_POINTS),
             mind=self._mind(one, agent, name, is_read_only=is_read_only),
             match=fields.get("match", ""),
             original=one.original,
@@ -163,7 +173,9 @@ class Watching:
         )
         named = self.hooks.named(one.hook.agent.fields.get("hooks", ()), one.hook.agent.at)
         own = [replace(one, hook=hook, original="", asked="") for hook in named]
-        dumb = [each for each in (*above, *own) if each.hook.is_dumb]
+        # What it says as a hook is no concern of theirs: they see its calls, as copies of what watches its agent.
+        calling = [replace(each, is_inner=True) for each in above if each.concerns_calls]
+        dumb = [each for each in (*calling, *own) if each.hook.is_dumb]
         watching, _ = self.watch(address, of, _once(dumb))
         yield from watching
         hooks = tuple(each.address for each in watching)

@@ -112,12 +112,24 @@ def test_the_agent_behind_a_hook_has_no_tools_but_those_that_are_stated() -> Non
 
 def test_agents_behind_hooks_are_watched_by_hooks_without_agents_that_come_before_theirs() -> None:
     text = f"""hooks:
-  first: {RULE}
+  first: {{on: before-call, rule: [{{deny: stop}}]}}
   late: {{on: on-end, agent: {{model: ollama/x, prompt: look}}}}
   other: {{on: on-end, agent: {{model: ollama/x, prompt: look}}}}
   last: {RULE}"""
     assert _over(text + TREE, "agent/~late") == ["hook/~late/first"]
     assert _over(text + TREE, "agent/~other") == ["hook/~other/first"]
+
+
+def test_of_an_agent_behind_a_hook_only_the_calls_are_watched_by_copies_that_end_with_their_originals() -> None:
+    text = """hooks:
+  first: {on: [on-wake, before-call, before-reply], rule: [{comment: hello}], copy: read-only}
+  says: {on: before-reply, rule: [{deny: "no"}]}
+  late: {on: on-end, agent: {model: ollama/x, prompt: look}}"""
+    objects = graph_of(text + TREE).objects
+    assert _over(text + TREE, "agent/~late") == ["hook/~late/first"]
+    for path in ("", "a/"):
+        spec = objects[f"hook/{path}~late/first"].spec
+        assert (spec["on"], spec["original"], spec["is_read_only"]) == (["before-call"], "hook/first", True)
 
 
 def test_a_read_only_copy_of_a_hook_that_thinks_asks_the_agent_of_its_original() -> None:

@@ -400,3 +400,41 @@ async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_
     assert "Denied (Denied): hook no-push: People asked you not to push." in words
     (first, _) = of(models, "People have corrected")
     assert "please do not push" in first and "I said: do not push" in first, "what was said before was noted for it"
+
+
+EVERY = ("planning", "todo-reminder", "file-changed", "single-minded", "spawn-limit", "idle-children")
+SMART = ("discussion-limit", "on-your-toes", "repeated-correction")
+
+
+async def test_all_of_them_together_stand_in_nobodys_way_once_the_plan_is_approved(tmp_path: Path) -> None:
+    toes = {"system": "You see an answer"}
+    request = call("request", kind="plan", what="one child writes a.txt", why="it is the goal", to="person")
+    child = {"goal": "write it", "agent": {"model": "test/n", "tools": ["write", "read"]}}
+    models = ScriptedModels(
+        [
+            {"when": toes, "times": "always"} | says("ALLOW"),
+            {"model": "n", "when": {"not": "written"}} | calls(call("write", path="a.txt", content="hello")),
+            {"model": "n"} | says("a.txt is written"),
+            {"when": {"not": "approval/root.1"}} | calls(request),
+            {"when": {"not": "is approved"}} | says("I wait for a yes."),
+            {"when": {"any": "is approved", "not": "a.txt is written"}}
+            | calls(call("task", id="part", wait=True, **child)),
+            {"when": {"any": "a.txt is written", "not": "hello"}} | calls(call("read", path="a.txt")),
+            {"when": {"any": "hello"}} | says("it says hello"),
+        ]
+    )
+    hooks = "".join(f"  {name}: lib:{name}\n" for name in (*EVERY, *SMART))
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(f"goal: do it\nagent: {{model: test/m, tools: [all]}}\nhooks:\n{hooks}")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.gate.approve("approval/root.1", HUMAN_CLI)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done", here.get("task/.").status
+        assert here.read("a.txt") == "hello"
+        fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
+    assert not any(one["verdict"].get("fault") for one in fired)
+    inner = [one for one in fired if "/~" in one["hook"]]
+    assert {one["point"] for one in inner} <= {"before-call", "after-call"}, "what a hook says is no concern of theirs"
+    assert len(of(models, "You see an answer")) == 3, "each answer is judged once"
+    assert models.left == []

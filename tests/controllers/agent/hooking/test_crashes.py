@@ -1,0 +1,77 @@
+"""The owner dies at each of its writes, and what hooks count, say, rewrite and end comes out as if it had not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.errors import StoreFailed
+from reconciler.storing.sqlite_store import StoreOptions
+from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.test_crashes import crashing
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+# The third command is told of, once; the fourth becomes another one; the hook that greets is over after its greeting.
+PLAN = r"""
+goal: everything
+hooks:
+  count:
+    on: [before-call, after-call]
+    match: shell
+    rule:
+      - {when: {on: after-call}, count: commands, mark: ran}
+      - {when: {on: after-call, count: {commands: 3}}, comment: "that was {count.commands}"}
+      - when: {on: before-call, arguments: {command: {contains: four}}}
+        rewrite: {command: "echo 4 >> effects"}
+  greet: {on: on-wake, rule: [{comment: "hello in turn {turn}", quit: true}]}
+agent:
+  tools: [shell]
+  script:
+    - call: {shell: {command: echo one >> effects}}
+    - call: {shell: {command: echo two >> effects}}
+    - call: {shell: {command: echo three >> effects}}
+    - call: {shell: {command: echo four >> effects}}
+    - done: now
+"""
+
+
+async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
+    """Runs an owner until the plan is done (True) or it dies (False)."""
+    is_done = False
+    try:
+        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
+            if here.find("plan/arena") is None:
+                await here.apply(PLAN)
+            await here.until_state("task/.", "done", "failed")
+            await here.settled()
+            await check(here)
+            is_done = True
+    except* StoreFailed:
+        pass
+    return is_done
+
+
+async def check(here: Arena) -> None:
+    assert here.state("task/.") == "done"
+    assert here.read("effects").split() == ["one", "two", "three", "4"]
+    (memory,) = here.get("hook/count").status["memory"]
+    assert memory["counts"] == {"commands": 4}
+    assert here.state("hook/greet") == "over"
+    fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
+    said = [one["verdict"]["comment"] for one in fired if "comment" in one["verdict"]]
+    assert sorted(said) == ["hello in turn 1", "that was 3"]
+
+
+@pytest.mark.timeout(120)
+async def test_what_hooks_remember_and_do_survives_a_crash_at_any_write(tmp_path: Path) -> None:
+    crashes = 0
+    for after in range(1, 200):
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        if await run(folder, 1, crashing(after)):
+            break
+        crashes += 1
+        assert await run(folder, 2), f"killed after write {after}"
+    assert crashes > 5
