@@ -210,7 +210,7 @@ async def arena(
         controllers: list[Reconciler] = [
             tasks,
             agents,
-            LockReconciler(store, clock, work),
+            LockReconciler(store, clock, work, folder),
             HookReconciler(store, clock),
             plans,
             tool_servers,

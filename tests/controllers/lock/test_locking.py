@@ -65,3 +65,61 @@ async def test_a_task_that_still_needs_others_holds_no_lock(tmp_path: Path) -> N
         """)
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
+
+
+async def test_readers_share_and_a_writer_waits_for_all_of_them(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              one: {locks: [{path: docs, mode: read}], run: "until test -e two; do sleep 0.01; done; touch one"}
+              two: {locks: [{path: docs/**, mode: read}], run: "touch two; until test -e one; do sleep 0.01; done"}
+              writer: {locks: [docs/a.md], run: "test -e one && test -e two"}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+
+
+async def test_a_name_behind_a_link_is_the_lock_of_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "manual").mkdir()
+    (tmp_path / "docs").symlink_to("manual")
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              one: {{locks: ["docs/**"], run: "{BUSY}"}}
+              two: {{locks: [manual/a.md], run: "{BUSY}"}}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert here.get("lock/docs/**").status["place"] == "manual/**"
+
+
+async def test_a_ring_of_agents_is_broken_within_a_second_and_all_is_free_at_the_end(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              a:
+                agent:
+                  script:
+                    - call: {lock: {paths: [x]}}
+                    - when: {message: go}
+                      call: {lock: {paths: [y]}}
+                    - expect: {error: Deadlock}
+                    - done: a
+              b:
+                priority: 1
+                agent:
+                  script:
+                    - call: {lock: {paths: [y]}}
+                    - when: {message: go}
+                      call: {lock: {paths: [x]}}
+                    - done: b
+        """)
+        await here.until(lambda: all(here.state(f"agent/{name}") == "asleep" for name in "ab"))
+        for name in "ab":
+            await here.tell(f"agent/{name}", "go", name)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        ends = {draft.data["owner"] for draft in await here.log() if draft.type == "lock.fenced"}
+        assert ends == {"agent/a"}
+        assert here.store.view.list("lock") == []

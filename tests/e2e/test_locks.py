@@ -1,0 +1,95 @@
+"""Locks as a person sees them, with the real command: who holds, who waits, why, and taking one from its holder."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.folder import Folder
+
+pytestmark = pytest.mark.slow
+
+PLAN = """\
+plan: demo
+tasks:
+  docs:
+    goal: update the examples
+    agent:
+      script:
+        - call: {lock: {paths: ["src/**"], reason: renames everywhere}}
+        - when: {message: go on}
+          call: {write: {path: src/app.py, content: "mine\\n"}}
+        - expect: {error: LockLost}
+        - call: {write: {path: src/other.py, content: "after all\\n"}}
+        - done: x
+  backend:
+    goal: the router
+    needs: [ready]
+    agent: {script: [{call: {write: {path: src/app.py, content: "router\\n"}}}, {done: y}]}
+  build:
+    goal: build it
+    needs: [ready]
+    locks: [src, {path: docs, mode: read}]
+    run: "true"
+  ready:
+    run: "until ls .plan/demo/events.jsonl && grep -q lock.granted .plan/demo/events.jsonl; do sleep 0.05; done"
+"""
+
+
+def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(folder: Folder) -> None:
+    folder.write("task.yaml", PLAN)
+    with folder.started("task.yaml") as owner:
+        owner.until("conflict/1 +over src/app.py")  # The agent has waited for some seconds.
+        assert re.search("blocked +task/build", owner.text)
+        listed = folder.run("get", "locks").out
+        assert "src/**" in listed and "agent/docs" in listed and "renames everywhere" in listed
+        held, *_ = folder.json("get", "lock/src/**")["status"]["holders"].values()
+        assert (held["owner"], held["mode"], held["kept"]) == ("agent/docs", "write", "asked")
+
+        task = folder.run("describe", "build").out
+        assert "lock src/** is held by agent/docs (write) since" in task
+        assert "unblocks  lock/src/** is released · or: plan unlock lock/src/**" in task
+        agent = folder.run("describe", "agent/backend").out
+        assert "agent/docs" in agent and "plan unlock lock/src/**" in agent
+        lock = folder.run("describe", "lock/src/**").out
+        assert "held by   agent/docs (write), for" in lock
+
+        said = folder.run("unlock", "src/**", "--reason", "the router comes first")
+        assert (said.code, said.out.split(",")[0]) == (0, "lock/src/** was taken from agent/docs")
+        assert folder.run("unlock", "src/**").code == 6
+        folder.run("send", "docs", "go on")
+        assert owner.ended() == 0
+    assert folder.states()["task/docs"] == "done"
+    assert (folder.path / "src/app.py").read_text() == "router\n"
+    assert {one["address"]: one["status"].get("holders") for one in folder.json("get", "locks")} == {
+        "lock/docs": {},
+        "lock/src": {},
+    }
+    broken = [one for one in folder.records() if one["type"] == "lock.fenced"]
+    assert [(one["actor"], one["data"]["reason"]) for one in broken] == [("human:cli", "the router comes first")]
+    told = [one for one in folder.records() if "A person took lock/src/** from you" in str(one["changes"])]
+    assert told
+
+
+def test_an_agent_with_a_shell_cannot_take_a_lock_as_a_person(folder: Folder) -> None:
+    folder.write(
+        "task.yaml",
+        """\
+plan: demo
+tasks:
+  a: {locks: [x], agent: {script: [{when: {message: go}, done: x}]}}
+  b:
+    agent:
+      tools: [all]
+      script:
+        - call: {shell: {command: "plan unlock lock/x --plan demo; plan send a go --plan demo; true"}}
+        - done: x
+""",
+    )
+    with folder.started("task.yaml") as owner:
+        owner.until("done +task/b")
+        assert folder.json("get", "lock/x")["status"]["holders"]
+        assert folder.run("send", "a", "go").code == 0
+        assert owner.ended() == 0
+    assert not [one for one in folder.records() if one["type"] == "lock.fenced"]
