@@ -145,8 +145,8 @@ def steps() -> list[dict[str, Any]]:
     weak, good = "I see, I believe you.", "And how does it ever end?"
     return [
         {"when": top | {"last": "Begin with the task"}, "reply": {"calls": [make, call("endo", subagent="pupil")]}},
-        {"when": top | {"after": "endo"}, "reply": {"text": "I listen."}},
-        {"when": low | {"last": "Begin with the task"}, "reply": {"text": "What is recursion?"}},
+        {"when": top | {"after": "endo"}, "reply": {"text": "I listen."}, "times": "always"},
+        {"when": low | {"last": "Begin with the task"}, "reply": {"text": "What is recursion?"}, "delay": 0.5},
         {"when": low | {"last": LESSON[1]}, "reply": {"text": weak}},
         {"when": top | {"last": weak}, "reply": {"text": "DENY: you take that on trust. Ask how it ends."}},
         {"when": low | {"last": "sent back"}, "reply": {"text": good}},

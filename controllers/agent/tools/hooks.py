@@ -7,6 +7,7 @@ agent becomes a hook of one below it, which becomes primary. `hook`, which attac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from controllers.agent.answering import VERDICT
 from controllers.agent.hooking import watchers
 from controllers.agent.status import boxed
 from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.patching import submit
+from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
 from controllers.agent.topology import NotReachable
 from schemas import address as addresses
@@ -79,30 +80,31 @@ async def endo(
     You are asked about what it is told and what it is about to say; `meta` takes the session back.
     """
     below = _below(context, subagent)
-    changes: tuple[Change, ...] = ()
-    if context.seen.spec.watches != below:  # Else it is its hook already.
-        _no_ring(context, below)
-        made, changes = await _attached(context, below, reason)
-        if made.result.state is not CallState.SUCCEEDED or "held" in (made.result.value or {}):
-            return made
-    moved = session.moved(context.world.store.view, context.world.plan, below, str(context.author))
+    view = context.world.store.view
     words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
-    return Settlement(ok(words), (*changes, *moved))
+    moved = session.moved(view, context.world.plan, below, str(context.author))
+    if context.seen.spec.watches == below:  # It is its hook already.
+        return Settlement(ok(words), moved)
+    _no_ring(context, below)
+    made = await _attached(context, below, reason, moved)
+    is_made = made.result.state is CallState.SUCCEEDED and "held" not in (made.result.value or {})
+    return replace(made, result=ok(words)) if is_made else made
 
 
-async def _attached(context: Context, below: str, reason: str) -> tuple[Settlement, tuple[Change, ...]]:
-    """Has the plan say that the agent is a hook of the one at `below`; with what makes an old hook a new one again."""
+async def _attached(context: Context, below: str, reason: str, moved: Sequence[Change]) -> Settlement:
+    """Has the plan say that the caller is a hook of the agent at `below`; in the same record the session moves.
+
+    Else that agent could end its task by an answer between the two. A hook of it that was over is asked again.
+    """
     name = "by-" + (addresses.parse(context.agent).name if context.task_path else "root")
     path = (*pointer.of_task(addresses.parse(below).path), "hooks")
-    document = context.world.store.view.get(context.world.plan)
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
-    is_first = document is None or not pointer.has(document.spec, path)
+    is_first = not pointer.has(document(context), path)
     op = Op("add", path, {name: node}) if is_first else Op("add", (*path, name), node)
-    made = await submit(context, [op], reason or f"hands over to {below}")
-    again = context.world.store.view.get(hook_address(below, name))
-    if again is None or again.state != OVER:
-        return made, ()
-    return made, (SetStatus(again.address, again.uid, {"state": ACTIVE, "why": None}),)
+    old = context.world.store.view.get(hook_address(below, name))
+    is_over = old is not None and old.state == OVER
+    again = (SetStatus(old.address, old.uid, {"state": ACTIVE, "why": None}),) if old is not None and is_over else ()
+    return await submit(context, [op], reason or f"hands over to {below}", (*moved, *again))
 
 
 def _below(context: Context, name: str) -> str:

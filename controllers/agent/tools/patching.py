@@ -10,6 +10,7 @@ from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Fault, Held, Patch, Refused, Verdict
 from schemas.patching import Op
+from schemas.record import Change
 
 
 def document(context: Context) -> JsonObject:
@@ -18,13 +19,18 @@ def document(context: Context) -> JsonObject:
     return {} if plan is None else plan.spec
 
 
-async def submit(context: Context, ops: Sequence[Op], reason: str) -> Settlement:
-    """Puts `ops` to the gate under the agent's name; a document that says so already is success."""
+async def submit(context: Context, ops: Sequence[Op], reason: str, changes: Sequence[Change] = ()) -> Settlement:
+    """Puts `ops` to the gate under the agent's name; a document that says so already is success.
+
+    `changes` take effect in the same record if it is accepted, and with the call when the plan is so already.
+    """
     if _holds(document(context), ops):
-        return Settlement(ok("the plan is so already"))
+        return Settlement(ok("the plan is so already"), tuple(changes))
     turn = context.seen.status.open
     base_rev = context.seen.plan_rev if turn is None else turn.base_rev
-    return settlement_of(await context.world.gate.submit(Patch(context.author, tuple(ops), base_rev, reason)))
+    patch = Patch(context.author, tuple(ops), base_rev, reason)
+    gate = context.world.gate
+    return settlement_of(await (gate.rule(patch, changes, ()) if changes else gate.submit(patch)))
 
 
 def settlement_of(verdict: Verdict, words: str = "accepted") -> Settlement:
