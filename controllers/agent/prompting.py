@@ -22,6 +22,7 @@ from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.tool import Tool
 from schemas import limits
 from schemas.encoding import JsonObject, encode
+from schemas.fork import fork_status
 from schemas.frozen import frozen
 from schemas.model import model_name
 from schemas.task import CheckSpec
@@ -194,8 +195,9 @@ def briefing(seen: Observed, rules: str) -> str:
     if spec.watches:
         return watching.briefing(instructions(seen), spec.watches, seen.hook)
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
-    if seen.task_spec is not None and (rulings := seen.task_spec.rulings):
-        notes = "\n".join((notes, *rulings)).strip()
+    rulings = () if seen.task_spec is None else seen.task_spec.rulings
+    if more := (*rulings, *_of_fork(seen)):
+        notes = "\n".join((notes, *more)).strip()
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
     budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())
@@ -203,6 +205,19 @@ def briefing(seen: Observed, rules: str) -> str:
     # run would have the same. The agent is told when little is left.
     last = (tuple(spec.rights.deny), budget)
     return _briefing((seen.resource.address, instructions(seen), rules), goal, notes, checks, last)
+
+
+def _of_fork(seen: Observed) -> tuple[str, ...]:
+    """What there is to know for one who works in a fork."""
+    status = None if seen.fork is None else fork_status(seen.fork.status)
+    if status is None or not status.tree:
+        return ()
+    words = (
+        f"You work in a git working tree of your own, on branch {status.branch}: a copy of the shared folder in which "
+        "nobody else's changes show. What you change is merged into the shared folder when the task is accepted; files "
+        "that git ignores are neither in it nor brought back."
+    )
+    return (words,)
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
