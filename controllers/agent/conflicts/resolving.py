@@ -34,7 +34,7 @@ FIRST: dict[How, str] = {"release": "wants", "sequence": "holds", "merge": "hold
 
 
 class Unruled(Exception):
-    """The ruling makes no sense as things stand. `reason` is NotFound, Resolved, NotAllowed or BadArguments."""
+    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, NoRepository or BadArguments."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

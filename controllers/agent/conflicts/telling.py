@@ -16,10 +16,13 @@ from reconciler.storing.store import View
 from schemas.conflict import PERSON, WAYS, ConflictSpec, ConflictStatus
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.message import Message
+from schemas.message import Delivery, Message
 from schemas.record import Change
 
 SENDER = "controller:conflict"
+
+READERS = ("model", "outside")
+"""The minds that a message may take out of what they wait for."""
 
 HEADS: Mapping[str, str] = {
     "wait": "{wants} has waited for {paths} for a while, and {holds} holds that.",
@@ -79,13 +82,13 @@ def instruction(address: str) -> str:
 def brought(view: View, case: Case, to: str, what: str, now: float) -> tuple[Change, ...] | None:
     """The changes that bring the conflict before the agent `to`; None when it cannot be told.
 
-    It steers: whoever waits for its children has to hear why they do not get on.
+    It steers those who read: whoever waits for its children has to hear why they do not get on.
     """
     text = f"{text_of(case)}\n{instruction(case.address)}"
     body: JsonObject = {"conflict": case.address, "text": text, "paths": list(case.status.paths)}
     body |= {"wants": case.spec.wants, "holds": case.spec.holds}
     message = _message(case.address, to, f"before.{what}", body, now)
-    delivered = inbox.delivery(view, replace(message, delivery="steer"))
+    delivered = inbox.delivery(view, replace(message, delivery=_mode(view, to)))
     return None if isinstance(delivered, inbox.Refusal) else delivered
 
 
@@ -112,7 +115,7 @@ def ruled(view: View, ruling: Said, agent: str, text: str, now: float) -> tuple[
     """The changes that tell a party what was ruled and what it is to do; it is woken for it, in whatever it waits."""
     body: JsonObject = {"conflict": ruling.address, "text": f"{ruling.address}: {text}"}
     message = _message(ruling.address, agent, f"ruled.{ruling.count}", body, now)
-    return _delivered(view, replace(message, delivery="steer"))
+    return _delivered(view, replace(message, delivery=_mode(view, agent)))
 
 
 def closed(view: View, case: Case, why: str, now: float) -> tuple[Change, ...]:
@@ -126,6 +129,13 @@ def closed(view: View, case: Case, why: str, now: float) -> tuple[Change, ...]:
         message = _message(case.address, agent, "over", facts, now)
         changes += _delivered(view, replace(message, kind="state", wakes=False))
     return changes
+
+
+def _mode(view: View, agent: str) -> Delivery:
+    """How it is to hear what cannot wait. A script or program looks at messages itself: its calls are not given up."""
+    found = view.get(agent)
+    mind = {} if found is None else found.spec.get("mind") or {}
+    return "steer" if mind.get("kind") in READERS else "queue"
 
 
 def _delivered(view: View, message: Message) -> tuple[Change, ...]:

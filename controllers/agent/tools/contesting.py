@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from controllers import leases
-from controllers.agent.conflicts import opening, resolving, routing, waits
+from controllers.agent.conflicts import grounds, opening, resolving, routing, waits
 from controllers.agent.conflicts.opening import Ask
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
 from controllers.agent.conflicts.standing import name
@@ -76,6 +76,7 @@ async def resolve(
     """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
     world = context.world
     try:
+        grounds.require(world.folder, how)
         made = resolving.ruled(
             world.store.view, document(context), Wish(conflict, how, for_agent, plan), context.author, world.clock.now()
         )

@@ -54,3 +54,23 @@ async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(
     for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", "- sequence:", "resolve("):
         assert words in news
     assert "{" not in news.replace("{...}", ""), "a model is told in words"
+
+
+async def test_a_model_that_waits_for_a_child_is_told_all_the_same(tmp_path: Path) -> None:
+    text = team("how: release", front=FRONT, back=BACK)
+    text = "agent: {model: test/top, tools: [lib:work]}\n" + text[text.index("tasks:") :]
+    slow = {"id": "slow", "prompt": "wait", "script": [{"when": {"message": "never"}, "done": "x"}]}
+    steps = [{"model": "*top", "reply": {"calls": [{"name": "task", "arguments": slow}]}}, *STEPS[1:]]
+    models = ScriptedModels(steps)
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until(lambda: holder(here) == "agent/front")
+        await here.until(
+            lambda: here.get("agent/.").status.get("why") is not None and here.find("task/slow") is not None
+        )
+        await here.until_state("agent/.", "asleep")
+        await here.tell("agent/back", "go", "go")
+        await over(here)
+        await here.until(lambda: models.left == [])
+        assert [one for one in await here.results() if one.get("error") == "Interrupted"]
+        assert here.state("task/slow") == "running", "it was not waited for any more, and goes on"

@@ -249,3 +249,15 @@ tasks:
         await over(here)
         await here.until_state("task/front", "cancelled")
         assert "inbox" not in here.get("task/front").status
+
+
+async def test_a_branch_is_ruled_only_where_there_is_a_repository(tmp_path: Path) -> None:
+    text = team("how: fork", front="- {when: {message: goon}, done: x}", back=ASKS)
+    async with arena(tmp_path) as here:
+        await begin(here, text.replace("- expect: ok\n\n", "- expect: {error: NoRepository}\n\n"))
+        await here.until_state("agent/.", "asleep")
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await here.settled_but_timers()
+        assert [each["error"] for each in await here.results("resolve")] == ["NoRepository"]
+        assert here.state("conflict/1") == "open"
+        assert "fork" not in here.get("task/back").spec
