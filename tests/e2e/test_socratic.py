@@ -68,6 +68,7 @@ def test_a_person_is_asked_by_the_pupil_while_the_teacher_listens_and_then_speak
     fired = [one for step in steps_ if step["type"] == "hook.fired" for one in step["data"]["fired"]]
     verdicts = [one["verdict"] for one in fired if one["point"] == "before-reply"]
     assert [one.get("decision", "allow") for one in verdicts] == ["allow", "deny", "allow"], "the rest was meta's"
+    assert folder.run("replay", "--tree").code == 0
 
 
 def test_the_same_lesson_over_many_conversations_and_a_crash(folder: Folder) -> None:
@@ -133,6 +134,8 @@ def test_models_teach_in_the_same_way(folder: Folder) -> None:
             assert primary(folder) == "agent/."
             assert folder.states() == {"task/.": "running", "task/pupil": "running"}, "talking ends no task"
         assert server.stop() == 0, server.left
+    again = folder.run("replay", "--tree")
+    assert again.code == 0, again.text
     told = "\n".join(str(message.get("content")) for body in server.asked for message in body["messages"])
     assert "you take that on trust" in told, "the pupil was told why its answer came back"
     assert "Say ALLOW, with a comment" in told, "and the teacher how to answer"

@@ -23,8 +23,9 @@ READERS: Final = frozenset({"model", "outside"})
 """Kinds of minds that read text; the others compute with the question as it is."""
 
 ABOUT: Final = ("tool_name", "tool_input", "tool_input_original", "tool_response", "prompt", "notes", "reply", "claim")
-LEVELS: Final = ("children", "messages", "reasons", "budget_left", "approvals", "files_changed")
-"""What a hook may want to know beside what it is asked about."""
+LEVELS: Final = ("children", "reasons")
+"""What a reader may want to know beside what it is asked about. Ids, times and what is left of time are not in it: the
+same run is to give the same words."""
 
 WHAT: Final = {
     "on-input": "this is what it is told now; you may comment on it",
@@ -70,7 +71,10 @@ def text_of(hook: HookSpec, question: JsonObject) -> str:
     lines += [f"{name}:\n{_plain(question[name])}" for name in ABOUT if question.get(name)]
     if goal := question.get("goal"):
         lines.append(f"its goal: {goal}")
-    if levels := {name: question[name] for name in LEVELS if question.get(name)}:
+    levels: JsonObject = {name: question[name] for name in LEVELS if question.get(name)}
+    if changed := question.get("files_changed"):
+        levels["files that others have changed"] = sorted(changed)
+    if levels:
         lines.append(f"how it stands: {encode_text(levels)}")
     if how := question.get("answer"):
         lines.append(str(how))
