@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planloop.rendering import amounts
 from planloop.rendering.objects import one_line
 from schemas.encoding import JsonObject, encode_text
+from schemas.hook import OVER
 
 COUNTED_S = 0.5  # A hook that took less did not keep anybody waiting.
 
@@ -27,8 +28,8 @@ def lines(data: JsonObject) -> Iterator[str]:
 
 
 def is_silent(data: JsonObject) -> bool:
-    """Whether the hooks let everything pass and said nothing: nobody wants to read that."""
-    return all(_is_silent(one) for one in data.get("fired", ()))
+    """Whether the hooks let everything pass and said nothing: nobody wants to read that. That one is over is said."""
+    return data.get("state") != OVER and all(_is_silent(one) for one in data.get("fired", ()))
 
 
 def asking(data: JsonObject) -> str:

@@ -22,6 +22,7 @@ from schemas.resource import Resource
 TOLD: Final = {
     "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
     "plan.rejected": "rejected", "message.sent": "message", "call.reconciled": "settled", "hook.fired": "hook",
+    "hook.changed": "hook",
     "lock.fenced": "lock lost", "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "ruled",
 }  # fmt: skip
 """Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
@@ -54,7 +55,7 @@ class Lines:
         """Prints what `record` means for a reader, often nothing."""
         for step in records.parted(record):
             word = TOLD.get(step.draft.type) or _fault_of_server(step)
-            if step.draft.type == "hook.fired" and hooked.is_silent(step.draft.data):
+            if step.draft.type.startswith("hook.") and hooked.is_silent(step.draft.data):
                 word = None
             if word is not None:
                 by = "" if step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "

@@ -1,0 +1,63 @@
+"""What people see of hooks on the command line, and what they do to them while agents run."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.folder import Folder
+
+pytestmark = pytest.mark.slow
+
+PLAN = """plan: demo
+goal: all
+agent: {script: [{when: {message: go}, done: ok}]}
+hooks:
+  first: lib:planning
+  guard: {on: before-call, match: "write(*)", run: ./guard, expires: {turns: 9}}
+tasks:
+  a:
+    goal: part
+    agent: {script: [{when: {message: go}, done: ok}], hooks: [{lib:spawn-limit: {children: 2}}]}
+"""
+
+
+def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", PLAN)
+    new = folder.run("diff", "demo.plan.yaml").out
+    assert "+ hook/guard" in new and "attach   before write(*), runs ./guard; watches 2 agents" in new
+    assert "hook/a/guard" not in new
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("its agent works")
+        changed = PLAN.replace("write(*)", "write(src/**)").replace("  first: lib:planning\n", "")
+        folder.write("other.plan.yaml", changed)
+        said = folder.run("diff", "other.plan.yaml").out
+        assert "- hook/first" in said and "detach" in said
+        assert "~ hook/guard/match" in said and "match: write(*) → write(src/**)" in said
+        folder.write("demo.plan.yaml", changed)
+        owner.until("edited")
+        hooks = {one["address"]: one for one in folder.json("get", "hooks")}
+        assert hooks["hook/guard"]["spec"]["match"] == "write(src/**)"
+
+
+def test_hooks_are_listed_described_explained_and_approved_away(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", PLAN)
+    with folder.started("demo.plan.yaml") as owner:
+        owner.until("its agent works")
+        listed = folder.run("get", "hooks").out
+        assert [line.split()[0] for line in listed.splitlines()] == [
+            *("HOOK", "a/first", "a/guard", "a/spawn-limit", "first", "guard")
+        ]
+        assert "agent/a" in listed and "before-call" in listed and "active" in listed
+        described = folder.run("describe", "hook/a/guard").out
+        for words in ("watches   agent/a", "before write(*)", "runs ./guard", "hook/guard", "after 9 turns"):
+            assert words in described, described
+        assert "lib:hooks/planning.yaml" in folder.run("explain", "--why", "hook/a/first/rule").out
+        assert "human:file" in folder.run("explain", "--why", "hook/guard/match").out
+        assert "from hooks/guard" in folder.run("explain", "--why", "hook/a/guard/match").out
+        refused = folder.run("approve", "hook/guard")
+        assert refused.code != 0
+        assert "does not end by approval" in refused.err
+        assert folder.run("approve", "hook/first").code == 0
+        owner.until("hook/a/first  over: what it is a copy of is over")
+        states = {one["address"]: one["status"].get("state") for one in folder.json("get", "hooks")}
+        assert (states["hook/first"], states["hook/a/first"]) == ("over", "over")
