@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.folder import Folder
+from tests.e2e.test_chat import chat
 
 pytestmark = pytest.mark.slow
 
@@ -63,3 +64,16 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
     why = folder.run("explain", "--why", "/tasks/back/rulings")
     assert "human:cli" in why.text, why
     assert folder.run("replay").code == 0
+
+
+def test_a_person_who_talks_with_an_agent_rules_in_the_chat(folder: Folder) -> None:
+    folder.write("task.yaml", PLAN)
+    with folder.started("task.yaml") as owner:
+        owner.until("conflict/1")
+        unsure = chat(folder, "/approve conflict-1\n", "front")
+        assert "/approve conflict-1 merge" in unsure.text
+        said = chat(folder, "/approve conflict-1 merge front keep the names\n", "front")
+        assert "conflict/1: ruled" in said.text
+        assert owner.ended() == 0, owner.text
+    rulings = folder.json("get", "task/back")["spec"]["rulings"]
+    assert rulings == ["conflict-1: `front` does your part on `api.py` too: leave it alone. keep the names"]
