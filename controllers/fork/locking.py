@@ -66,6 +66,14 @@ def freed(fork: Fork) -> tuple[Change, ...]:
     return left or (() if owner is None else leases.released(fork.desk.store.view, owner, kept={_KEPT}))
 
 
+def left_behind(fork: Fork) -> tuple[Change, ...]:
+    """The changes that give back what agents took in the folder that they leave: its files are theirs no more."""
+    view = fork.desk.store.view
+    found = (view.get(ref) for ref in fork.resource.refs if ref.startswith("agent/"))
+    agents = [leases.owner_of(agent) for agent in found if agent is not None]
+    return tuple(change for agent in agents for change in leases.released(view, agent, kept=("turn", "asked", "task")))
+
+
 def _owner(fork: Fork) -> Owner | None:
     task = fork.desk.store.view.get(fork.spec.task)
     return None if task is None else leases.owner_of(task)

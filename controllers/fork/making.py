@@ -5,6 +5,7 @@ What is to be made is noted before it is, so that whoever comes after a crash ma
 
 from __future__ import annotations
 
+from controllers.fork import locking
 from controllers.fork.desk import FOLDER, Fork, slug
 from controllers.fork.git import GitFailed
 from controllers.fork.repository import Repository
@@ -28,7 +29,8 @@ async def make(fork: Fork) -> None:
         await worktree.make(fork.status.base)
     merge: dict[str, Json] = {"state": str(ForkState.READY), "tries": None, "fault": None, "retry_at": None}
     data: JsonObject = {"branch": worktree.branch, "folder": fork.status.folder}
-    await fork.note("fork.ready", {**merge, "incoming": None, "head": None, "files": None, "left_out": None}, data)
+    merge |= {"incoming": None, "head": None, "files": None, "left_out": None}
+    await fork.note("fork.ready", merge, data, locking.left_behind(fork))
 
 
 async def _free_branch(fork: Fork, repository: Repository) -> str:
