@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from planloop.rendering import amounts, hooked
 from planloop.rendering.objects import call_words, one_line
 from planloop.rendering.records import clock_time, parted, words
+from schemas import limits
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.record import Draft, Record, SetStatus
 
+ABOUT = ("tool_name", "tool_input", "tool_response", "reply", "prompt")  # What a question to a hook may be about.
 RESULT_LINES = 6  # Of one result; `plan events -o json` has it all.
 
 
@@ -55,7 +57,9 @@ class Transcript:
             if message is None:
                 continue
             body = message["body"]
-            text = body if isinstance(body, str) else encode_text(body)
+            text = (
+                _asked(body) if message.get("kind") == "hook" else body if isinstance(body, str) else encode_text(body)
+            )
             yield from _marked("<", f"{message['sender']}: {text}")
 
     def _replied(self, draft: Draft) -> Iterator[str]:
@@ -65,6 +69,20 @@ class Transcript:
         for call in draft.data.get("calls") or ():
             self._tools[str(call.get("call"))] = str(call.get("tool"))
             yield f"    → {call_words(_worded(call))}"
+
+
+def _asked(body: Json) -> str:
+    """What a hook is asked, in a line: programs and scripts are given the whole question as a map."""
+    if not isinstance(body, dict):
+        return str(body)
+    question = body.get("question") or {}
+    told = " · ".join(_shown(question[name]) for name in ABOUT if question.get(name))
+    return f"asks its hook {body.get('hook')}, {question.get('hook_event_name')}: {told}"
+
+
+def _shown(value: Json) -> str:
+    text = one_line(value if isinstance(value, str) else encode_text(value))
+    return text if len(text) <= limits.VALUE_SHOWN_CHARS else text[: limits.VALUE_SHOWN_CHARS - 1] + "…"
 
 
 def lines(records: Iterable[Record], agent: str) -> Iterator[str]:

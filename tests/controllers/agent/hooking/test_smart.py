@@ -236,3 +236,66 @@ async def test_asking_twice_changes_nothing_and_a_question_that_was_withdrawn_ha
         assert gone == Verdict(fault="the question was withdrawn")
         await here.patch({"op": "add", "path": "/cancel", "value": True})
         await here.until_state("task/.", "cancelled")
+
+
+async def test_a_hook_that_loops_ends_with_its_budget_and_not_before_its_agent_goes_on(tmp_path: Path) -> None:
+    look = {**calls(call("read", path="notes.txt")), "times": "always"}
+    (tmp_path / "notes.txt").write_text("nothing")
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(look)])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan(f"{CAREFUL}, budget: {{turns: 3}}", ", tools: [read]")) == "done"
+        assert not (tmp_path / "a.txt").exists()
+        said = await fired(here)
+        assert not here.store.view.list("thread")
+    assert len(of(models, "guard")) == 3
+    assert "Parked" in str(said[0])
+
+
+@pytest.mark.parametrize(
+    "mind", ["run: [sh, -c, exit 3]", "python: 'gone.py:watch'", "script: [{fail: I cannot tell}]"]
+)
+async def test_a_hook_that_breaks_is_a_fault_whatever_it_thinks_with(tmp_path: Path, mind: str) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be"))])
+    text = plan().replace("model: test/guard, prompt: watch the files", mind)
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, text) == "done"
+        assert not (tmp_path / "a.txt").exists()
+        (first, *_) = await fired(here)
+    assert first["fired"][0]["verdict"]["fault"]
+
+
+async def test_a_program_is_a_hook_as_it_is_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "watch.py").write_text(
+        "def watch(turn):\n"
+        "    (message,) = turn['messages']\n"
+        "    question = message['body']['question']\n"
+        "    path = question['tool_input']['path']\n"
+        "    return [{'done': {'decision': 'deny', 'reason': f'never {path}'}}]\n"
+    )
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be"))])
+    text = plan().replace("model: test/guard, prompt: watch the files", "python: 'watch.py:watch'")
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, text) == "done"
+        (first, *_) = await fired(here)
+    assert first["fired"][0]["verdict"] == {"decision": "deny", "reason": "never a.txt"}
+
+
+async def test_removing_the_watched_agent_takes_its_hooks_and_their_agents_with_it(tmp_path: Path) -> None:
+    text = """
+goal: parts
+tasks:
+  other: {goal: o, agent: {script: [{when: {message: end}, done: ok}]}}
+  part:
+    goal: p
+    agent: {model: test/worker, tools: [write]}
+    hooks: {careful: {on: [before-call], match: "write(*)", agent: {model: test/guard, prompt: watch}}}
+"""
+    models = ScriptedModels([*worker(calls(WRITE)), *guard({"hang": True})])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until(lambda: bool(of(models, "guard")))
+        await here.patch({"op": "remove", "path": "/tasks/part"})
+        await here.until(lambda: here.find("task/part") is None and here.find("agent/part/~careful") is None)
+        await here.settled_but_timers()
+        assert not here.store.view.list("hook") and not here.store.view.list("thread")
+    assert models.endings == ["answered", "closed"]
