@@ -280,7 +280,7 @@ def test_planning_ends_when_a_person_approves_the_plan_on_the_command_line(folde
         models(folder, "it: lib:planning", *steps) as server,
         folder.started("--yes", "demo.plan.yaml") as owner,
     ):
-        owner.until("hook")
+        owner.until("running")
         assert "I wait." in folder.run("send", "agent/.", "are you waiting?", "--ask").out
         assert not (folder.path / "a.txt").exists()
         assert "write a.txt" in folder.run("get", "approvals", "-o", "json").out
