@@ -19,8 +19,8 @@ from schemas.resource import Resource
 
 Blobs = Callable[[str], bytes | None]
 
-OUTSIDERS = ("human:", "controller:owner", "controller:journal", "controller:engine", "controller:mcp")
-"""Who acts for the world: people, crashes, and what watches servers. What they did is played back."""
+OUTSIDERS = tuple("human: controller:owner controller:journal controller:engine controller:mcp controller:fork".split())
+"""Who acts for the world: people, crashes, what watches servers, and git. What they did is played back."""
 
 SWALLOWED = frozenset({"object.deleted"})
 """What the engine itself writes as a matter of course: that is done again, not played back."""

@@ -22,7 +22,7 @@ FIRST: Final = 1
 """The revision of the record that begins a fork, and so of everything in it."""
 
 _TIMES: Final = ("started_at", "not_before", "wake_at", "ended_at", "waiting_since")
-_FOREIGN: Final = frozenset({"mcp", "container"})  # What their status says is true of processes of the original.
+_FOREIGN: Final = frozenset({"mcp", "container", "fork"})  # Their status is about processes and trees of the original.
 _RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
 
 

@@ -65,3 +65,44 @@ def test_kills_lose_nothing_of_a_fork_and_do_nothing_twice(tmp_path: Path, heard
     assert said.code == 0, said.text
     check(home, folder)
     assert home.own() == own
+
+
+AGENT = """\
+plan: forks
+tasks:
+  t:
+    fork: true
+    agent:
+      tools: [shell, write]
+      script:
+        - call: {write: {path: new, content: mine}}
+        - call: {shell: {command: "echo mine > a; echo theirs > ROOT/a"}}
+        - done: first
+        - when: {rejected: true}
+          call: {shell: {command: "echo both > a"}}
+        - done: second
+"""
+
+
+def test_a_run_with_a_fork_and_a_conflict_decides_the_same_again(tmp_path: Path) -> None:
+    home, folder = Home(tmp_path).begin(a="one\n"), Folder(tmp_path)
+    folder.write("forks.plan.yaml", AGENT.replace("ROOT", str(tmp_path)))
+
+    said = folder.run("apply", "forks.plan.yaml")
+
+    assert said.code == 0, said.text
+    assert (home.read("a"), home.read("new")) == ("both\n", "mine")
+    told = folder.run("replay", "--tree")
+    assert told.code == 0, told.text
+
+
+def test_another_plan_from_the_same_log_leaves_the_first_ones_working_tree_alone(tmp_path: Path) -> None:
+    home, folder = Home(tmp_path).begin(a="one\n"), Folder(tmp_path)
+    folder.write("forks.plan.yaml", "plan: forks\ntasks: {t: {fork: true, run: 'pwd > a; [ -e ok ]'}}\n")
+    assert folder.run("apply", "forks.plan.yaml").code != 0
+    tree = folder.json("get", "fork/t")["status"]["folder"]
+
+    assert folder.run("fork", "--as", "other").code == 0
+    assert "folder" not in folder.json("get", "fork/t", "-p", "other")["status"]
+    assert (tmp_path / tree / "a").read_text().strip() == str(tmp_path / tree)
+    assert home.read("a") == "one\n"

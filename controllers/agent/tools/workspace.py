@@ -175,7 +175,10 @@ class _Walk:
     _links: int = 0
 
     def __enter__(self) -> _Walk:
-        self._open.append(os.open(self.space.folder, _DIRECTORY))
+        try:
+            self._open.append(os.open(self.space.folder, _DIRECTORY))
+        except FileNotFoundError:  # Of a fork: somebody removed its working tree, or the run is only played back.
+            raise _Missing("NotFound", f"the folder `{self.space.folder}` is not there") from None
         try:
             if self.space.root is not self.space.folder:
                 for name in self.space.root.relative_to(self.space.folder).parts:
