@@ -72,6 +72,9 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
         check_target(agent["python"], (*to, "python"), faults)
     if "rights" in agent:
         check_rights_line(agent["rights"], (*to, "rights"), faults)
+    if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
+        # What an agent behind a hook has learnt is nobody's to look into.
+        faults.add("P0203", f"`{agent['from']}` is no child to copy", "agents behind hooks are not", to=(*to, "from"))
 
 
 def check_target(target: str, to: Pointer, faults: Faults) -> None:

@@ -81,7 +81,8 @@ class Lowering:
         for address, concerned in self.forks.items():
             # They wake it: it is made, and goes, when none of them is in the middle of something.
             self.objects[address] = replace(self.objects[address], refs=tuple(concerned))
-        self.watching.check_existing(tuple(self.agents), self.making.faults)
+        agents = tuple(address for address in self.agents if address not in self.watching.agents)
+        self.watching.check_existing(agents, self.making.faults)
         return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     if keyed.faults:
         faults += _author_faults(patch, keyed.ops, present)
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
-    if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(keyed.ops))):
+    if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(patch.author, keyed.ops, present))):
         return Admission(keyed.ops, keyed.document, None, (*faults, *named))
     checked = language.check(keyed.document)
     document = keyed.document if checked.document is None else checked.document

@@ -64,8 +64,13 @@ def op_faults(patch: Patch, present: Present) -> Iterator[Fault]:
             yield from _hidden(patch.author, op.source, present)
 
 
-def naming_faults(ops: Sequence[Op]) -> Iterator[Fault]:
-    """Hooks of the plan that new ones are made from: by their names an agent would learn what watches it."""
+def naming_faults(author: Author, ops: Sequence[Op], present: Present) -> Iterator[Fault]:
+    """Hooks of the plan that new ones are made from: by their names an agent would learn what watches it.
+
+    Those that agents below it name already, copies of these may name.
+    """
+    below = (*pointer.of_task(reach_of(author)), "tasks")
+    known: set[str] | None = None
     for op in ops:
         within = op.path.index(HOOKS) if HOOKS in op.path else None
         value: Json = op.value
@@ -74,7 +79,11 @@ def naming_faults(ops: Sequence[Op]) -> Iterator[Fault]:
                 value = {token: value}
             value = {HOOKS: value} if isinstance(value, dict) else {HOOKS: [value]}
         for name in _names_in(value) if op.op in ("add", "replace") else ():
-            if not name.startswith(SHELVES):
+            if known is None and not name.startswith(SHELVES):
+                known = set(
+                    _names_in(pointer.get(present.document, below) if pointer.has(present.document, below) else {})
+                )
+            if not name.startswith(SHELVES) and name not in (known or ()):
                 what = f"`{name}` is not for agents to name: make hooks from those of the library, as `lib:planning`"
                 yield Fault("hook", what, op.path)
 
@@ -173,19 +182,19 @@ def _is_set_within(author: Author, tokens: Path, present: Present) -> bool:
 def faults_of(patch: Attached) -> Iterator[Fault]:
     """Every way in which the result would take away or change a hook that is not the author's, or attach too much."""
     yield from _declared_faults(patch)
-    kept = {address for address, one in patch.live.items() if one.kind == "hook" and not _is_own(patch, one)}
-    for address in sorted(kept):
-        yield from _kept_faults(patch, patch.live[address])
+    for one in patch.live.values():
+        if one.kind == "hook" and not _is_as_it_was(patch, one) and not _is_own(patch, one):
+            yield from _kept_faults(patch, one)
     own = patch.live.get(f"agent/{patch.author.name}")
     if own is None:
         return
     rights = rights_from_json(own.spec["rights"])
-    known = {_mind_of(one.spec) for one in patch.live.values() if one.kind == "hook"}
+    known = {_mind_of(patch, one.spec) for one in patch.live.values() if one.kind == "hook"}
     for want in patch.wanted.values():
         if not want.address.startswith("hook/") or not _is_set_here(patch, want.spec):
             continue
         if (old := patch.live.get(want.address)) is None or old.spec != want.spec:
-            if _mind_of(want.spec) not in known:
+            if _mind_of(patch, want.spec) not in known:
                 yield from _mind_faults(patch, want, own, rights)
             yield from _above_faults(patch, want)
 
@@ -236,6 +245,17 @@ def _is_own(patch: Attached, hook: Resource) -> bool:
     return not pointer.has(patch.present.document, tokens) or _is_set_within(patch.author, tokens, patch.present)
 
 
+def _is_as_it_was(patch: Attached, hook: Resource) -> bool:
+    """Whether nothing of the hook and of the agent behind it would change: so for nearly all, whatever the patch."""
+    asked = str(hook.spec["mind"].get("address", ""))
+    behind = patch.live.get(asked) if is_hook_agent(asked) else None
+    both = (hook,) if behind is None else (hook, behind)
+    wants = [patch.wanted.get(one.address) for one in both]
+    return all(
+        want is not None and not one.deleting and one.spec == want.spec for one, want in zip(both, wants, strict=True)
+    )
+
+
 def _kept_faults(patch: Attached, hook: Resource) -> Iterator[Fault]:
     """A hook that is not the author's is as it was, wherever its agent is now, and so is the agent behind it."""
     watched = patch.moves.get(str(hook.spec["watches"]), str(hook.spec["watches"]))
@@ -262,10 +282,15 @@ def _is_set_here(patch: Attached, spec: JsonObject) -> bool:
     return addresses.parse(str(spec["set_at"])).path[: len(reach)] == reach
 
 
-def _mind_of(spec: JsonObject) -> tuple[str, str]:
-    """What is asked, and where it was set: copies of a hook that is there are no new ones."""
-    mind = spec["mind"]
-    return (str(spec["set_at"]), repr(mind) if mind.get("kind") != "agent" else str(spec["name"]))
+def _mind_of(patch: Attached, spec: JsonObject) -> tuple[str, str]:
+    """What is asked, and where it was set: copies of a hook that is there are no new ones.
+
+    What is run for a hook below the author is known to it wherever there.
+    """
+    mind, set_at = spec["mind"], str(spec["set_at"])
+    if mind.get("kind") == "agent":
+        return set_at, str(spec["name"])
+    return "below" if _is_below(addresses.parse(set_at).path, patch.author) else set_at, repr(mind)
 
 
 def _mind_faults(patch: Attached, want: Wanted, own: Resource, rights: Rights) -> Iterator[Fault]:

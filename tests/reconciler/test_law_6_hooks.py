@@ -223,6 +223,13 @@ def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> 
             ], op
 
 
+def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
+    copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
+    assert _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
+    hook = {"on": ["on-wake"], "agent": {"as": "agent/a/~careful"}}
+    assert _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+
+
 def test_a_person_takes_any_hook_away(plan: Imagined) -> None:
     assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
     assert not _by(plan, HUMAN_CLI, Op("remove", (*_of("a"), "hooks", "own")), Op("remove", ("hooks", "guard")))

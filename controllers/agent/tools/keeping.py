@@ -32,6 +32,8 @@ async def dump(
     assert agent is not None, "an agent that makes a call is there"
     carried = origins.carried_of(agent.status)
     written = dumping.written_of(document(context), agent.address)
+    if isinstance(written, dict):  # What watches an agent is not for agents to read; a copy is watched by all the same.
+        written = {key: value for key, value in written.items() if key != "hooks"}
     task = view.get(str(agent.spec["task"]))
     try:
         content = dumping.dumped(agent, task, written, carried, context.world.store.get_blob)
