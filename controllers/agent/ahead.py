@@ -18,11 +18,15 @@ from schemas.resource import Resource
 
 
 class _Overlay(MutableMapping[str, Resource]):
-    """What differs from a view, over that view. None stands for an object that is gone."""
+    """What differs from a view, over that view. None stands for an object that is gone.
+
+    `rewired` are those whose `refs` may be others than in the view: few, and looked for often.
+    """
 
     def __init__(self, view: View) -> None:
         self.view = view
         self.made: dict[str, Resource | None] = {}
+        self.rewired: dict[str, None] = {}
 
     def get(self, address: str, default: object = None) -> Resource | None:  # type: ignore[override]
         del default
@@ -36,9 +40,20 @@ class _Overlay(MutableMapping[str, Resource]):
 
     def __setitem__(self, address: str, resource: Resource) -> None:
         self.made[address] = resource
+        self._rewire(address, resource.refs)
 
     def __delitem__(self, address: str) -> None:
         self.made[address] = None
+        self._rewire(address, ())
+
+    def _rewire(self, address: str, refs: tuple[str, ...]) -> None:
+        old = self.view.get(address)
+        if refs != (() if old is None else old.refs) or address in self.rewired:
+            self.rewired[address] = None
+
+    def clear(self) -> None:
+        self.made.clear()
+        self.rewired.clear()
 
     def __iter__(self) -> Iterator[str]:
         return (address for address, each in self.made.items() if each is not None)
@@ -78,11 +93,12 @@ class Ahead:
         return self._merged(self._store.view.owned_by(address), lambda each: each.owner == address)
 
     def referrers(self, address: str) -> Iterable[str]:
-        found, made = self._store.view.referrers(address), self._objects.made
-        if not made:
+        found, rewired = self._store.view.referrers(address), self._objects.rewired
+        if not rewired:
             return found
-        kept = (each for each in found if each not in made)
-        return [*kept, *(name for name, each in made.items() if each is not None and address in each.refs)]
+        now = ((name, self._objects.made[name]) for name in rewired)
+        more = [name for name, each in now if each is not None and address in each.refs]
+        return [*(each for each in found if each not in rewired), *more]
 
     def add(self, agent: str, draft: Draft) -> None:
         """One more step of the agent at that address."""
@@ -96,7 +112,7 @@ class Ahead:
         """Proposes all steps as one record; returns the last revision. Raises what `Store.propose` does."""
         drafts, self._drafts = self._drafts, []
         expect, self._expect = self._expect, {}
-        self._objects.made.clear()
+        self._objects.clear()
         if not drafts:
             return self.rev
         with self._driving():
