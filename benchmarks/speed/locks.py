@@ -23,7 +23,7 @@ from typing import Any
 WAITING = (1, 100, 1_000)
 HANDED_ON = 20  # Samples at least: few agents take the lock several times.
 IDLE_S = 10.0
-QUIET_S = 15.0  # Until nothing more is told of who waits: conflicts are opened after seconds.
+QUIET_S = 30.0  # Who waits is looked at after 5 s, to tell of a conflict, and then the later the longer it waits.
 GOAL_MS = 50.0
 ROOT = Path(__file__).parents[2]
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,7 +14,7 @@ from controllers.leases.places import overlap
 from controllers.leases.writing import Rows
 from controllers.lock.holding import Held
 from controllers.lock.lapsing import BY, expired, leases_of, let_go
-from controllers.lock.observing import observe
+from controllers.lock.observing import in_order, observe
 from controllers.lock.placing import canonical
 from controllers.lock.serving import served
 from controllers.lock.telling import answers, knotted, refusals
@@ -98,10 +98,14 @@ def _serve(view: View, place: str, rows: Rows, says: list[Also], at: tuple[float
             held = Held(view, gone)
         else:
             left_s.append(limits.LOCK_TTL_S)
-    granted = served(view, queue.wishes, held)
+    again_s = min(left_s, default=None)
+    if held.settled(queue.wishes) and not any(one.waiting.status.get("ring") for one in queue.wishes):
+        return Step(rows.changes(), tuple(says), again_s)
+    wishes = in_order(view, queue.wishes)
+    granted = served(view, wishes, held)
     changes = [*answers(granted, rows, now, says)]
     served_now = {one.address for one in granted}
-    rest = tuple(one for one in queue.wishes if one.address not in served_now)
-    rings = knotted(Waits(view, rest, held), rest)
+    rest = tuple(one for one in wishes if one.address not in served_now)
+    rings = [] if held.settled(rest) else knotted(Waits(view, rest, held), rest)
     changes += refusals(rest, rings, rows, says)
-    return Step((*rows.changes(), *changes), tuple(says), min(left_s, default=None))
+    return Step((*rows.changes(), *changes), tuple(says), again_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from controllers.leases.granting import place_of
 from controllers.leases.owners import fallen, path_of
@@ -44,6 +44,22 @@ class Held:
         yield from (grant for _, grant in self._grants["write"].near(place))
         if mode == "write":
             yield from (grant for _, grant in self._grants["read"].near(place))
+
+    def settled(self, wishes: Iterable[Wish]) -> bool:
+        """Whether no wish can be served and no ring can be among them: true of nearly all looks at a lock in use."""
+        barriers: dict[tuple[str, LockMode], list[Grant]] = {}
+        waiting = {wish.path for wish in wishes}
+        for wish in wishes:
+            is_barred = False
+            for name, mode in wish.wants.items():
+                key = (wish.places[name], mode)
+                if key not in barriers:
+                    barriers[key] = list(self.against(*key))
+                is_barred = is_barred or any(not wish.path.startswith(grant.path) for grant in barriers[key])
+            if not is_barred:
+                return False
+        holding = {grant.path for grants in barriers.values() for grant in grants}
+        return not any(path.startswith(one) for one in holding for path in waiting)
 
     def blocking(self, wish: Wish) -> Iterator[Grant]:
         """The grants in the way of `wish`: those of its family and its ancestors are not."""

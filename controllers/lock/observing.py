@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from controllers.leases import Owner
 from controllers.leases.granting import place_of
 from controllers.leases.owners import path_of, priority_of, rank, wishing
 from reconciler.storing.store import View
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.lock import LockKept, LockMode, locks_of
 from schemas.resource import Resource
 
 
 @frozen
 class Wish:
-    """What the call or task at `waiting` waits for, since when: `wants` by the names of locks, `places` by the same.
+    """What the call, task or fork `waiting` waits for, since when: `wants` by the names of locks.
 
-    `rank` is its place in the queue, the least first; `path` that of its owner and all its family.
+    `places` has what each lock of the plan is about, by name; `path` is that of the owner and all its family.
     """
 
     waiting: Resource
@@ -24,9 +26,7 @@ class Wish:
     wants: dict[str, LockMode]
     places: dict[str, str]
     since: float
-    priority: int
-    kept: LockKept
-    reason: str
+    priority: int = 0
 
     @property
     def address(self) -> str:
@@ -38,12 +38,25 @@ class Wish:
 
     @property
     def rank(self) -> tuple[float, str]:
+        """Its place in the queue, the least first."""
         return rank(self.since, self.priority), self.waiting.address
+
+    @property
+    def kept(self) -> LockKept:
+        """Until when it will be kept."""
+        kept: LockKept = self.waiting.status.get("kept", "turn")
+        return "declared" if self.waiting.kind == "task" else kept
+
+    @property
+    def reason(self) -> str:
+        """What it is wanted for."""
+        is_task = self.waiting.kind == "task"
+        return str(self.waiting.spec.get("goal", "") if is_task else self.waiting.status.get("reason", ""))
 
 
 @frozen
 class Queue:
-    """The wishes in the order in which they are served, and the entries (lock, waiting) of those that wait no more."""
+    """All wishes, in no order yet, and the entries (lock, waiting) of those that wait no more."""
 
     wishes: tuple[Wish, ...]
     stale: tuple[tuple[str, str], ...]
@@ -51,37 +64,35 @@ class Queue:
 
 def observe(view: View) -> Queue:
     """Everybody who waits."""
+    places: dict[str, str] = {}
     entries: dict[str, dict[str, float]] = {}
     for lock in view.list("lock"):
+        path = lock.spec["path"]
+        places[path] = place_of(lock)
         for waiting, raw in lock.status.get("waiters", {}).items():
-            entries.setdefault(waiting, {})[lock.spec["path"]] = raw["since"]
+            entries.setdefault(waiting, {})[path] = raw["since"]
     wishes: list[Wish] = []
     stale: list[tuple[str, str]] = []
     for waiting, since in entries.items():
         owner = wishing(view, waiting)
         found = view.get(waiting)
-        wants = {} if owner is None or found is None else _names(found)
+        wants = {} if owner is None or found is None else _wants(found)
         stale += [(path, waiting) for path in since if path not in wants]
         if owner is not None and found is not None and wants:
-            wishes.append(_wish(view, found, owner, wants, min(since.values())))
-    return Queue(tuple(sorted(wishes, key=lambda one: one.rank)), tuple(stale))
+            for path in wants:
+                places.setdefault(path, path)
+            wishes.append(Wish(found, owner, path_of(owner.address), wants, places, min(since.values())))
+    return Queue(tuple(wishes), tuple(stale))
 
 
-def _names(waiting: Resource) -> dict[str, LockMode]:
-    return locks_of(waiting.spec) if waiting.kind == "task" else dict(waiting.status.get("wants") or {})
-
-
-def _wish(view: View, waiting: Resource, owner: Owner, wants: dict[str, LockMode], since: float) -> Wish:
-    places = {path: path if (lock := view.get(f"lock/{path}")) is None else place_of(lock) for path in wants}
-    is_task = waiting.kind == "task"
-    return Wish(
-        waiting=waiting,
-        owner=owner,
-        path=path_of(owner.address),
-        wants=wants,
-        places=places,
-        since=since,
-        priority=priority_of(view, owner.address),
-        kept="declared" if is_task else waiting.status.get("kept", "turn"),
-        reason=str(waiting.spec.get("goal", "") if is_task else waiting.status.get("reason", "")),
+def in_order(view: View, wishes: Iterable[Wish]) -> tuple[Wish, ...]:
+    """The wishes in the order in which they are served, with their priorities."""
+    ranked = (
+        remade(one, priority=priority) if (priority := priority_of(view, one.owner.address)) else one for one in wishes
     )
+    return tuple(sorted(ranked, key=lambda one: one.rank))
+
+
+def _wants(waiting: Resource) -> dict[str, LockMode]:
+    found: dict[str, LockMode] = waiting.status.get("wants") or {}
+    return locks_of(waiting.spec) if waiting.kind == "task" else found

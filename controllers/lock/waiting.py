@@ -22,15 +22,12 @@ class Waits:
     def __init__(self, view: View, wishes: tuple[Wish, ...], held: Held) -> None:
         self._view = view
         self._held = held
+        self._wishes = wishes
         self._own: dict[str, list[Wish]] = {}
         self._within: dict[str, list[Wish]] = {}
         self._served: set[str] = set()
         self._known: dict[tuple[str, LockMode], list[Grant]] = {}
         self._delays: dict[tuple[str, bool], tuple[Wish, ...]] = {}
-        for wish in wishes:
-            self._own.setdefault(wish.path, []).append(wish)
-            for path in _with_ancestors(wish.path):
-                self._within.setdefault(path, []).append(wish)
 
     def after(self, wish: Wish) -> Iterator[Wish]:
         """The wishes that must come true, or end, before what is in the way of `wish` can be let go."""
@@ -98,7 +95,16 @@ class Waits:
             self._known[place, mode] = found
         return found
 
+    def _index(self) -> None:
+        for wish in self._wishes:
+            self._own.setdefault(wish.path, []).append(wish)
+            for path in _with_ancestors(wish.path):
+                self._within.setdefault(path, []).append(wish)
+        self._wishes = ()
+
     def _delaying(self, grant: Grant) -> tuple[Wish, ...]:
+        if self._wishes:  # Made when it is first asked: most looks at a lock ask nothing.
+            self._index()
         lasts = grant.kept in ("task", "declared")
         known = self._delays.get((grant.path, lasts))
         if known is None:
