@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.pure_models import Answer, PureModels
-from tests.simulation.harness import Crash, Point, Story, simulate
+from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 from tests.simulation.product import product
 
 TEXT = """
@@ -92,3 +92,60 @@ def test_law_5_many_crashes_in_one_life_lose_and_double_no_verdict(seed: int) ->
     crashes = [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
 
     check(played(*crashes, seed=seed), f"{crashes}")
+
+
+SLOW = {
+    "slow": "{on: [before-call, after-call], match: shell, run: [sleep, '1']}",
+    "speaking": '{on: [on-input, after-call], run: [echo, \'{"comment": "seen"}\']}',
+    "broken": '{on: [after-call, on-wake], run: ["false"], on-fault: note}',
+    "late": "{on: [before-call, before-reply], run: [sleep, '9'], timeout: 2, on-fault: note}",
+    "asleep": "{on: [on-sleep, on-end, on-child], rule: [{comment: 'is that all?'}]}",
+    "back": "{on: [before-reply], rule: [{deny: 'look again'}]}",
+    "once": "{on: [before-call], match: shell, rule: [{quit: true, defer: 'first this'}]}",
+    "other": "{on: [before-call], rule: [{when: {call: 'shell(sleep*)'}, rewrite: {command: 'echo x >> effects'}}]}",
+}
+BARE = TEXT.partition("hooks:")[0]
+
+
+def with_hooks(names: list[str], goal: str) -> str:
+    lines = "".join(f"  {name}: {SLOW[name]}\n" for name in names)
+    return BARE.replace("split it", goal) + (f"hooks:\n{lines}" if names else "")
+
+
+def looking(count: int) -> list[Answer]:
+    looks: list[Answer] = [[("shell", {"command": f"echo {at} >> effects"})] for at in range(count)]
+    return [*looks, [("shell", {"command": "sleep 1; echo last >> effects"})], *["all is done"] * 40]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_hooks_that_come_and_go_at_any_moment_leave_no_call_without_its_one_result(seed: int) -> None:
+    chance = random.Random(seed)
+    names = sorted(SLOW)
+    texts = [with_hooks(chance.sample(names, chance.randint(0, 5)), chance.choice(("it", "that"))) for _ in range(6)]
+    edits = tuple(Edit(round(chance.uniform(0.1, 12.0), 2), text) for text in texts[1:])
+    crashes = [Crash(commit, "before-commit") for commit in sorted(chance.sample(range(3, 60), 2))]
+    memory = Path("/dev/shm")
+    models = PureModels({"agent/.": looking(4)})
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        build = partial(product, models=models)
+        story = simulate(Path(folder), texts[0], seed=seed, crashes=crashes, edits=sorted(edits, key=at), build=build)
+
+    assert story.states("task") == {"task/.": "done"}, texts
+    assert story.bugs == []
+    said = [one for record in story.log for one in record.draft.entries]
+    settled = Counter(one.subject for one in said if one.type == "call.settled" and "late" not in one.data)
+    ruled = Counter(
+        call for one in said if one.type == "call.authorized" for call, word in one.data.items() if word != "allowed"
+    )
+    proposed = [call["call"] for one in said if one.type == "model.replied" for call in one.data.get("calls", ())]
+    assert all(settled[call] + ruled[call] == 1 for call in proposed), texts
+    run, keys = 0, Counter[tuple[int, int, str, str]]()
+    for one in said:
+        run = one.data["incarnation"] if one.type == "agent.woken" else run
+        if one.type == "hook.fired" and not one.data.get("late"):
+            keys.update((run, one.data["turn"], each["hook"], each["key"]) for each in one.data["fired"])
+    assert set(keys.values()) <= {1}, (keys, texts)
+
+
+def at(edit: Edit) -> float:
+    return edit.at_s
