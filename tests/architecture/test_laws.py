@@ -26,6 +26,10 @@ PURE = [
     *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
     *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
     "controllers/agent/tools/subjects.py",
+    *("controllers/agent/hooking/" + name for name in (
+        "blanks.py", "closing.py", "conditions.py", "facts.py", "lattice.py", "moments.py", "recording.py", "rules.py",
+        "showing.py", "smart.py", "spoken.py",
+    )),
     *("controllers/agent/conflicts/" + name for name in (
         "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "waits.py",
     )),
