@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
+import tempfile
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.simulation.harness import Crash, Point, Story
+from tests.fakes.pure_models import Answer, PureModels
+from tests.simulation.harness import Crash, Point, Story, simulate
 from tests.simulation.plans import Play
+from tests.simulation.product import product
+from tests.simulation.test_budgets import check as check_ledgers
 from tests.simulation.test_whole_product import assert_ended_as, played
 
 # The guard allows, denies and rewrites; the sleeper is late at every point and only noted; the root hands the session
@@ -116,3 +122,52 @@ def test_law_5_many_crashes_change_nothing_of_the_end_with_agents_as_hooks(seed:
     story = played(WATCHED, *crashes, seed=seed)
     assert_ended_as(played(WATCHED, seed=seed), story, f"{crashes}")
     check(story, f"{crashes}")
+
+
+# With models: one guards and is in time, one is always late, so that what its requests had cost by then is billed too.
+THINKING = """
+goal: write, and be watched
+budget: {usd: 50, turns: 200, tokens: 1000000}
+agent: {model: test/big, tools: [shell]}
+hooks:
+  guard: {on: [before-call], match: shell, budget: {turns: 4}, agent: {model: test/small, prompt: watch}}
+  late: {on: [after-call], match: shell, timeout: 0.2, agent: {model: test/small, prompt: watch}}
+"""
+ANSWERS: dict[str, list[Answer]] = {
+    "agent/.": [
+        [("shell", {"command": "echo one >> effects"}), ("shell", {"command": "echo two >> effects"})],
+        [("shell", {"command": "echo three >> effects"})],
+        "all is done",
+    ],
+    "agent/~guard": ["ALLOW", "DENY: not two", [("verdict", {"decision": "allow", "comment": "hm"})]],
+    "agent/~late": ["too late"] * 9,
+}
+
+
+def thought(*crashes: Crash, seed: int = 0) -> Story:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        build = partial(product, models=PureModels(ANSWERS))
+        return simulate(Path(folder), THINKING, seed=seed, crashes=crashes, build=build)
+
+
+def check_thought(story: Story, why: str) -> None:
+    """It ends as it should, the ledgers balance at every revision, and the task has paid for its hooks."""
+    assert story.states("task") == {"task/.": "done"}, why
+    assert story.lines("effects") == ["one", "three"], why
+    ledgers = check_ledgers(story)
+    used = [one.status["used"] for address, one in story.objects.items() if address.startswith("agent/")]
+    assert len(used) == 3, why
+    spent = ledgers["task/."]
+    assert spent["tokens"]["spent"] == sum(one.get("tokens", 0) for one in used), why
+    assert not any(account.get("reserved") for account in spent.values()), why
+    assert story.objects["agent/~guard"].status["used"]["turns"] == 3, why
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_law_5_a_crash_at_any_write_bills_hooks_that_think_once(part: int) -> None:
+    clean = thought()
+    check_thought(clean, "clean")
+    for commit in range(1 + part, clean.commits + 1, PARTS):
+        crash = Crash(commit, "after-commit")
+        check_thought(thought(crash), f"{crash}")
