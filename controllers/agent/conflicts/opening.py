@@ -14,7 +14,7 @@ from schemas import conflict as conflicts
 from schemas import limits
 from schemas.conflict import Because, ConflictSpec, ConflictStatus, Party, conflict_from_json, status_from_json
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.record import Change, Drop, Put
 from schemas.resource import Resource
 
@@ -43,10 +43,16 @@ def opened(view: View, ask: Ask, now: float, also: int = 0) -> Opened:
 
     `also` counts those that the same append opens before it.
     """
-    for each in open_between(view, ask.party.agent, ask.against):
-        if any(touches(path, ask.paths) for path in status_from_json(each.status).paths):
-            return _joined(view, each, ask)
-    return _new(view, ask, now, also)
+    between = open_between(view, ask.party.agent, ask.against)
+    meant = [one for one in between if any(touches(path, ask.paths) for path in status_from_json(one.status).paths)]
+    if not meant:
+        return _new(view, ask, now, also)
+    first, *rest = sorted(meant, key=lambda one: conflicts.number_of(one.address))
+    taken_in = [path for one in rest if one.state == conflicts.OPEN for path in status_from_json(one.status).paths]
+    joined = _joined(view, first, remade(ask, paths=tuple(sorted({*ask.paths, *taken_in}))))
+    # What is ruled stays as it was ruled; what is open is one question from now on.
+    absorbed = [change for one in rest if one.state == conflicts.OPEN for change in _absorbed(view, one, first, now)]
+    return Opened(joined.address, (*joined.changes, *absorbed), is_new=False)
 
 
 def open_between(view: View, one: str, other: str) -> Iterable[Resource]:
@@ -142,6 +148,20 @@ def _joined(view: View, conflict: Resource, ask: Ask) -> Opened:
     refs = tuple(dict.fromkeys((*conflict.refs, *_locks(view, paths))))
     put = Put(conflict.address, conflict.uid, conflict.spec, refs, conflict.owner, status=merge)
     return Opened(conflict.address, (put,), is_new=False)
+
+
+def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Iterable[Change]:
+    """The end of a conflict that another one has taken in."""
+    merge: JsonObject = {
+        "state": conflicts.OVER,
+        "why": f"it is part of {into.address}",
+        "due_at": None,
+        "ended_at": now,
+    }
+    yield Put(conflict.address, conflict.uid, conflict.spec, status=merge)
+    approval = view.get(conflicts.approval_of(conflict.address))
+    if approval is not None:
+        yield Drop(approval.address, approval.uid)
 
 
 def _merged(known: Party | None, said: Party) -> Party:

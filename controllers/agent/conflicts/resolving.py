@@ -14,7 +14,7 @@ from typing import get_args
 from controllers import leases
 from controllers.agent.conflicts import routing, telling
 from controllers.agent.conflicts.opening import is_open, paths_of
-from controllers.agent.conflicts.standing import gives_way, has_ended, is_waiting, kept_back, name, stays, task_of
+from controllers.agent.conflicts.standing import gives_way, has_ended, held, is_waiting, kept_back, name, stays, task_of
 from controllers.agent.conflicts.telling import Said
 from reconciler.storing.store import View
 from schemas import address as addresses
@@ -24,7 +24,7 @@ from schemas.call import CallState
 from schemas.conflict import ConflictSpec, ConflictStatus, How, Ruling, conflict_from_json, status_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
-from schemas.patch import Author
+from schemas.patch import Author, author_from_text
 from schemas.patching import Op
 from schemas.record import Also, Change, Drop, SetStatus
 from schemas.resource import Resource
@@ -34,7 +34,7 @@ FIRST: dict[How, str] = {"release": "wants", "sequence": "holds", "merge": "hold
 
 
 class Unruled(Exception):
-    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, NoRepository or BadArguments."""
+    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, NoRepository, Declared …"""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -76,7 +76,10 @@ def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) 
         raise Unruled("Resolved", f"{conflict.address} is over: {status.why}")
     if not by.is_human and not routing.is_above(f"agent/{by.name}", *spec.parties):
         raise Unruled("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
+    if status.ruling is not None and not _may_overrule(by, status.ruling.by):
+        raise Unruled("Resolved", f"{status.ruling.by} has ruled `{status.ruling.how}` already")
     made = _Making(view, conflict, spec, status, ruling)
+    _require_followable(made)
     return Ruled(ruling, tuple(_ops(made, document)), tuple(_changes(made)), (_told(made),))
 
 
@@ -108,6 +111,27 @@ def _party(spec: ConflictSpec, wish: Wish) -> str:
 
 def _names(spec: ConflictSpec) -> str:
     return " and ".join(name(each) for each in spec.parties)
+
+
+def _may_overrule(by: Author, before: str) -> bool:
+    """Whether a ruling that nobody has followed yet gives way: to a person always, to agents only from below them."""
+    earlier = author_from_text(before)
+    if by.is_human or earlier.is_human:
+        return by.is_human
+    return addresses.parse(f"agent/{earlier.name}").is_within(addresses.parse(f"agent/{by.name}"))
+
+
+def _require_followable(made: _Making) -> None:
+    """Raises Unruled when whoever is to let go could not: what a task's `locks` name is held to its end."""
+    if made.ruling.how in ("cancel", "fork") or made.yields != made.spec.holds:
+        return
+    grants = [one for _, one in held(made.view, made.yields, made.status.paths)]
+    if grants and all(one.kept == "declared" for one in grants):
+        task = task_of(made.view, made.yields)
+        words = (
+            f"{task} holds it by its `locks` in the plan, to its end: rule `sequence` or `cancel`, or edit its `locks`"
+        )
+        raise Unruled("Declared", words)
 
 
 def _is_same(one: Ruling, other: Ruling) -> bool:

@@ -52,7 +52,10 @@ def contest(
     made = opening.opened(view, Ask(party, others[0], wanted, "contest"), seen.now)
     before = routing.first_able(view, routing.lowest_above(context.agent, others[0]))
     where = "a person" if before == PERSON else before
-    words = f"{made.address} stands between you and {name(others[0])}; it comes before {where}. You are told the ruling"
+    stands = "stands" if made.is_new else "stands already"
+    words = (
+        f"{made.address} {stands} between you and {name(others[0])}; it comes before {where}. You are told the ruling"
+    )
     return Settlement(ok(words, {"conflict": made.address}), made.changes)
 
 

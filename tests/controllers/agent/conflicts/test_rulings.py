@@ -152,6 +152,26 @@ async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_follo
         assert here.get("conflict/1").status["ruling"][0]["by"] == "human:cli"
 
 
+async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        with pytest.raises(Unruled) as late:
+            await rule(here, Author("agent", "."), "cancel")
+        assert (late.value.reason, here.state("conflict/1")) == ("Resolved", "ruled")
+
+
+async def test_one_that_begins_anew_before_it_has_answered_is_told_again(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("told") == 1))
+        await here.patch({"op": "add", "path": "/again", "value": 1})
+        await here.until(lambda: here.get("conflict/1").status["told"] == 2)
+        conflict = here.get("conflict/1").status
+        assert (conflict["before"], conflict["raised"]) == ("agent/.", 0)
+
+
 async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_nothing(tmp_path: Path) -> None:
     text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
     text = text.replace("    goal: the server", "    goal: the server\n    needs: []")
@@ -226,7 +246,9 @@ async def test_a_command_that_holds_a_declared_lock_is_a_party_that_reads_no_mes
 agent:
   script:
     - when: {{message: "resolve("}}
-      call: {{resolve: {{conflict: conflict/1, how: cancel, for_agent: front}}}}
+      call: {{resolve: {{conflict: conflict/1, how: release}}}}
+    - expect: {{error: Declared, contains: holds it by its `locks` in the plan}}
+    - call: {{resolve: {{conflict: conflict/1, how: cancel, for_agent: front}}}}
     - expect: ok
     - when: {{children: ended}}
       done: x

@@ -1,0 +1,73 @@
+"""Opening and joining, as values: one for a pair and its files, numbers that never come twice, bounds."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.agent.conflicts import opening
+from controllers.agent.conflicts.opening import Ask
+from controllers.leases import overlap
+from reconciler.storing.view import MemoryView
+from schemas import limits
+from schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json
+from schemas.record import Change, Draft, Record, SetStatus
+
+AGENTS = st.sampled_from(["agent/a", "agent/b", "agent/c"])
+FILES = st.sampled_from(["src/**", "src/a.py", "src/b.py", "docs/c.md", "**"])
+PAIRS = st.tuples(AGENTS, AGENTS).filter(lambda pair: pair[0] != pair[1])
+ASKS = st.tuples(PAIRS, st.lists(FILES, min_size=1, max_size=2, unique=True))
+
+
+def fold(view: MemoryView, *changes: Change) -> None:
+    view.fold(Record(view.rev + 1, 0.0, 1, Draft("object.updated", "controller:test", "plan/p", changes)))
+
+
+def ask(pair: tuple[str, str], paths: list[str]) -> Ask:
+    return Ask(Party(pair[0], "u", 1, "it wants it"), pair[1], tuple(sorted(paths)), "contest")
+
+
+@given(st.lists(ASKS, max_size=12))
+def test_two_agents_have_one_conflict_over_files_that_overlap_whoever_asks_and_how_often(
+    asks: list[tuple[tuple[str, str], list[str]]],
+) -> None:
+    view = MemoryView()
+    for pair, paths in asks:
+        made = opening.opened(view, ask(pair, paths), 1.0)
+        fold(view, *made.changes)
+        found = view.get(made.address)
+        assert found is not None
+        status = status_from_json(found.status)
+        assert set(conflict_from_json(found.spec).parties) == set(pair)
+        assert set(paths) <= set(status.paths)
+        assert status.parties[pair[0]].intent == "it wants it"
+        again = opening.opened(view, ask(pair, paths), 2.0)
+        assert (again.address, again.changes, again.is_new) == (made.address, (), False), "said twice is said once"
+    standing = [(conflict_from_json(one.spec), status_from_json(one.status)) for one in view.list("conflict")]
+    standing = [(spec, status) for spec, status in standing if status.is_open]
+    for index, (spec, status) in enumerate(standing):
+        for other, more in standing[:index]:
+            if set(spec.parties) == set(other.parties):
+                assert not any(overlap(one, two) for one in status.paths for two in more.paths)
+
+
+def test_numbers_never_come_twice_and_those_that_are_over_are_kept_to_a_bound() -> None:
+    view, numbers = MemoryView(), []
+    for count in range(3 * limits.CONFLICTS_KEPT_MAX):
+        made = opening.opened(view, ask(("agent/a", "agent/b"), ["src/a.py"]), float(count))
+        assert made.is_new
+        fold(view, *made.changes)
+        numbers.append(number_of(made.address))
+        found = view.get(made.address)
+        assert found is not None
+        fold(view, SetStatus(found.address, found.uid, {"state": OVER}))
+        assert len(view.list("conflict")) <= limits.CONFLICTS_KEPT_MAX
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_so_many_stand_at_once_and_no_more() -> None:
+    view = MemoryView()
+    for count in range(limits.CONFLICTS_OPEN_MAX):
+        assert opening.has_room(view)
+        fold(view, *opening.opened(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
+    assert not opening.has_room(view)
