@@ -12,6 +12,7 @@ from controllers.agent.observing import Specs, observe
 from schemas.encoding import JsonObject
 from schemas.hook import OVER, Verdict
 from tests.controllers.agent.arena import PLAN, Arena, arena
+from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
 from tests.fakes.scripted_models import ScriptedModels
 
@@ -299,3 +300,16 @@ tasks:
         await here.settled_but_timers()
         assert not here.store.view.list("hook") and not here.store.view.list("thread")
     assert models.endings == ["answered", "closed"]
+
+
+async def test_the_conversation_of_a_hook_is_made_shorter_like_any_other(tmp_path: Path) -> None:
+    lines = [[("write", {"path": f"f{index}.txt", "content": f"{index} " * 700})] for index in range(12)]
+    answers = {"agent/.": [*lines, "written"], "agent/~careful": ["ALLOW"] * 12}
+    models = SmallModels(answers, takes_s=0.0, size=4_000)
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert len(list(tmp_path.glob("f*.txt"))) == 12
+        assert "context.compacted" in await here.types("agent/~careful")
+    last = [each for each in models.asked if each.key.agent == "agent/~careful"][-1]
+    assert b"You are the hook `careful`" in last.messages[0], "who it is is never forgotten"
+    assert b"f11.txt" in last.messages[-1]
