@@ -48,21 +48,25 @@ async def watched(context: Context) -> None:
     # A thread: some of the files are large, and the loop serves every other agent.
     found = await anyio.to_thread.run_sync(_digests, context.workspace, held)
     files: JsonObject = {path: [digest, lock] for path, (digest, lock) in found.items()}
-    store, call = context.world.store, context.call
+    store, call = context.world.store, context.world.store.view.get(context.call.address)
+    if call is None or call.uid != context.call.uid:
+        return  # It was called off meanwhile.
     change = SetStatus(call.address, call.uid, {WATCHED: {"locks": held, "files": files}})
-    await store.append(Draft("call.progressed", "controller:agent", call.address, (change,), {"watched": len(found)}))
+    draft = Draft("call.progressed", "controller:agent", call.address, (change,), {"watched": len(found)})
+    await store.append(draft, {call.address: call.rev})
 
 
 async def judged(context: Context, ending: Settlement) -> Settlement:
     """The ending of a command with what it did to files of others, if it did."""
     call = context.world.store.view.get(context.call.address)
     noted: JsonObject = {} if call is None else call.status.get(WATCHED, {})
-    if not noted:
-        return ending
-    changed = await anyio.to_thread.run_sync(_changed, context.workspace, noted)
+    changed = {} if not noted else await anyio.to_thread.run_sync(_changed, context.workspace, noted)
     found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
     guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
-    return _told(context, ending, guilty) if guilty else ending
+    if guilty:
+        return _told(context, ending, guilty)
+    # The condition stands until a command leaves what others hold alone.
+    return replace(ending, agent={**ending.agent, **condition_merge(context.seen, VIOLATED, "")})
 
 
 def _told(context: Context, ending: Settlement, guilty: dict[str, str]) -> Settlement:
@@ -155,14 +159,13 @@ def _is_theirs(context: Context, path: str, digest: str | None, owner: str, fenc
 
 def _telling(context: Context, seen: Observed, owner: str, guilty: dict[str, str]) -> tuple[Change, ...]:
     """The changes that tell the holder what became of its files."""
-    paths = sorted(path for path, whose in guilty.items() if whose == owner)
+    paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
     receiver = owner.replace("task/", "agent/", 1)
-    body: JsonObject = {
-        "violated": paths,
-        "by": seen.resource.address,
-        "command": str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX],
-        "look": "read them again before you go on: a shell command of another agent changed them under your lock",
-    }
+    command = str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX]
+    body = (
+        f"{paths}: changed under your lock by a shell command of {seen.resource.address} (`{command}`). "
+        "Read it again before you go on."
+    )
     message = Message(f"{context.spec.op}.violated", "state", seen.resource.address, receiver, body, seen.now)
     delivered = inbox.delivery(context.world.store.view, message, is_counted=False)
     return () if isinstance(delivered, inbox.Refusal) else delivered

@@ -130,7 +130,23 @@ async def test_a_command_that_changes_what_others_hold_is_told_to_both_recorded_
         assert record.data["violated"] == {"src/a.txt": "agent/one", "src/new.txt": "agent/one"}
         assert "src/a.txt" in here.get("agent/two").status["conditions"]["LockViolated"]["message"]
         told = [str(each["body"]) for each in await heard(here)]
-        assert any("src/a.txt" in body and "agent/two" in body for body in told)
+        assert any("src/a.txt" in body and "agent/two" in body and "echo over" in body for body in told)
+        await here.tell("agent/one", "let go", "m3")
+
+
+async def test_the_condition_of_a_violation_goes_with_a_command_that_leaves_what_others_hold_alone(
+    tmp_path: Path,
+) -> None:
+    async with arena(tmp_path) as here:
+        other = (
+            "{when: go, call: {shell: {command: echo over > src/a.txt}}}\n{when: go on, call: {shell: {command: ls}}}"
+        )
+        await held(here, f"tasks:\n  one:\n{agent(HOLDER)}  two:\n{agent(other)}")
+        await here.tell("agent/two", "go", "m1")
+        await here.until(lambda: "LockViolated" in here.get("agent/two").status.get("conditions", {}))
+        await here.tell("agent/two", "go on", "m2")
+        await here.until_state("task/two", "done", "failed")
+        assert "LockViolated" not in here.get("agent/two").status["conditions"]
         await here.tell("agent/one", "let go", "m3")
 
 
