@@ -60,11 +60,12 @@ class LiveFile:
         self._size_max = size_max
         self._used = used
         self._seen = ""
+        self._filled: frozenset[Path] = frozenset()
         self._stop = anyio.Event()
 
     def start_from(self, content: bytes) -> None:
         """Takes `content` as seen already: it was applied before watching began."""
-        self._seen = self._print(content)
+        self._seen, self._filled = self._print(content), self._with_content()
 
     def expect(self, content: bytes) -> None:
         """The next sight of this very content is our own write, not a save."""
@@ -102,18 +103,33 @@ class LiveFile:
         if print_ != self._seen:
             self._seen = print_
             await on_save(save)
+            self._filled = self._with_content()
 
     async def _settled(self) -> bytes | None:
-        """The content once it stands still; None when the file stays away longer than a save takes."""
+        """The content once it, and all files that it uses, stand still and are there.
+
+        What it is after longer than a save takes is what is meant: None when the file stays away.
+        """
         with anyio.move_on_after(FILE_MISSING_GRACE_S):
-            content = self._read()
+            before = self._look_once()
             for _ in range(SETTLES_MAX):
                 await anyio.sleep(FILE_SETTLE_S)
-                again = self._read()
-                if again is not None and again == content and again.strip():
-                    return again
-                content = again
+                content, print_, is_whole = self._look_once()
+                if is_whole and print_ == before[1]:
+                    return content
+                before = content, print_, is_whole
         return self._read()
+
+    def _look_once(self) -> tuple[bytes | None, str, bool]:
+        """The content, the print of all files, and whether none is empty or gone that had something in it before."""
+        content = self._read() or b""
+        is_whole = bool(content.strip()) and self._filled <= self._with_content()
+        return content, self._print(content), is_whole
+
+    def _with_content(self) -> frozenset[Path]:
+        """The used files that have something in them: one that is emptied or gone may be a save under way."""
+        found = (file.absolute() for file in self._used())
+        return frozenset(file for file in found if _size(file))
 
     def _read(self) -> bytes | None:
         with suppress(OSError):
@@ -142,6 +158,14 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
 def _folders(file: Path) -> set[Path]:
     """The folder of the file, and that of what it points to when it is a symlink."""
     return {file.parent, _target(file).parent}
+
+
+def _size(file: Path) -> int:
+    """Bytes of a file; 0 when it is not there."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 def _target(file: Path) -> Path:

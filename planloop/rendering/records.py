@@ -138,7 +138,20 @@ def _patched(draft: Draft) -> str:
             return patch_words(change.ops) + reason
         if isinstance(change, Put) and change.address == draft.subject:
             return f"+ the plan{reason}"
+    differences = [one for one in draft.data.get("differences") or () if one.get("address")]
+    if differences:
+        # The text is as it was: a file that it uses is not.
+        return f"{', '.join(map(_moved, differences[:4]))}{_more(len(differences) - 4)} by a file that it uses{reason}"
     return f"no change{reason}"
+
+
+def _moved(difference: JsonObject) -> str:
+    fields = ", ".join(str(one) for one in difference.get("fields") or ())
+    return f"~ {difference['address']}" + (f" {fields}" if fields else "")
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
 
 
 def _refused(data: JsonObject) -> str:

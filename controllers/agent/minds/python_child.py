@@ -8,14 +8,25 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from typing import Any
+
+
+class Fresh(SourceFileLoader):
+    """Reads the text itself and never what was compiled before: a save in the same second would not be seen."""
+
+    def get_code(self, fullname: str) -> Any:
+        """The text as it is now, compiled."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def load(path: str, name: str) -> Callable[[dict[str, Any]], Any]:
     """The function `name` of the file at `path`; its folder is where it imports from."""
     sys.path.insert(0, path.rpartition("/")[0] or ".")
-    spec = importlib.util.spec_from_file_location("planloop_mind", path)
-    if spec is None or spec.loader is None:
+    sys.dont_write_bytecode = True  # The folder is a person's, and what it imports is read as it is, too.
+    spec = importlib.util.spec_from_file_location("planloop_mind", path, loader=Fresh("planloop_mind", path))
+    if spec is None or spec.loader is None or not path.endswith(".py"):
         raise SystemExit(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
