@@ -20,6 +20,9 @@ from schemas.resource import Resource, Uid, Wanted
 PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
 
+_NAMING: Final = ("holders", "waiters", "lost")
+"""The parts of a lock's status that have names of tasks, agents and calls."""
+
 
 @frozen
 class Materialised:
@@ -45,6 +48,9 @@ def materialise(
     changes: list[Change] = [Move(old, live[old].uid, new) for old, new in moves.items()]
     changes += [change for old, new in moves.items() for change in _following(view, live, old, new, moves)]
     at = _after(live, moves)
+    for lock in _renamed_locks(view, moves):
+        at |= {lock.address: lock} if lock.address in at else {}
+        changes.append(_with_names(lock, view))
     pending: dict[str, None] = {}
     for address, want in wanted.items():
         old_one = at.get(address) or _made_already(view, address)
@@ -62,6 +68,23 @@ def is_as_wanted(live: Resource, want: Wanted) -> bool:
     """Whether putting `want` would change nothing. Finalizers are the controllers' once the object lives."""
     refs = _planned_refs(live, want)
     return live.refs == refs and live.owner == want.owner and patching.same(live.spec, want.spec)
+
+
+def _renamed_locks(view: View, moves: Mapping[str, str]) -> Iterator[Resource]:
+    """The locks that moved objects hold, want or have lost, as they are with the new names in them."""
+    for lock in view.list("lock") if moves else ():
+        parts = {part: renamed(lock.status.get(part, {}), moves) for part in _NAMING}
+        if any(parts[part] != lock.status.get(part, {}) for part in _NAMING):
+            refs = tuple(moves.get(ref, ref) for ref in lock.refs)
+            yield replace(lock, refs=refs, status={**lock.status, **parts})
+
+
+def _with_names(lock: Resource, view: View) -> Change:
+    """What makes a lock say the new names: a merge leaves the old ones, unless it takes them away."""
+    before = view.get(lock.address)
+    assert before is not None, "it was read from this view"
+    merge = {part: {**dict.fromkeys(before.status.get(part, {})), **lock.status[part]} for part in _NAMING}
+    return Put(lock.address, lock.uid, lock.spec, lock.refs, lock.owner, lock.finalizers, merge)
 
 
 def _made_already(view: View, address: str) -> Resource | None:

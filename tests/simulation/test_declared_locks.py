@@ -168,3 +168,21 @@ def test_two_groups_whose_children_wait_for_the_other_group_say_so_and_one_gives
     ring = "a deadlock: task/p/second waits for task/q/second waits for task/p/second; lock y is held by task/q"
     assert any(one.startswith(ring) for one in told), told
     assert story.log[-1].at - story.log[0].at < 2
+
+
+def test_a_task_that_gets_another_name_keeps_its_lock() -> None:
+    first = """
+        tasks:
+          a: {locks: [x], run: "sleep 9; echo a >> effects"}
+          b: {locks: [x/y], run: "echo b >> effects"}
+    """
+    second = "\n        moved: {a: new}" + first.replace("          a:", "          new:")
+    story = played(first, edits=[Edit(3.0, second)])
+    assert story.lines("effects") == ["a", "b"]
+    check_exclusion(story.log)
+    grants = [one.data["owner"] for record in story.log for one in record.draft.entries if one.type == "lock.granted"]
+    assert grants == ["task/a", "task/b"]
+    began = [
+        record.at for record in story.log if record.draft.subject == "task/b" and record.draft.type == "call.started"
+    ]
+    assert began[0] - story.log[0].at >= 9
