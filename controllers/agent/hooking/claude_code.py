@@ -104,8 +104,8 @@ def verdict(asked: JsonObject, output: bytes) -> Verdict:
         ran = decode_foreign(output.decode(errors="replace"))
     except ValueError:
         return broken("what it printed cannot be read")
-    if "missing" in ran:
-        return broken(str(ran["missing"]))
+    if "fault" in ran:
+        return broken(str(ran["fault"]))
     out, err = str(ran["out"]).strip(), str(ran["err"]).strip()
     if ran["code"] == _OBJECTS:
         return Verdict("deny", _clipped(err or out) or "no reason given")

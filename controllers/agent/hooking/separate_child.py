@@ -1,25 +1,54 @@
 """Runs a program with its output and its complaints apart: `separate_child.py BYTES_MAX ARG…`, stdin goes to it.
 
-Prints one JSON line: `code`, `out`, `err`, or `missing` when it could not be started. Needs nothing but the standard
-library. What the program starts stays in the process group that the owner can stop.
+Prints one JSON line: `code`, `out` and `err`, or `fault` when it could not be started or printed too much. Needs
+nothing but the standard library. What the program starts stays in the process group that the owner can stop.
 """
 
 import json
 import subprocess
 import sys
+import threading
+from typing import IO
+
+CHUNK = 1 << 16
+LINGER_S = 0.5
+
+
+def kept(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "subprocess.Popen[bytes]") -> None:
+    """Reads `pipe` to its end; a program that prints more than `bytes_max` is stopped, with whatever prints for it."""
+    while chunk := pipe.read1(CHUNK):  # type: ignore[attr-defined]
+        into.extend(chunk)
+        if len(into) > bytes_max:
+            program.kill()
+            pipe.close()
+            return
+
+
+def run(argv: list[str], bytes_max: int) -> dict[str, object]:
+    """What the program did."""
+    try:
+        program = subprocess.Popen(argv, stdin=sys.stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        return {"fault": f"{argv[0]}: {error.strerror}"}
+    assert program.stdout is not None and program.stderr is not None, "both are pipes"
+    out, err = bytearray(), bytearray()
+    readers = [
+        threading.Thread(target=kept, args=(pipe, into, bytes_max, program), daemon=True)
+        for pipe, into in ((program.stdout, out), (program.stderr, err))
+    ]
+    for reader in readers:
+        reader.start()
+    code = program.wait()
+    for reader in readers:
+        reader.join(LINGER_S)  # What it left running may hold the pipes open; that is no reason to wait for it.
+    if max(len(out), len(err)) > bytes_max:
+        return {"fault": f"it printed more than {bytes_max} bytes"}
+    return {"code": code, "out": out.decode(errors="replace"), "err": err.decode(errors="replace")}
 
 
 def main() -> None:
     """One run."""
-    bytes_max, argv = int(sys.argv[1]), sys.argv[2:]
-    try:
-        ended = subprocess.run(argv, stdin=sys.stdin, capture_output=True, check=False)
-    except OSError as error:
-        answer: dict[str, object] = {"missing": f"{argv[0]}: {error.strerror}"}
-    else:
-        out, err = (text[:bytes_max].decode(errors="replace") for text in (ended.stdout, ended.stderr))
-        answer = {"code": ended.returncode, "out": out, "err": err}
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(run(sys.argv[2:], int(sys.argv[1]))) + "\n")
 
 
 if __name__ == "__main__":

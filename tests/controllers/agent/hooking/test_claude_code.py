@@ -207,14 +207,33 @@ async def test_a_script_may_look_into_what_was_said(tmp_path: Path) -> None:
     assert b"you used Bash,Glob" in models.asked[2].messages[-1]
 
 
-@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\nexit 127\n"])
-async def test_other_exit_codes_block_nothing_and_are_noted(tmp_path: Path, text: str) -> None:
-    script(tmp_path, "broken.sh", text)
+BROKEN = {
+    "exit 1": "exit 1",
+    "exit 127": "exit 127",
+    "echo partly >&2; kill -9 $$": "exit 137: partly",
+    "yes": "it printed more than",
+    "yes >&2": "it printed more than",
+    "sleep 30": "it gave no verdict within 0.5 s",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+async def test_whatever_else_a_script_does_blocks_nothing_and_is_noted(tmp_path: Path, text: str) -> None:
+    script(tmp_path, "broken.sh", f"#!/bin/sh\n{text}\n")
     steps = '- call: {shell: {command: "true"}}\n- expect: ok\n- done: ok'
+    agent = "    timeout: 0.5\nagent:" if "sleep" in text else "agent:"
     async with arena(tmp_path) as here:
-        assert await run(here, plan("before-call", "broken.sh", steps, "Bash")) == "done"
+        whole = plan("before-call", "broken.sh", steps, "Bash").replace("agent:", agent)
+        assert await run(here, whole) == "done"
         (one,) = verdicts(await here.log())
-    assert one["verdict"]["fault"].startswith("exit ")
+    assert BROKEN[text] in one["verdict"]["fault"]
+
+
+async def test_what_a_script_leaves_running_keeps_nobody_waiting(tmp_path: Path) -> None:
+    script(tmp_path, "notify.sh", "#!/bin/sh\nsleep 60 &\necho no >&2\nexit 2\n")
+    steps = '- call: {shell: {command: "true"}}\n- expect: {error: Denied}\n- done: ok'
+    async with arena(tmp_path) as here:
+        assert await run(here, plan("before-call", "notify.sh", steps, "Bash")) == "done"
 
 
 @pytest.mark.parametrize(
@@ -290,7 +309,7 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "deny", "updatedInput": {"command": "id"}}}),
             Verdict("deny"),
         ),
-        (b'{"missing": "x: gone"}', Verdict(fault="x: gone")),
+        (b'{"fault": "x: gone"}', Verdict(fault="x: gone")),
         (b"nonsense", Verdict(fault="what it printed cannot be read")),
         (ran(1, err="Traceback"), Verdict(fault="exit 1: Traceback")),
     ],
