@@ -36,6 +36,7 @@ CONDITIONS: Final[Mapping[str, str]] = {
     "requests": "A test of how many requests of its own nobody has answered yet.",
     "children": "How many children fit `state`, `name`, `live`, `agent` (its state) and `quiet` (turns without a word "
     "between them); `count` is the test of their number, more than 0 when left out.",
+    "children-then": "A test of how many children would be at work if all calls of the present reply were made.",
     "calls": "Tests, by tool, of how many calls there are in the agent's present reply.",
     "changed": "A test of how many files have another content on disk than the agent knows.",
     "claim": "What the agent says of its task at its end: done or fail.",
@@ -115,6 +116,7 @@ NEEDS: Final[Mapping[str, tuple[Point, ...]]] = {
     "call": CALLS,
     "effect": CALLS,
     "arguments": CALLS,
+    "children-then": ("before-call", "on-patch"),
     "result": ("after-call",),
     "outcome": ("after-call",),
     "error": ("after-call",),

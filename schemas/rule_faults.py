@@ -339,7 +339,7 @@ _CHECKS: Final[Mapping[str, Check]] = {
     **dict.fromkeys(("effect", "result", "outcome", "error", "reply", "prompt", "claim"), _Reading.text),
     **dict.fromkeys(("arguments", "setting"), _by_name(_Reading.text)),
     **dict.fromkeys(("budget", "count", "turns-since", "calls"), _by_name(_Reading.number)),
-    **dict.fromkeys(("changed", "turn", "depth", "requests", "nudges", "sent-back"), _Reading.number),
+    **dict.fromkeys(("changed", "turn", "depth", "requests", "nudges", "sent-back", "children-then"), _Reading.number),
     "is-copy": _Reading.flag,
     "message": _of(_MESSAGE),
     "messages": _of({**_MESSAGE, "count": _Reading.number}, _Reading.number),

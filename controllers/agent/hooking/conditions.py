@@ -140,6 +140,7 @@ def turns_since(known: Known, mark: str) -> int:
 def _is_number_so(name: str, test: Json, facts: Facts) -> bool:
     numbers: dict[str, int] = {
         "changed": len(facts.files_changed),
+        "children-then": sum(child.is_live for child in facts.children) + facts.begins,
         "turn": facts.turn,
         "depth": facts.depth,
         "requests": len(facts.requests),

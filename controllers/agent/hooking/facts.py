@@ -62,10 +62,11 @@ class Facts:
     before-reply, on-sleep and on-end: what the agent said last. `prompt` is the text of what it is told at on-input:
     the goal in its first turn, and messages. `messages` and `reasons` are those of the turn. `files_known` are the
     paths of which the agent knows the content, `files_changed` those of them that have another content on disk now,
-    with its digest, empty for a file that is gone. `turn_calls` counts the calls of this reply by tool, `calls` those
-    of the agent's turns that have ended. `budget_left` is by unit. `approvals` are the open ones of the agent,
-    `requests` those of them that it asked for itself. `sent_back` counts how often before-reply has sent the present
-    answer back, `nudges` how often in a row a comment at on-sleep has woken the agent.
+    with its digest, empty for a file that is gone. `turn_calls` counts the calls of this reply by tool, `begins` the
+    children that they would begin, `calls` the calls of the agent's turns that have ended. `budget_left` is by unit.
+    `approvals` are the open ones of the agent, `requests` those of them that it asked for itself. `sent_back` counts
+    how often before-reply has sent the present answer back, `nudges` how often in a row a comment at on-sleep has woken
+    the agent.
     """
 
     point: Point
@@ -86,6 +87,7 @@ class Facts:
     files_known: tuple[str, ...] = ()
     files_changed: Mapping[str, str] = field(default_factory=dict)
     turn_calls: Mapping[str, int] = field(default_factory=dict)
+    begins: int = 0
     calls: int = 0
     budget_left: Mapping[str, float] = field(default_factory=dict)
     approvals: tuple[str, ...] = ()
@@ -131,6 +133,7 @@ def question(facts: Facts, question_id: str, memory: Json, options: JsonObject) 
         "files_known": list(facts.files_known),
         "files_changed": dict(facts.files_changed),
         "turn_calls": dict(facts.turn_calls),
+        "begins": facts.begins,
         "calls": facts.calls,
         "budget_left": dict(facts.budget_left),
         "approvals": list(facts.approvals),

@@ -23,6 +23,7 @@ from schemas import limits
 from schemas.approval import WAITING
 from schemas.call import as_map
 from schemas.encoding import Json, digest, encode_text
+from schemas.tools import AGENT_TOOL
 
 _Stamp = tuple[int, int, int]
 
@@ -82,6 +83,7 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
         files_known=tuple(sorted(known)),
         files_changed=files.changed(world.folder, known) if known else {},
         turn_calls=Counter(call.tool for call in opened.calls),
+        begins=sum(_begun_by(call) for call in opened.calls),
         calls=seen.status.used.calls,
         budget_left=dict(seen.left),
         approvals=tuple(sorted(name for name, one in seen.approvals.items() if one.state == WAITING)),
@@ -90,6 +92,14 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
         sent_back=seen.status.sent_back,
         nudges=seen.status.nudges,
     )
+
+
+def _begun_by(call: TurnCall) -> int:
+    """How many children a call would begin."""
+    if call.tool == "task":
+        tasks = as_map(call.arguments).get("tasks")
+        return len(tasks) if isinstance(tasks, list) and tasks else 1
+    return int(call.tool == "restore" or call.tool.startswith(AGENT_TOOL))
 
 
 def _space(world: World, seen: Observed) -> Workspace | None:

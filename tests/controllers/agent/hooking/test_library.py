@@ -268,11 +268,14 @@ async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) 
 
 
 async def test_spawning_is_bounded_in_depth_and_number(tmp_path: Path) -> None:
+    pair = [child("b")], [child("b"), child("c")]
     models = ScriptedModels(
         [
             {"model": "m"} | calls(call("task", tasks=[child("a"), child("b"), child("c")])),
-            {"model": "m"} | calls(call("task", tasks=[child("a"), child("b")])),
-            {"model": "m"} | calls(call("task", **child("c"))),
+            {"model": "m"} | calls(call("task", **child("a"))),
+            {"model": "m"} | calls(call("task", tasks=pair[1])),
+            {"model": "m"} | calls(call("task", tasks=pair[0])),
+            {"model": "m"} | calls(call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}])),
             {"model": "m", "times": "always"} | says("I wait."),
             {"model": "n", "when": {"not": "levels down"}, "delay": 0.3, "times": 2}
             | calls(call("task", **child("d"))),
@@ -284,8 +287,9 @@ async def test_spawning_is_bounded_in_depth_and_number(tmp_path: Path) -> None:
         assert await ended(here, plan(hook)) == "done"
         assert {each.address for each in here.store.view.list("task")} == {"task/.", "task/a", "task/b"}
     top = "\n".join(shown(models, index) for index, one in enumerate(models.asked) if one.model == "test/m")
-    assert "At most 2 children at once" in top
-    assert "You have 2 children at work, which is the most: a, b." in top
+    assert "At most 2 children at once. Begin fewer" in top
+    assert "At most 2 children at once; at work by now: a." in top
+    assert "so that they are counted" in top
     assert "You are 1 levels down" in "\n".join(shown(models, index) for index in range(len(models.asked)))
 
 
