@@ -508,7 +508,10 @@ def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = 
         of = "dollars" if unit == "usd" else _unit(unit)
         left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
         words = f"too little of {whose} is left: {left}, and the next request may take {asked}"
-    return Rest(AgentState.PARKED, words, "BudgetSpent", (f"plan patch {bound} budget.{_unit(spent[0])}=…",))
+    way = f"plan patch {bound} budget.{_unit(spent[0])}=…"
+    if spent[0] in seen.spec.budget.to_json() and seen.hook is not None:
+        way = f"plan patch {seen.hook.spec['set_at']} hooks.{seen.hook.spec['name']}.budget.{_unit(spent[0])}=…"
+    return Rest(AgentState.PARKED, words, "BudgetSpent", (way,))
 
 
 def _without_servers(seen: Observed) -> Rest | None:

@@ -135,7 +135,7 @@ class Observed:
     view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
     `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
     `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
-    itself was made for; `is_engaged`: it talks with a person or listens to another agent, and ends by `done` only.
+    itself was made for; `is_engaged`: it talks with a person, or listens to who does, and ends by `done` only.
     """
 
     resource: Resource
@@ -284,12 +284,10 @@ def _hooks(spec: AgentSpec, status: AgentStatus, view: View, specs: Specs) -> Ma
 
 
 def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
-    """Whether a person was turned to the agent, or it listens to another: what it says then does not end its task."""
-    if not isinstance(spec.mind, Model | Outside) or spec.watches:
-        return False
-    document = view.get(plan)
-    is_primary = document is not None and session.primary_of(document) == address
-    return is_primary or watchers.is_listening(view, address)
+    """Whether the session is with the agent or one that it listens to: what it says then does not end its task."""
+    document = view.get(plan) if isinstance(spec.mind, Model | Outside) and not spec.watches else None
+    primary = "" if document is None else session.primary_of(document)
+    return bool(primary) and (primary == address or watchers.is_listening(view, address, primary))
 
 
 def observe_again(seen: Observed, view: View, specs: Specs, plan: str) -> Observed | None:

@@ -284,8 +284,8 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         given, answers = answering.given(seen, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
-        # Who else has asked is answered by itself: what was said here is not for them.
-        merge["again"] = merge["again"] or (len(now) < len(seen.status.asked) and turn.claim is None)
+        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.spec.watches or seen.is_engaged)
+        merge["again"] = merge["again"] or (is_thinking and watchers.goes_on(turn, seen.status.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))

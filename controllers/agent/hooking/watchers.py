@@ -43,9 +43,10 @@ def served(view: View, agent: str) -> tuple[Resource, ...]:
     return tuple(each for each in found if not is_over(each))
 
 
-def is_listening(view: View, agent: str) -> bool:
-    """Whether the agent, which has a task of its own, is a hook of another: it has handed the session over."""
-    about = (view.get(each) for each in view.referrers(agent) if each.startswith("hook/"))
+def is_listening(view: View, agent: str, other: str) -> bool:
+    """Whether the agent, which has a task of its own, is a hook of the agent at `other`."""
+    watched = view.get(other)
+    about = () if watched is None else (view.get(str(each)) for each in watched.spec["hooks"])
     return any(one is not None and one.spec["mind"].get("address") == agent and not is_over(one) for one in about)
 
 
@@ -62,14 +63,26 @@ def own_left(left: Mapping[str, float], budget: Budget, used: Used) -> dict[str,
 def hearable(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:
     """Which of the unread `messages` the next turn may have, when `asked` are read and not answered.
 
-    A question to a hook is answered by itself: nothing else that waits for an answer is heard until it has its own.
+    A question to a hook is answered by itself and before others, for somebody's call waits for it: nothing else that
+    wants an answer is heard with it.
     """
-    open_ones = tuple(asked)
-    is_busy = any(each.kind == QUESTION for each in open_ones)
-    first = next((each for each in messages if each.asks), None)
-    if not is_busy and (first is None or not any(each.kind == QUESTION for each in messages)):
+    if any(each.kind == QUESTION for each in asked):
+        return tuple(each for each in messages if not each.asks)
+    first = next((each for each in messages if each.kind == QUESTION), None)
+    if first is None:
         return tuple(messages)
-    return tuple(each for each in messages if not each.asks or (each is first and not open_ones))
+    return tuple(each for each in messages if not each.asks or each is first)
+
+
+def goes_on(opened: OpenTurn, asked: Mapping[str, Message], now: Sequence[Message]) -> bool:
+    """Whether there is more to do for an agent that has answered the questions `now`: work it was at, another question.
+
+    A question to a hook comes in between; its answer is not the end of anything.
+    """
+    if not any(each.kind == QUESTION for each in now):
+        return False
+    is_between = set(opened.reasons) != {"message"} or any(each.kind != QUESTION for each in opened.messages)
+    return is_between or len(now) < len(asked)
 
 
 def is_asked(asked: Mapping[str, Message]) -> bool:

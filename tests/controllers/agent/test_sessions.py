@@ -269,3 +269,33 @@ class _View:
 
     def get(self, address: str) -> object:
         return address
+
+
+async def test_an_agent_that_is_asked_beside_its_own_work_goes_on_with_it(tmp_path: Path) -> None:
+    lead = [
+        {"when": {"last": "Begin"}, **calls(call("list"))},
+        {"when": {"any": "before-call", "not": "of the list"}, **says("ALLOW, and think of the list")},
+        {"when": {"last": "Go on"}, **calls(call("write", path="lead.txt", content="x"))},
+        {"when": {"after": "list"}, **calls(call("write", path="lead.txt", content="x"))},
+        {"when": {"after": "write"}, **says("led")},
+    ]
+    part = [calls(call("write", path="part.txt", content="x")), says("done")]
+    models = ScriptedModels(
+        [step | {"model": name} for name, steps in (("lead", lead), ("part", part)) for step in steps]
+    )
+    text = """
+goal: two
+tasks:
+  lead: {goal: lead, agent: {model: test/lead, tools: [list, write]}}
+  part:
+    goal: part
+    agent: {model: test/part, tools: [write]}
+    hooks: {by: {on: [before-call], match: "write(*)", agent: {as: agent/lead}}}
+"""
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+        assert here.state("task/.") == "done"
+        assert here.read("part.txt") == here.read("lead.txt") == "x"
+    assert models.left in ([], ["step 3"], ["step 4"]), "it went on with its work, asked before it or in between"

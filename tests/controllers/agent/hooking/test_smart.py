@@ -14,6 +14,7 @@ from schemas.hook import OVER, Verdict
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
+from tests.fakes.pure_models import Answer
 from tests.fakes.scripted_models import ScriptedModels
 
 pytestmark = pytest.mark.anyio
@@ -303,8 +304,8 @@ tasks:
 
 
 async def test_the_conversation_of_a_hook_is_made_shorter_like_any_other(tmp_path: Path) -> None:
-    lines = [[("write", {"path": f"f{index}.txt", "content": f"{index} " * 700})] for index in range(12)]
-    answers = {"agent/.": [*lines, "written"], "agent/~careful": ["ALLOW"] * 12}
+    lines: list[Answer] = [[("write", {"path": f"f{index}.txt", "content": f"{index} " * 700})] for index in range(12)]
+    answers: dict[str, list[Answer]] = {"agent/.": [*lines, "written"], "agent/~careful": ["ALLOW"] * 12}
     models = SmallModels(answers, takes_s=0.0, size=4_000)
     async with arena(tmp_path, models=models) as here:
         assert await ended(here, plan()) == "done"
