@@ -11,7 +11,7 @@ from controllers.fork import bringing, deciding, leaving, making
 from controllers.fork.deciding import What
 from controllers.fork.desk import ACTOR, Desk, Fork, Gone, noted
 from controllers.fork.git import GitFailed
-from controllers.fork.observing import Observed, observe
+from controllers.fork.observing import Observed, job_key, observe
 from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from schemas import limits
@@ -84,7 +84,7 @@ class ForkReconciler:
                 return Again(due_s)
             self._looked[address] = seen.now
         fork = Fork(self._desk, address, seen.resource.uid)
-        self._work.start(f"{address}#{what}", address, partial(self._run, fork, what), pool=POOL)
+        self._work.start(job_key(fork.uid, what), address, partial(self._run, fork, what), pool=POOL)
         return Done()
 
     async def _run(self, fork: Fork, what: What) -> None:

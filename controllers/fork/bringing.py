@@ -27,6 +27,9 @@ async def bring(fork: Fork) -> None:
     """Brings a fork in state `merging` or `writing` in, or says which files conflict. Raises GitFailed and OSError."""
     repository = await fork.repository()
     worktree = fork.worktree(repository)
+    if not (worktree.folder / ".git").exists():
+        async with fork.desk.turns:
+            await worktree.make(fork.status.base)  # Somebody removed it: what was committed is on the branch.
     await worktree.unlock()
     if fork.status.state is ForkState.WRITING:
         if await _written(fork, worktree):

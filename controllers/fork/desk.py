@@ -17,7 +17,7 @@ from reconciler.clock import Clock
 from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store, View
 from schemas.encoding import Json, JsonObject
-from schemas.fork import ForkSpec, ForkStatus, fork_from_json, fork_status
+from schemas.fork import KIND, ForkSpec, ForkStatus, fork_from_json, fork_status
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource, Uid
@@ -64,8 +64,11 @@ class Fork:
     @property
     def resource(self) -> Resource:
         """The object. Raises Gone."""
-        found = self.desk.store.view.get(self.address)
-        if found is None or found.uid != self.uid:
+        view = self.desk.store.view
+        found = view.get(self.address)
+        if found is None or found.uid != self.uid:  # Its task may have moved, and it with that.
+            found = next((one for one in view.list(KIND) if one.uid == self.uid), None)
+        if found is None:
             raise Gone(self.address)
         return found
 
@@ -106,7 +109,7 @@ class Fork:
         resource = self.resource
         draft = noted(resource, type_, merge, data or {}, more)
         # This await is the law: what is about to be done must be known to whoever comes after a crash.
-        await self.desk.store.append(draft, {self.address: resource.rev})
+        await self.desk.store.append(draft, {resource.address: resource.rev})
 
 
 def noted(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controllers.fork.desk import outer_tree
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
@@ -11,7 +13,8 @@ from schemas.fork import IN_USE, Asked, ForkSpec, ForkStatus, asked_of, fork_fro
 from schemas.frozen import frozen
 from schemas.resource import Resource
 
-_IN_FLIGHT = frozenset({CallState.PROPOSED, CallState.AUTHORIZED, CallState.STARTED})
+JOBS: Final = ("make", "bring", "leave", "clear", "look")
+_IN_FLIGHT: Final = frozenset({CallState.PROPOSED, CallState.AUTHORIZED, CallState.STARTED})
 
 
 @frozen
@@ -55,7 +58,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Obse
         busy=next((one.address for one in users if is_busy(one, view)), ""),
         revs={one.address: one.rev for one in users},
         is_placed=spec.outer is None or (outer is not None and bool(outer_tree(view, spec))),
-        is_live=bool(work.live_for(resource.address)),
+        is_live=any(work.is_live(job_key(resource.uid, what)) for what in JOBS),
         by_agent=task is not None and task.spec["work"]["kind"] == "agent",
         is_in_line=bool(resource.status.get("wants")) and not resource.status.get("locks"),
         now=now,
@@ -76,6 +79,11 @@ def is_busy(user: Resource, view: View) -> bool:
 
 def _waits(task: Resource) -> bool:
     return not task.deleting and task.state != "cancelled" and asked_of(task.status).wish == "made"
+
+
+def job_key(uid: str, what: str) -> str:
+    """The key of a job of the fork `uid`, which may move meanwhile."""
+    return f"{uid}#{what}"
 
 
 def is_there(status: ForkStatus) -> bool:

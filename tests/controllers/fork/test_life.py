@@ -186,13 +186,14 @@ async def test_an_agent_at_work_carries_its_work_into_a_fork_and_goes_on_there(t
 
 async def test_a_call_under_way_ends_where_it_began_before_the_fork_is_made(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
+    wait = f"touch begun; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     plan = f"""
         tasks:
           t:
             agent:
               tools: [shell]
               script:
-                - call: {{shell: {{command: "touch begun; until [ -e {tmp_path}/go ]; do sleep 0.05; done; pwd > one"}}}}
+                - call: {{shell: {{command: "{wait}; pwd > one"}}}}
                 - call: {{shell: {{command: "pwd > two; cat one > carried"}}}}
                 - done: ok
         """
@@ -233,3 +234,36 @@ async def test_a_repository_that_git_cannot_read_is_told_with_gits_own_words(tmp
 
     assert ready["reason"] == "ForkFailed"
     assert "/nowhere/at/all" in ready["message"]
+
+
+async def test_a_task_that_moves_keeps_its_fork(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    work = "touch begun; until [ -e {root}/go ]; do sleep 0.05; done; echo b >> a".replace("{root}", str(tmp_path))
+    async with arena(tmp_path) as owner:
+        await owner.apply(f"tasks: {{t: {{fork: true, run: '{work}'}}}}\n")
+        await owner.until(lambda: any(tmp_path.glob(".plan/arena/forks/t-*/begun")))
+        before = owner.get("fork/t")
+        await owner.apply(f"moved: {{t: u}}\ntasks: {{u: {{fork: true, run: '{work}'}}}}\n")
+        await owner.until(lambda: owner.find("fork/u") is not None)
+        home.write("go", "")
+        await owner.until_state("task/u", "done")
+        after = owner.get("fork/u")
+        await owner.until(lambda: not owner.get("fork/u").status.get("folder"))
+
+    assert (after.uid, owner.find("fork/t")) == (before.uid, None)
+    assert home.read("a") == "a\nb\n"
+    assert (home.branches(), home.trees()) == ([], 0)
+
+
+async def test_a_working_tree_that_somebody_removed_is_made_again_from_its_branch(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    work = (
+        f"echo b >> a; git -c user.name=n -c user.email=e@x commit -qam b; cd {tmp_path}; rm -r .plan/arena/forks/t-*"
+    )
+    async with arena(tmp_path) as owner:
+        await owner.apply(f"tasks: {{t: {{fork: true, run: '{work}'}}}}\n")
+        await owner.until_state("task/t", "done", "failed")
+        await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
+
+    assert home.read("a") == "a\nb\n"
+    assert (home.branches(), home.trees()) == ([], 0)
