@@ -22,8 +22,8 @@ PURE = [
         "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
         "editing/selecting.py", "storing/masking.py", "storing/view.py",
     )),
-    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
-    *(f"controllers/{kind}/observing.py" for kind in ("agent", "lock", "mcp", "plan", "task")),
+    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
+    *(f"controllers/{kind}/observing.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
     *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
     "controllers/agent/tools/subjects.py",
     *("controllers/agent/hooking/" + name for name in (
