@@ -143,6 +143,7 @@ class AgentReconciler:
 
     async def _take(self, seen: Observed, ahead: Ahead) -> Outcome | None:
         """Does the one next step; None when there may be another."""
+        seen = self._firing.without_stale(seen)
         step = deciding.decide(
             seen,
             lambda call: calls.is_parallel(call, seen.spec, self._tools),

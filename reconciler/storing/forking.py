@@ -21,7 +21,7 @@ from schemas.resource import Resource, Uid
 FIRST: Final = 1
 """The revision of the record that begins a fork, and so of everything in it."""
 
-_TIMES: Final = ("started_at", "not_before", "wake_at", "ended_at", "waiting_since")
+_TIMES: Final = ("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since")
 _FOREIGN: Final = frozenset({"mcp", "container", "fork"})  # Their status is about processes and trees of the original.
 _RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
 
@@ -131,7 +131,7 @@ def _copied(one: Resource, status: JsonObject, translation: _Translation) -> tup
     match one.kind:
         case "plan":
             spec, status = translation.fresh.document, _plan_status(status, translation.fresh)
-        case "task" | "agent":
+        case "task" | "agent" | "hook":
             status = translation.moved(status)
         case "approval" if one.spec.get("kind") == "patch":
             spec = {**spec, "what": {**spec["what"], "base_rev": translation.rev(spec["what"]["base_rev"])}}

@@ -46,6 +46,17 @@ class Firing:
         """Whether the agent has to wait for verdicts before it goes on from `moment`."""
         return bool(moments.pending(seen, moment, self._placed(seen)))
 
+    def without_stale(self, seen: Observed) -> Observed:
+        """Stops asking hooks that are over, gone or others by now: nobody waits for their verdicts (law 4)."""
+        asking = [key for key in seen.live if key.startswith(f"{KEY}:")]
+        if not asking:
+            return seen
+        known = {_version(hook) for hook, _ in seen.hooks.values()}
+        stale = frozenset(key for key in asking if key.rpartition(":")[2] not in known)
+        for key in stale:
+            self.world.work.cancel(key)
+        return remade(seen, live=seen.live - stale) if stale else seen
+
     def _placed(self, seen: Observed) -> Tools:
         """The tools with their paths followed; as they are where the agent's folder cannot be entered."""
         if not seen.hooks:
@@ -157,12 +168,21 @@ class Firing:
         return True
 
     def _start(self, seen: Observed, question: Question) -> None:
-        opened = _opened(seen)
-        key = f"{KEY}:{seen.resource.uid}:{seen.status.incarnation}.{opened.turn}.{question.key}"
+        key = _job_key(seen, question)
         priority = 0 if seen.task_spec is None else seen.task_spec.priority
         if not self.world.work.is_live(key):
             job = Asking(self, seen, question, key)
             self.world.work.start(key, seen.resource.address, job, pool=self.world.pool, priority=priority)
+
+
+def _job_key(seen: Observed, question: Question) -> str:
+    """The job of a question to a hook as that is now: a changed one is asked anew."""
+    at = f"{seen.resource.uid}:{seen.status.incarnation}.{_opened(seen).turn}"
+    return f"{KEY}:{at}.{question.key}:{_version(question.hook)}"
+
+
+def _version(hook: Resource) -> str:
+    return f"{hook.uid}.{hook.generation}"
 
 
 def _expiring(spec: HookSpec, memory: Json, given: facts.Facts, verdict: Verdict) -> Verdict:
@@ -239,7 +259,9 @@ class Asking:
         if (seen.status.incarnation, opened.turn) != (mine.incarnation, _opened(self.seen).turn):
             return False
         now = seen.hooks.get(self.question.spec.name)
-        return self.question.key not in opened.fired and now is not None and now[0].uid == self.question.hook.uid
+        if now is None or self.question.key in opened.fired:
+            return False
+        return _version(now[0]) == _version(self.question.hook)
 
 
 def _opened(seen: Observed) -> OpenTurn:

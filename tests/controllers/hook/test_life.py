@@ -136,6 +136,39 @@ async def test_the_agent_behind_a_hook_comes_and_goes_with_it(tmp_path: Path) ->
         await here.until(lambda: here.find("agent/~guard") is None and here.find("hook/guard") is None)
 
 
+async def test_the_agent_behind_a_hook_ends_when_that_is_over(tmp_path: Path) -> None:
+    smart = "{on: on-end, agent: {script: [{done: {decision: allow}}]}, expires: {approved: true}}"
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(smart, WAITS))
+        await here.settled()
+        await here.gate.approve("hook/guard", HUMAN_CLI)
+        await here.until_state("agent/~guard", "ended")
+        await here.tell("agent/.", "go", "m1")
+        await here.tell("agent/.", "go", "m2")
+        await here.tell("agent/.", "end", "m3")
+        await here.until_state("task/.", "done")
+        assert await _fired(here) == 0
+
+
+@pytest.mark.parametrize("how", ["taken away", "approved away", "changed"])
+async def test_who_waits_for_a_hook_goes_on_when_that_is_there_no_more(tmp_path: Path, how: str) -> None:
+    hook = "{on: before-call, match: write, run: [sleep, '60'], expires: {approved: true}}"
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(hook, WAITS))
+        await here.tell("agent/.", "go", "m1")
+        await here.until(lambda: any(key.startswith("hook") for key in here.work.live_for("agent/.")))
+        match how:
+            case "taken away":
+                await here.apply(WAITS.replace("hooks:\n  guard: HOOK\n", ""))
+            case "approved away":
+                await here.gate.approve("hook/guard", HUMAN_CLI)
+            case _:
+                await here.apply(_plan(hook.replace("write", "shell"), WAITS))
+        await here.until(lambda: here.get("agent/.").state == "asleep")
+        await here.settled_but_timers()
+        assert (tmp_path / "a.txt").exists()
+
+
 async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Path) -> None:
     task = "goal: a\n    hooks: {mine: {on: before-call, match: write, rule: [{count: seen}]}}\n"
     task += "    agent:\n      script:\n"
