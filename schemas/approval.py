@@ -23,8 +23,8 @@ class ApprovalSpec:
 
     patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for ·
     tool: a tool that describes itself anew, `before` and `after` · input: what a server wants to know, `requests`; the
-    answer is in the status as `content` · conflict: `conflict`, the address of a conflict thread, and `text`, both sides
-    in words; it is answered by a ruling.
+    answer is in the status as `content` · conflict: `conflict`, the address of a conflict thread, and `text`, both
+    sides in words; it is answered by a ruling.
     `differences` are those of a patch when it was held. The status holds `state` (waiting, approved, rejected), `by`
     and `reason`. A person's own patch leaves no approval behind once settled; what an agent asked for is dropped by
     its controller when it has read the answer.

@@ -27,14 +27,22 @@ Because: TypeAlias = Literal["wait", "deadlock", "contest"]
 
 How: TypeAlias = Literal["release", "sequence", "merge", "fork", "cancel"]
 
-WAYS: Final[dict[str, str]] = {
-    "release": "the other one lets go of the lock, and `for_agent` (as a rule who waits) has it",
-    "sequence": "`for_agent` (as a rule who holds) goes first; the other's task goes on when that task has ended",
-    "merge": "`for_agent` (as a rule who holds) does both, by your `plan`; the other one gives up its part",
-    "fork": "`for_agent` (as a rule who waits) works in a branch of its own, which is merged when it is done",
-    "cancel": "the task of `for_agent` (as a rule who waits) is cancelled",
+_WAYS: Final[dict[How, str]] = {
+    "release": "the other one lets go of it, and {who} (as a rule the one that waits) has it",
+    "sequence": "{who} (as a rule the one that holds) goes first, the other when the task of the first has ended",
+    "merge": "{who} (as a rule the one that holds) does both; the other one gives up its part",
+    "fork": "{who} (as a rule the one that waits) works in a branch of its own, merged when it is done",
+    "cancel": "the task of {who} (as a rule the one that waits) is cancelled",
 }
-"""What each ruling means, in words for whoever rules."""
+
+
+def ways(who: str) -> dict[How, str]:
+    """What each ruling means, in words for whoever rules; `who` is how it says whom a ruling is about."""
+    return {how: words.format(who=who) for how, words in _WAYS.items()}
+
+
+WAYS: Final = tuple(_WAYS)
+"""The rulings by name."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from planloop.chatting.lines import Command
 from planloop.chatting.room import Room
 from planloop.exits import Exit, Halt
 from planloop.verdicts import refusal
-from schemas.conflict import WAYS
+from schemas.conflict import WAYS, ways
 from schemas.encoding import JsonObject
 
 
@@ -54,10 +54,11 @@ def approve(room: Room, command: Command) -> Iterator[str]:
 def _ruled(room: Room, conflict: str, words: Sequence[str]) -> str:
     """A ruling: how, whom it is about, and what both are told."""
     if not words or words[0] not in WAYS:
-        ways = "\n".join(
-            f"/approve {conflict.replace('/', '-')} {how} [AGENT] [WORDS]   {said}" for how, said in WAYS.items()
+        said_of = "\n".join(
+            f"/approve {conflict.replace('/', '-')} {how} [AGENT] [WORDS]   {said}"
+            for how, said in ways("AGENT").items()
         )
-        raise Halt(Exit.USAGE, f"how does {conflict} go on?", ways)
+        raise Halt(Exit.USAGE, f"how does {conflict} go on?", said_of)
     about = words[1] if len(words) > 1 else ""
     body: JsonObject = {"conflict": conflict, "how": words[0], "for": about, "plan": " ".join(words[2:])}
     return f"{conflict}: {outcome(room.access.post('rule', body), 'ruled')}"

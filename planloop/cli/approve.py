@@ -9,7 +9,7 @@ from planloop.access import Access
 from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
-from schemas.conflict import WAYS
+from schemas.conflict import ways
 from schemas.encoding import JsonObject
 
 EXAMPLE = """
@@ -82,7 +82,7 @@ def command(
 def _rule(access: Access, address: str, how: str | None, more: JsonObject) -> None:
     """Says how a conflict goes on."""
     if how is None:
-        ways = "\n".join(f"--{one:<9} {words}" for one, words in WAYS.items())
-        raise Halt(Exit.USAGE, f"how does {address} go on?", f"{ways}\nboth sides: plan describe {address}")
+        known = "\n".join(f"--{one:<9} {words}" for one, words in ways("AGENT of --for").items())
+        raise Halt(Exit.USAGE, f"how does {address} go on?", f"{known}\nboth sides: plan describe {address}")
     answer = access.post("rule", {"conflict": address, "how": how, **more})
     patching.say(answer, address, did=str(answer.get("said", "ruled")))

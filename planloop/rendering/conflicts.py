@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planloop.rendering import amounts
-from schemas.conflict import PERSON, WAYS, ConflictStatus, conflict_from_json, status_from_json
+from schemas.conflict import PERSON, ConflictStatus, conflict_from_json, status_from_json, ways
 from schemas.resource import Resource
 
 
@@ -29,7 +29,9 @@ def facts(item: Resource) -> list[tuple[str, str]]:
         return out
     raised = f", after {amounts.plural(status.raised, 'time')} without an answer" if status.raised else ""
     out.append(("before", (_before(status) or "nobody yet") + raised))
-    out += [("rule", f"plan approve {item.address} --{how:<9} {words}") for how, words in WAYS.items()]
+    out += [
+        ("rule", f"plan approve {item.address} --{how:<9} {words}") for how, words in ways("AGENT of --for").items()
+    ]
     return out
 
 

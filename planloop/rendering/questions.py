@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planloop.rendering import tables
-from schemas.conflict import WAYS
+from schemas.conflict import ways
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.resource import Resource
 
@@ -23,7 +23,9 @@ def facts(approval: Resource) -> list[tuple[str, str]]:
         case "conflict":
             name = spec["what"]["conflict"]
             out += [("", line) for line in str(spec["what"]["text"]).splitlines()]
-            out += [("rule", f"plan approve {name} --{how:<9} {words}") for how, words in WAYS.items()]
+            out += [
+                ("rule", f"plan approve {name} --{how:<9} {words}") for how, words in ways("AGENT of --for").items()
+            ]
         case "call":
             out.append(("call", f"{spec['what']['tool']} {encode_text(spec['what']['arguments'])}"))
     return out

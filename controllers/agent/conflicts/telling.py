@@ -13,7 +13,7 @@ from controllers.agent import inbox
 from controllers.agent.conflicts.opening import paths_of
 from controllers.agent.conflicts.standing import name
 from reconciler.storing.store import View
-from schemas.conflict import PERSON, WAYS, ConflictSpec, ConflictStatus
+from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, ways
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.message import Delivery, Message
@@ -72,10 +72,10 @@ def _side(case: Case, agent: str, does: str) -> str:
 
 def instruction(address: str) -> str:
     """What whoever rules may do."""
-    ways = "\n".join(f"- {how}: {words}" for how, words in WAYS.items())
+    said = "\n".join(f"- {how}: {words}" for how, words in ways("`for_agent`").items())
     return (
         f"You are above both: say how it goes on with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
-        f"{ways}\n`plan` is what they are told of it. If you do not answer soon it goes to the one above you."
+        f"{said}\n`plan` is what they are told of it. If you do not answer soon it goes to the one above you."
     )
 
 
@@ -104,7 +104,8 @@ def opened(view: View, case: Case, to: str, now: float) -> tuple[Change, ...]:
             f"{case.address} stands between you and {name(other)} over {paths_of(case.status)}; it is before {where}."
         )
         text += f" {name(other)}: {says}." if says else ""
-        text += f" You may write to each other with `send(to='{other.partition('/')[2]}')` until it is over."
+        if other.startswith("agent/"):
+            text += f" You may write to each other with `send(to='{other.partition('/')[2]}')` until it is over."
         message = _message(case.address, agent, "open", {"conflict": case.address, "text": text}, now)
         wakes = agent == case.spec.holds and case.spec.because == "contest"
         changes += _delivered(view, replace(message, wakes=wakes))
