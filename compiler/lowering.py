@@ -265,6 +265,7 @@ def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
         timeout_s=written.get("timeout"),
         prompts=prompts,
         headers={name: str(value) for name, value in written.get("headers", {}).items()},
+        writes=written.get("writes", {}),
     )
 
 

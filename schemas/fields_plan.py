@@ -165,6 +165,12 @@ PLAN_TABLES: Final = (
                 "Effect classes of its tools.",
                 {"read_file": "read"},
             ),
+            Field(
+                "writes",
+                Keyed(WORD, is_id=False),
+                "Its tools that write a file, with the argument that names it: locked as for `write`.",
+                {"write_file": "path"},
+            ),
         ),
         one_of=(("command", "url"),),
     ),

@@ -62,7 +62,8 @@ class McpSpec:
     with every request to a `url`; a value `env:NAME` or `file:path` is read when it is connected to. `tools` are
     the names it may offer, None for all; `effects` the effect classes that the plan gives them. `share` is whether
     all agents use one process or each has its own; `timeout_s` bounds one call (None: `limits.CALL_TIMEOUT_S`);
-    `prompts` are those of its prompts that agents begin with.
+    `prompts` are those of its prompts that agents begin with; `writes` names tools that write a file, each with the
+    argument that says which.
     """
 
     command: tuple[str, ...] = ()
@@ -74,9 +75,11 @@ class McpSpec:
     timeout_s: float | None = None
     prompts: tuple[str, ...] = ()
     headers: JsonObject = field(default_factory=dict)
+    writes: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        return {
+        own: JsonObject = {"writes": self.writes} if self.writes else {}  # Few are told of it.
+        return own | {
             "command": list(self.command),
             "url": self.url,
             "env": self.env,
@@ -102,6 +105,7 @@ def mcp_from_json(raw: JsonObject) -> McpSpec:
         timeout_s=raw["timeout_s"],
         prompts=tuple(raw["prompts"]),
         headers=raw.get("headers", {}),
+        writes=raw.get("writes", {}),
     )
 
 

@@ -7,6 +7,7 @@ keep others from it: a write lock needs the right to write.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -77,11 +78,19 @@ def release(
 
 def written(context: Context) -> Mapping[str, LockMode]:
     """The file that a call of `write`, `edit` or `dump` is about; none when the tool itself will refuse it."""
-    try:
-        path = context.workspace.leads_to(str(context.spec.arguments.get("path", ".")))
-        return {context.workspace.locked(path): "write"}
-    except (ToolDenied, ToolFailed):
-        return {}
+    return named("path", context)
+
+
+def named(argument: str, context: Context) -> Mapping[str, LockMode]:
+    """The files that the call's argument of that name leads to, one or a list; those outside the workspace are left."""
+    given = context.spec.arguments.get(argument)
+    paths = given if isinstance(given, list) else [given]
+    space, found = context.workspace, dict[str, LockMode]()
+    for path in paths:
+        with suppress(ToolDenied, ToolFailed):
+            if isinstance(path, str) and path:
+                found[space.locked(space.leads_to(path))] = "write"
+    return found
 
 
 def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from controllers.agent.tools import inputs
+from controllers.agent.tools import inputs, locking
 from controllers.agent.tools.subjects import plain_texts, subjects_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from reconciler.storing.store import View
@@ -77,6 +77,7 @@ def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
         digest=offered.digest,
         withheld=offered.withheld,
         exact=plain_texts,
+        locks=partial(locking.named, str(spec.writes[offered.name])) if offered.name in spec.writes else None,
     )
 
 

@@ -1,0 +1,44 @@
+"""Tools of servers that write files: where the plan says so, the file is locked for the call as for `write`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import Json, JsonObject
+from tests.controllers.agent.arena import arena
+from tests.controllers.mcp.plans import OK, call, tricky, written
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+def agents(**scripts: list[JsonObject]) -> JsonObject:
+    """Tasks by name, each with its agent."""
+    tools: Json = ["t", "lock", "release"]
+    return {name: {"agent": {"tools": tools, "script": [*steps]}} for name, steps in scripts.items()}
+
+
+async def test_a_call_that_writes_waits_for_the_file_and_has_it_to_the_end_of_its_turn(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        server = tricky(writes={"echo": "text"})
+        one: list[JsonObject] = [call("lock", paths=["a.txt"]), {"when": "go", "done": "x"}]
+        two: list[JsonObject] = [{"when": "go", **call("t.echo", text="./a.txt")}, OK]
+        await here.apply(written({"mcp": {"t": server}, "tasks": agents(one=one, two=two)}))
+        await here.until(lambda: bool(here.store.view.list("lock")))
+        await here.tell("agent/two", "go", "m1")
+        await here.until_state("agent/two", "blocked")
+        (waits,) = here.store.view.owned_by("agent/two")
+        assert waits.status["wants"] == {"a.txt": "write"}
+        await here.tell("agent/one", "go", "m2")
+        await here.until_state("task/two", "done", "failed")
+        assert here.state("task/two") == "done"
+        assert here.store.view.list("lock") == []
+
+
+async def test_tools_of_which_nothing_is_said_take_no_locks(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        only: list[JsonObject] = [call("t.echo", text="a.txt"), OK]
+        await here.apply(written({"mcp": {"t": tricky(writes={"pid": "text"})}, "tasks": agents(one=only)}))
+        await here.until_state("task/one", "done", "failed")
+        assert not [draft for draft in await here.log() if draft.type.startswith("lock.")]
