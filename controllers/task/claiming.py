@@ -9,6 +9,7 @@ from controllers.task import family, finishing, forking, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
 from schemas.agent import FOR_OTHERS, AgentState
+from schemas.call import CallState
 from schemas.condition import of_status
 from schemas.encoding import Json, JsonObject
 from schemas.task import TaskState
@@ -62,6 +63,9 @@ def _at_work(observed: Observed) -> Says:
     found = [one for type_, one in of_status(agent.status).items() if type_ in FOR_OTHERS]
     if found:
         return Says(TaskState.BLOCKED, found[0].reason, f"{agent.address}: {found[0].message}", found[0].unblocks)
+    waits = of_status(agent.status).get(CallState.AWAITING_LOCK)
+    if waits is not None:  # For its like, which let go by themselves: nobody else has to do anything.
+        return Says(TaskState.RUNNING, waits.reason, f"{agent.address}: {waits.message}", waits.unblocks)
     if agent.state == AgentState.PARKED:
         return Says(TaskState.BLOCKED, "BudgetSpent", f"{agent.address} has used up its budget")
     return Says(TaskState.RUNNING, "Running", _works(observed))

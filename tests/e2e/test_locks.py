@@ -50,7 +50,8 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         task = folder.run("describe", "build").out
         assert "lock src/** is held by agent/docs (write) since" in task
         assert "unblocks  lock/src/** is released · or: plan unlock lock/src/**" in task
-        agent = folder.run("describe", "agent/backend").out
+        agent = folder.run("describe", "backend").out
+        assert "Progressing  True     AwaitingLock  agent/backend: lock src/** is held by agent/docs" in agent
         assert "agent/docs" in agent and "plan unlock lock/src/**" in agent
         lock = folder.run("describe", "lock/src/**").out
         assert "held by   agent/docs (write), for" in lock

@@ -217,9 +217,14 @@ def test_an_agent_that_needs_somebody_else_blocks_its_task_which_says_why_and_wh
     assert world.says("a") == "running Running"
 
 
-def test_an_agent_that_waits_for_its_like_keeps_its_task_running() -> None:
+def test_an_agent_that_waits_for_its_like_keeps_its_task_running_which_says_for_whom() -> None:
     world = working()
     world.agent("a", state="blocked", conditions=waiting_for("AwaitingLock"))
+    world.settle()
+    ready = world["task/a"].status["conditions"]["Ready"]
+    assert world.says("a") == "running AwaitingLock"
+    assert (ready["message"], ready["unblocks"]) == ("agent/a: it lacks something", ["plan resume task/a"])
+    world.agent("a", state="running", conditions={"AwaitingLock": None})
     world.settle()
     assert world.says("a") == "running Running"
 
