@@ -299,3 +299,45 @@ tasks:
         assert here.state("task/.") == "done"
         assert here.read("part.txt") == here.read("lead.txt") == "x"
     assert models.left in ([], ["step 3"], ["step 4"]), "it went on with its work, asked before it or in between"
+
+
+async def test_a_hook_steps_forward_stays_a_hook_talks_with_whom_it_watches_and_steps_back(tmp_path: Path) -> None:
+    text = """
+goal: write
+agent:
+  tools: [write]
+  script:
+    - call: {write: {path: a.txt, content: a}}
+    - {when: {message: how is it}, say: quite well}
+    - {when: {message: once more}, call: {write: {path: b.txt, content: b}}}
+    - done: written
+hooks:
+  mind:
+    on: [before-call]
+    match: write(*)
+    agent:
+      tools: [meta, endo, discuss, send]
+      script:
+        - {when: {message: a.txt}, call: {meta: {reason: "ah!"}}}
+        - say: ALLOW
+        - {when: {message: ask it}, call: {discuss: {prompt: how is it, speakers: [agent/.]}}}
+        - {when: {message: go back}, call: {endo: {subagent: .}}}
+        - say: back
+        - {when: {message: b.txt}, say: ALLOW}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until(lambda: primary(here) == "agent/~mind")
+        await here.settled_but_timers()
+        assert here.read("a.txt") == "a", "what it was asked had its answer all the same"
+        await here.tell("agent/~mind", "ask it", "m1")
+        await here.until(lambda: here.get("agent/~mind").status["turn"] == 4)
+        assert [text for _, text in await results(here, "discuss")] == ["[.] quite well"]
+        await here.tell("agent/~mind", "go back", "m2")
+        await here.until(lambda: primary(here) == "agent/.")
+        await here.settled_but_timers()
+        assert here.state("hook/mind") == "active"
+        assert not [one for one in here.store.view.list("hook") if one.spec["name"] == "by-~mind"]
+        await here.tell("agent/.", "once more", "m3")
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done" and here.read("b.txt") == "b"
