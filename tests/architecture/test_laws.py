@@ -31,7 +31,7 @@ PURE = [
         "showing.py", "smart.py", "spoken.py",
     )),
     *("controllers/agent/conflicts/" + name for name in (
-        "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "waits.py",
+        "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "terms.py", "waits.py",
     )),
     *("controllers/agent/" + name for name in ("budget.py", "calls.py", "ruling.py", "telling.py", "turn.py")),
     *("controllers/task/" + name for name in (

@@ -13,15 +13,16 @@ from typing import get_args
 
 from controllers import leases
 from controllers.agent.conflicts import routing, telling
-from controllers.agent.conflicts.opening import is_open, paths_of
-from controllers.agent.conflicts.standing import gives_way, has_ended, held, is_waiting, kept_back, name, stays, task_of
+from controllers.agent.conflicts.opening import is_open
+from controllers.agent.conflicts.standing import has_ended, held, is_waiting, kept_back, name, task_of
 from controllers.agent.conflicts.telling import Said
+from controllers.agent.conflicts.terms import Making, for_stays, for_yields, forked, news
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import conflict as conflicts
 from schemas import limits, pointer
 from schemas.call import CallState
-from schemas.conflict import ConflictSpec, ConflictStatus, How, Ruling, conflict_from_json, status_from_json
+from schemas.conflict import ConflictSpec, How, Ruling, conflict_from_json, status_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.patch import Author, author_from_text
@@ -78,7 +79,7 @@ def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) 
         raise Unruled("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
     if status.ruling is not None and not _may_overrule(by, status.ruling.by):
         raise Unruled("Resolved", f"{status.ruling.by} has ruled `{status.ruling.how}` already")
-    made = _Making(view, conflict, spec, status, ruling)
+    made = Making(view, conflict, spec, status, ruling)
     _require_followable(made)
     return Ruled(ruling, tuple(_ops(made, document)), tuple(_changes(made)), (_told(made),))
 
@@ -121,7 +122,7 @@ def _may_overrule(by: Author, before: str) -> bool:
     return addresses.parse(f"agent/{earlier.name}").is_within(addresses.parse(f"agent/{by.name}"))
 
 
-def _require_followable(made: _Making) -> None:
+def _require_followable(made: Making) -> None:
     """Raises Unruled when whoever is to let go could not: what a task's `locks` name is held to its end."""
     if made.ruling.how in ("cancel", "fork") or made.yields != made.spec.holds:
         return
@@ -138,30 +139,7 @@ def _is_same(one: Ruling, other: Ruling) -> bool:
     return replace(one, at=0.0) == replace(other, at=0.0)
 
 
-@frozen
-class _Making:
-    view: View
-    conflict: Resource
-    spec: ConflictSpec
-    status: ConflictStatus
-    ruling: Ruling
-
-    @property
-    def yields(self) -> str:
-        """Who is to give way."""
-        return gives_way(self.spec, self.ruling)
-
-    @property
-    def stays(self) -> str:
-        """The other one."""
-        return stays(self.spec, self.ruling)
-
-    @property
-    def paths(self) -> str:
-        return paths_of(self.status)
-
-
-def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
+def _ops(made: Making, document: JsonObject) -> Iterator[Op]:
     """The patch of the plan."""
     match made.ruling.how:
         case "cancel":
@@ -175,14 +153,14 @@ def _ops(made: _Making, document: JsonObject) -> Iterator[Op]:
         case "sequence":
             yield from _in_order(made, document)
         case "merge":
-            yield from _noted(made, document, made.stays, _for_stays(made))
+            yield from _noted(made, document, made.stays, for_stays(made))
         case "release":
             pass
     if made.ruling.how != "sequence" or made.yields == made.spec.holds:
-        yield from _noted(made, document, made.yields, _for_yields(made))
+        yield from _noted(made, document, made.yields, for_yields(made))
 
 
-def _in_order(made: _Making, document: JsonObject) -> Iterator[Op]:
+def _in_order(made: Making, document: JsonObject) -> Iterator[Op]:
     """The one that gives way needs the task of the other."""
     if order := _order(made):
         tokens = (*_tokens(made, made.yields), "needs")
@@ -200,41 +178,19 @@ def undone(conflict: Resource, document: JsonObject) -> Iterator[Op]:
             yield Op("replace", tokens, left) if left else Op("remove", tokens)
 
 
-def _noted(made: _Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
+def _noted(made: Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
     """The ruling in the plan, at the task of the one whom it tells what to do."""
     tokens, key = (*_tokens(made, agent), "rulings"), made.conflict.address.replace("/", "-")
     known: JsonObject = pointer.get(document, tokens) if pointer.has(document, tokens) else {}
     yield Op("add", tokens, {**known, key: text})
 
 
-def _tokens(made: _Making, agent: str) -> tuple[str, ...]:
+def _tokens(made: Making, agent: str) -> tuple[str, ...]:
     """Where the task of a party is in the document."""
     return pointer.of_task(addresses.parse(task_of(made.view, agent)).path)
 
 
-def _for_yields(made: _Making) -> str:
-    """What the one that gives way is told to do."""
-    other, paths, plan = name(made.stays), made.paths, made.ruling.plan
-    is_holder = made.yields == made.spec.holds
-    match made.ruling.how:
-        case "merge":
-            first = f"{other} does your part on {paths} too: leave it alone"
-            text = f"{first}, and let go of it with `release`" if is_holder else first
-        case "sequence":
-            text = f"{other} goes first on {paths}: let go of it with `release`; your turn is when its task has ended"
-        case _ if is_holder:
-            text = f"let go of {paths} now with `release`: {other} has it next"
-        case _:
-            text = f"{other} keeps {paths}: do something else, or take it later"
-    return f"{text}. {plan}" if plan else text
-
-
-def _for_stays(made: _Making) -> str:
-    text = f"on {made.paths} you do the part of {name(made.yields)} too"
-    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
-
-
-def _changes(made: _Making) -> Iterator[Change]:
+def _changes(made: Making) -> Iterator[Change]:
     """What takes effect with the patch: the conflict's own status, the call that waits, and who is told."""
     ruling, conflict, now = made.ruling, made.conflict, made.ruling.at
     yield SetStatus(conflict.address, conflict.uid, {**_merge(made), "ruling": [ruling.to_json()]})
@@ -246,36 +202,22 @@ def _changes(made: _Making) -> Iterator[Change]:
     said = Said(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
     waits = is_waiting(made.view, made.status.parties[made.spec.wants].call)
     for agent in made.spec.parties:
-        text = _news(made, agent)
+        text = news(made, agent)
         # Whose call waits reads it there.
         if text and not (agent == made.spec.wants and waits):
             yield from telling.ruled(made.view, said, agent, text, now)
 
 
-def _news(made: _Making, agent: str) -> str:
-    match made.ruling.how:
-        case "cancel":
-            return "" if agent == made.yields else f"the task of {name(made.yields)} is cancelled: {made.ruling.plan}"
-        case "fork":
-            other = f"{name(made.yields)} works in a branch of its own from now on"
-            return _forked(made) if agent == made.yields else other
-        case "merge" if agent == made.stays:
-            return _for_stays(made)
-        case _ if agent == made.yields:
-            return _for_yields(made)
-        case _:
-            return ""
-
-
-def _merge(made: _Making) -> JsonObject:
+def _merge(made: Making) -> JsonObject:
     ruling = made.ruling
     why = f"{ruling.by} ruled `{ruling.how}` for {name(ruling.for_agent)}; {name(made.yields)} gives way"
     rulings = int(made.conflict.status.get("rulings", 0)) + 1
     merge: JsonObject = {"state": conflicts.RULED, "why": why, "due_at": ruling.at + limits.CONFLICT_ANSWER_S}
-    return merge | {"rulings": rulings, "order": [order] if (order := _order(made)) else None}
+    orders = [*(made.conflict.status.get("order") or ()), *([order] if (order := _order(made)) else [])]
+    return merge | {"rulings": rulings, "order": orders or None}
 
 
-def _order(made: _Making) -> JsonObject:
+def _order(made: Making) -> JsonObject:
     """What the ruling adds to the needs of a task; empty for nothing."""
     task, first = made.view.get(task_of(made.view, made.yields)), task_of(made.view, made.stays)
     if made.ruling.how != "sequence" or task is None or first in task.spec["needs"]:
@@ -283,7 +225,7 @@ def _order(made: _Making) -> JsonObject:
     return {"task": task.address, "needs": first.partition("/")[2]}
 
 
-def _of_call(made: _Making) -> Iterator[Change]:
+def _of_call(made: Making) -> Iterator[Change]:
     """What becomes of the call that waits when its agent is the one that gives way."""
     if made.yields != made.spec.wants or made.ruling.how == "cancel":
         return
@@ -300,7 +242,7 @@ def _of_call(made: _Making) -> Iterator[Change]:
         # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
         merge = {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
     else:
-        words = _forked(made) if made.ruling.how == "fork" else _for_yields(made)
+        words = forked(made) if made.ruling.how == "fork" else for_yields(made)
         said = f"{made.conflict.address} was ruled by {made.ruling.by}: {words}"
         merge = {"refused": {"reason": "Ruled", "message": said, "conflict": made.conflict.address}}
     yield SetStatus(call.address, call.uid, merge)
@@ -314,15 +256,10 @@ def going_on(view: View, spec: ConflictSpec) -> Iterator[Change]:
             yield SetStatus(call.address, call.uid, merge)
 
 
-def _forked(made: _Making) -> str:
-    text = "you work in a branch of your own from now on, and what you do there is merged when your task is done"
-    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
-
-
 def _is_past(view: View, task: str) -> bool:
     found = view.get(task)
     return found is None or has_ended(found)
 
 
-def _told(made: _Making) -> Also:
+def _told(made: Making) -> Also:
     return Also("conflict.ruled", made.conflict.address, made.ruling.to_json())

@@ -1,0 +1,82 @@
+"""A ruling that is being made: who gives way and who stays, and what each of them is told. Pure."""
+
+from __future__ import annotations
+
+from controllers.agent.conflicts.opening import paths_of
+from controllers.agent.conflicts.standing import gives_way, name, stays
+from reconciler.storing.store import View
+from schemas.conflict import ConflictSpec, ConflictStatus, Ruling
+from schemas.frozen import frozen
+from schemas.resource import Resource
+
+
+@frozen
+class Making:
+    """The conflict as it stands, and what is to be ruled."""
+
+    view: View
+    conflict: Resource
+    spec: ConflictSpec
+    status: ConflictStatus
+    ruling: Ruling
+
+    @property
+    def yields(self) -> str:
+        """Who is to give way."""
+        return gives_way(self.spec, self.ruling)
+
+    @property
+    def stays(self) -> str:
+        """The other one."""
+        return stays(self.spec, self.ruling)
+
+    @property
+    def paths(self) -> str:
+        return paths_of(self.status)
+
+
+def news(made: Making, agent: str) -> str:
+    """What a party is told of the ruling; empty when that says itself."""
+    match made.ruling.how:
+        case "cancel":
+            return "" if agent == made.yields else f"the task of {name(made.yields)} is cancelled: {made.ruling.plan}"
+        case "fork":
+            other = f"{name(made.yields)} works in a branch of its own from now on"
+            return forked(made) if agent == made.yields else other
+        case "merge" if agent == made.stays:
+            return for_stays(made)
+        case _ if agent == made.yields:
+            return for_yields(made)
+        case _:
+            return ""
+
+
+def for_yields(made: Making) -> str:
+    """What the one that gives way is told to do."""
+    other, paths, plan = name(made.stays), made.paths, made.ruling.plan
+    is_holder = made.yields == made.spec.holds
+    match made.ruling.how:
+        case "merge":
+            first = f"{other} does your part on {paths} too: leave it alone"
+            text = f"{first}, and let go of it with `release`" if is_holder else first
+        case "sequence":
+            text = f"{other} goes first on {paths}: let go of it with `release`; your turn is when its task has ended"
+        case _ if is_holder:
+            text = f"let go of {paths} now with `release`: {other} has it next"
+        case _:
+            text = f"{other} keeps {paths}: do something else, or take it later"
+    return f"{text}. {plan}" if plan else text
+
+
+def for_stays(made: Making) -> str:
+    """What the one that does both is told."""
+    text = f"on {made.paths} you do the part of {name(made.yields)} too"
+    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
+
+
+def forked(made: Making) -> str:
+    """What the one that works in a branch is told."""
+    text = "you work in a branch of your own from now on, and what you do there is merged when your task is done"
+    if made.yields == made.spec.holds:
+        text += f"; let go of {made.paths} with `release`"
+    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
