@@ -33,6 +33,9 @@ def start(want: Wanted, wanted: Mapping[str, Wanted]) -> str:
             children = len(want.spec.get("children") or ())
             parts = (after, f"its {children} tasks" if children > 1 else "its task" if children else "nothing to do")
             return "; ".join(part for part in parts if part)
+    if want.address.startswith("fork/"):
+        branch = f", branch {want.spec['branch']}" if want.spec.get("branch") else ""
+        return f"a working tree of its own{branch}"
     return after or "new"
 
 
