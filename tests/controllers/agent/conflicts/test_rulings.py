@@ -283,3 +283,34 @@ async def test_a_branch_is_ruled_only_where_there_is_a_repository(tmp_path: Path
         assert [each["error"] for each in await here.results("resolve")] == ["NoRepository"]
         assert here.state("conflict/1") == "open"
         assert "fork" not in here.get("task/back").spec
+
+
+async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_nobody_back(tmp_path: Path) -> None:
+    front = """
+        - when: {message: "let go of `src/api.py` now"}
+          call: {release: {}}
+        - expect: ok
+        - when: {message: goon}
+          done: x
+    """
+    back = f"""
+        - call: {{contest: {{paths: [{PATH}], intent: a new field}}}}
+        - when: {{message: "`front` goes first"}}
+          call: {{write: {{path: {PATH}, content: by back}}}}
+        - expect: ok
+        - done: x
+    """
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=back)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        await here.until_state("agent/back", "asleep")
+        await here.until(lambda: any(call.status.get("after") == "task/front" for call in here.store.view.list("call")))
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        await here.until_state("task/back", "done", "failed")
+        assert here.read(PATH) == "by back"
+        await over(here)
+        await here.settled_but_timers()
+        assert here.get("task/back").spec["needs"] == []
+        assert here.state("task/front") == "running"
