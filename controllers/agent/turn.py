@@ -268,7 +268,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         "used": total.to_json(),
         "ended_at": seen.now,
         # After its last turn it is awake and parked: it goes on by itself when the budget grows.
-        "again": (is_again and not pause_s) or (turn.is_last and turn.claim is None),
+        "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
     }
     if idle_turns != seen.status.idle_turns:
         merge["idle_turns"] = idle_turns

@@ -24,11 +24,14 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
 from schemas.hook import HookProgram, HookSpec, Point, Verdict
 from schemas.resource import Resource
+from schemas.tools import AGENT_TOOL
 
 Moment: TypeAlias = Literal["opening", "reply", "results", "closing"]
 
-PATCHING: Final = frozenset({"task", "edit_plan", "plan_patch", "terminate", "restore", "hook", "meta", "endo"})
-"""Tools whose calls change the plan."""
+PATCHING: Final = frozenset(
+    {"task", "edit_plan", "plan_patch", "terminate", "restore", "hook", "meta", "endo", "resolve"}
+)
+"""Tools whose calls change the plan; those that are agents begin a child, too."""
 _GOING_ON: Final = frozenset({"results", "again"})
 
 
@@ -154,13 +157,18 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
     """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
     out: list[Question] = []
     for hook, spec in seen.hooks.values():
-        is_patch = point == "before-call" and call.tool in PATCHING and "on-patch" in spec.on
+        is_patch = point == "before-call" and is_patch_by(call.tool) and "on-patch" in spec.on
         asked: Point = "on-patch" if is_patch else point
         if call.tool in ENDINGS and spec.match in ("", "*"):
             continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
         if asked in spec.on and matches(spec, call, tools):
             out.append(Question(hook, spec, asked, index, rewrites, call))
     return tuple(out)
+
+
+def is_patch_by(tool: str) -> bool:
+    """Whether calls of `tool` change the plan."""
+    return tool in PATCHING or tool.startswith(AGENT_TOOL)
 
 
 def matches(spec: HookSpec, call: TurnCall, tools: Tools) -> bool:

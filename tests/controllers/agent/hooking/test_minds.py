@@ -155,3 +155,19 @@ async def test_a_transcript_is_the_same_bytes_in_every_later_prompt(tmp_path: Pa
         "user",
         "user",
     ]
+
+
+async def test_an_answer_to_a_question_after_the_end_is_sent_back_too(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "say why"} if q["reply"] == "because" else None')
+    text = 'goal: g\nhooks: {h: {on: [before-reply], python: "hooks.py:say"}}\n' + LISTS
+    models = ScriptedModels([{"reply": {"text": text}} for text in ("done", "because", "because of the rain")])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        now = here.world.clock.now()
+        changes = inbox.delivery(here.store.view, Message("q1", "chat", "human:cli", "agent/.", "why?", now, asks=True))
+        assert not isinstance(changes, inbox.Refusal)
+        await here.store.append(Draft("message.sent", "human:cli", "agent/.", changes))
+        await here.settled()
+        answers = [draft.data["answered"] for draft in await here.log() if draft.data.get("answered")]
+    assert answers == [{"q1": "because of the rain"}]
+    assert b"say why" in models.asked[2].messages[-1]
