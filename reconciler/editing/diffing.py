@@ -140,7 +140,7 @@ def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Want
     kind, _, path = want.address.partition("/")
     if kind == "agent" and (f"task/{path}" in wanted or is_hook_agent(want.address)):
         return
-    words = wording.start(want, wanted) if kind == "task" else "new"
+    words = wording.start(want, wanted) if kind in ("task", "fork") else "new"
     if want.address in live:
         words = "new, once the old one is gone"
     yield Difference("start", want.address, "Added", words)
