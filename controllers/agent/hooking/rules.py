@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from controllers.agent.hooking import blanks
 from controllers.agent.hooking.conditions import CannotTell, Known, Memory, holds
@@ -60,9 +60,20 @@ def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts
 
 
 def _remembered(memory: Json, facts: Facts) -> Memory:
-    if not isinstance(memory, dict):
+    """What was kept, as far as it is a rule's: a hook that was edited may have been a program before."""
+    if not isinstance(memory, dict) or not isinstance(memory.get("since"), int):
         return Memory(facts.turn)
-    return Memory(**{**memory, "notes": tuple(memory.get("notes", ()))})
+    return Memory(
+        since=memory["since"],
+        counts=_of_kind(memory.get("counts"), (int, float)),
+        marks=_of_kind(memory.get("marks"), int),
+        once=_of_kind(memory.get("once"), str),
+        notes=tuple(str(note) for note in notes) if isinstance(notes := memory.get("notes"), list) else (),
+    )
+
+
+def _of_kind(kept: Json, kind: type | tuple[type, ...]) -> dict[str, Any]:
+    return {key: value for key, value in kept.items() if isinstance(value, kind)} if isinstance(kept, dict) else {}
 
 
 def _counts_turns(rule: Json) -> bool:

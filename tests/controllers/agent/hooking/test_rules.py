@@ -175,6 +175,18 @@ def test_levels_are_compared_as_numbers() -> None:
     assert not holds({"budget": {"tokens": {"<": 1}}}, facts), "what has no bound is never low"
 
 
+def test_children_that_a_reply_would_begin_are_counted_with_those_at_work() -> None:
+    assert holds({"children-then": 3}, at(children=CHILDREN, begins=2))
+
+
+def test_a_copy_knows_that_it_is_one() -> None:
+    rule = Rule(({"when": {"is-copy": True}, "comment": "copy"},))
+    spec = HookSpec("x", AGENT, ("before-call",), rule)
+
+    assert evaluate(spec, None, at()).comment == ""
+    assert evaluate(replace(spec, original="hook/x"), None, at()).comment == "copy"
+
+
 def test_the_first_clause_that_decides_is_the_last_that_is_read() -> None:
     rule = [{"comment": "a"}, {"when": {"turn": 9}, "ask": "no"}, {"deny": "b"}, {"comment": "c", "count": "n"}]
 

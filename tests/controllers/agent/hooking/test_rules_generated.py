@@ -120,6 +120,11 @@ facts = st.builds(
     files_changed=st.dictionaries(texts, texts, max_size=2),
 )
 
+kept = values | st.fixed_dictionaries(
+    {"since": st.integers(0, 3)}, optional=dict.fromkeys(("counts", "marks", "once", "notes"), values)
+)
+"""What the hook remembers: nothing, or whatever it kept when it was something else."""
+
 
 @given(rule=values)
 def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
@@ -128,14 +133,14 @@ def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
 
 
 @settings(max_examples=400)
-@given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3))
+@given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3), kept=kept)
 def test_a_rule_without_faults_answers_anything_with_a_verdict_that_can_be_kept(
-    rule: list[Any], asked: list[Facts]
+    rule: list[Any], asked: list[Facts], kept: Json
 ) -> None:
     assume(all(fault.code in ("P0211", "P0223", "P0213") for fault in faults_of(rule, is_first=True)))
     spec = HookSpec("x", AGENT, ("before-call",), Rule(tuple(rule)), options={"max": 3})
     front = HookSpec("x", AGENT, ("before-call",), HookAgent("agent/web/~x"), first=tuple(rule), options={"max": 3})
-    memory: Json = None
+    memory = kept
     for one in asked:
         verdict = evaluate(spec, memory, one)
         assert isinstance(verdict, Verdict)
