@@ -153,14 +153,11 @@ class Lowering:
         )
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
-        home = Home(path, rights, choice if made is not None else place.choice, has_agent=made is not None)
-        carried = together(place.hooks, self.watching.set_at(task, home))
-        hooks: list[Wanted] = []
-        if agent is not None:
-            hooks, carried = self.watching.watch(agent, address, carried)
-        self._put(address, spec, (*((agent,) if agent else ()), *(each.address for each in hooks)))
+        hooks, carried = self._watched(task, place, rights, choice if made is not None else None)
+        who = (agent, *(each.address for each in hooks)) if agent else ()
+        self._put(address, spec, who)
         if made is not None and agent is not None:
-            own = tuple(each.address for each in hooks if each.spec["watches"] == agent)
+            own = tuple(each.address for each in hooks if each.spec["watches"] == agent) if hooks else ()
             full = replace(made, task=address, parent=place.agent_above, source=_source(task, path), hooks=own)
             self._keep_agent(agent, full, choice)
             self._keep_hooks(hooks, address)
@@ -182,6 +179,19 @@ class Lowering:
                     carried,
                 ),
             )
+
+    def _watched(
+        self, task: JsonObject, place: Place, rights: Rights, chosen: Choice | None
+    ) -> tuple[list[Wanted], tuple[Carried, ...]]:
+        """The hooks of a task's agent, which made the choice `chosen`, and what those below it are watched by."""
+        if not place.hooks and "hooks" not in task and (chosen is None or "hooks" not in chosen.resolved.fields):
+            return [], ()  # So it is in most plans.
+        home = Home(place.path, rights, chosen or place.choice, has_agent=chosen is not None)
+        carried = together(place.hooks, self.watching.set_at(task, home))
+        if chosen is None:
+            return [], carried
+        path = "/".join(place.path) or "."
+        return self.watching.watch(f"agent/{path}", f"task/{path}", carried)
 
     def _keep_hooks(self, hooks: list[Wanted], task: str) -> None:
         """Keeps the hooks of an agent, and the agents behind them."""

@@ -340,6 +340,9 @@ def _hooks(plan: Imagined) -> Mapping[str, JsonObject]:
 def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
     """Whoever is there has all that people set above it, as they set it, and the first of its hooks are those."""
     now = _hooks(plan)
+    held = [spec for spec in now.values() if str(spec.get("set_at", "")).startswith(("task/a", "agent/a"))]
+    run = {" ".join(spec["mind"]["argv"]) for spec in held if spec["mind"]["kind"] == "program"}
+    assert run <= {"sh -c ./guard", "sh -c git log"}, run
     for address, spec in first.items():
         watched = plan.view.get(str(spec["watches"]))
         if watched is None or watched.deleting:
