@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from controllers.agent.hooking.moments import PATCHING, Question
+from controllers.agent.hooking.moments import Question, is_patch_by
 from controllers.agent.observing import Child, Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall
@@ -124,7 +124,7 @@ def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnC
         subjects=() if tool is None else tool.subjects(arguments),
         original=None if original == arguments else original,
         result=opened.results.get(call.address),
-        is_patch=call.tool in PATCHING,
+        is_patch=is_patch_by(call.tool),
     )
 
 
