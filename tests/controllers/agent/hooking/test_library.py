@@ -406,6 +406,27 @@ async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_
     assert "please do not push" in first and "I said: do not push" in first, "what was said before was noted for it"
 
 
+async def test_an_agent_that_makes_a_wrong_rule_is_told_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:
+    def hook(when: dict[str, Any]) -> dict[str, Any]:
+        rule = [{"when": when, "deny": "I said I would not."}]
+        return {"name": "hook", "arguments": {"name": "promise", "on": ["before-call"], "rule": rule}}
+
+    models = ScriptedModels(
+        [
+            calls(hook({"cal": "shell"})),
+            calls(hook({"call": "shell"})),
+            calls(call("shell", command="touch a")),
+            says("done"),
+        ]
+    )
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, "goal: do it\nagent: {model: test/m, tools: [shell, hook]}\n") == "done"
+        assert not (tmp_path / "a").exists()
+    assert "a condition has no `cal`" in shown(models, 1)
+    assert "did you mean `call`?" in shown(models, 1)
+    assert "I said I would not." in shown(models)
+
+
 EVERY = ("planning", "todo-reminder", "file-changed", "single-minded", "spawn-limit", "idle-children")
 SMART = ("discussion-limit", "on-your-toes", "repeated-correction")
 
