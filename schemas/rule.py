@@ -125,7 +125,7 @@ NEEDS: Final[Mapping[str, tuple[Point, ...]]] = {
     "nudges": ("on-sleep",),
     "sent-back": ("before-reply",),
     **dict.fromkeys(STRICTNESS, GUARDED),
-    "rewrite": ("before-call",),
+    "rewrite": ("before-call", "on-patch"),
 }
 """The points at which a condition can hold, and an effect can have effect."""
 
