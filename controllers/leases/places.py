@@ -23,7 +23,7 @@ APART: Final = f"{LOCK_PLACES}/"
 
 def overlap(one: str, other: str) -> bool:
     """Whether some file may be meant by both. Symmetric; never no when there is one."""
-    if one == other:
+    if one == other or "**" in (one, other):
         return True
     if "*" in one or "?" in one or "*" in other or "?" in other or "." in (one, other):
         return _overlap(one, other)

@@ -1,0 +1,59 @@
+"""What tables and descriptions say of locks."""
+
+from __future__ import annotations
+
+from planloop.rendering import locks, objects
+from schemas.lock import Holder, Loss, Waiter
+from schemas.resource import Resource, Uid
+
+NOW = 1_000.0
+
+
+def lock(*holders: Holder, waiters: dict[str, Waiter] | None = None, lost: dict[str, Loss] | None = None) -> Resource:
+    status = {
+        "state": "held" if holders else "free",
+        "holders": {one.owner: one.to_json() for one in holders},
+        "waiters": {name: one.to_json() for name, one in (waiters or {}).items()},
+        "lost": {name: one.to_json() for name, one in (lost or {}).items()},
+    }
+    return Resource("lock/src/app.py", Uid("u"), 1, {"path": "src/app.py"}, status)
+
+
+DOCS = Holder("agent/docs", "d", 1, "write", 962.0, 7, "turn", "renames")
+READER = Holder("agent/b", "b", 1, "read", 990.0, 9, "asked")
+WISH = Waiter("agent/c", "write", 995.0, "a new field")
+
+
+def test_a_row_names_the_holder_its_mode_since_when_who_waits_and_why() -> None:
+    found = lock(DOCS, waiters={"call/1": WISH})
+    assert locks.row(found, NOW) == ("src/app.py", "agent/docs", "write", "38 s", "1", "renames")
+    both = lock(READER, Holder("agent/a", "a", 1, "read", 980.0, 8, "task"))
+    assert locks.row(both, NOW) == ("src/app.py", "agent/a and 1 more", "read", "20 s", "", "")
+    assert locks.row(lock(), NOW) == ("src/app.py", "", "", "", "", "")
+    assert "HELD BY" in objects.text([found], now=NOW)
+
+
+def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> None:
+    waiters = {f"call/{n}": Waiter(f"agent/w{n}", "read", 900.0 + n) for n in range(20)}
+    said = locks.facts(lock(DOCS, waiters=waiters), NOW)
+    assert said[0] == ("held by", "agent/docs (write), for 38 s, to the end of its turn, renames, fence 7")
+    assert said[1] == ("waits", "agent/w0 (read) for 1m40s")
+    assert ("waits", "8 more: plan get lock/src/app.py -o yaml") in said
+    assert said[-1] == ("unblocks", "agent/docs lets go · or: plan unlock lock/src/app.py")
+
+
+def test_what_was_lost_and_not_told_yet_is_shown() -> None:
+    said = locks.facts(lock(lost={"agent/docs": Loss("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
+    assert said == [("lost", "agent/docs, broken by human:cli, and will be told, mine")]
+
+
+def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
+    found = lock(DOCS, waiters={"call/1": WISH})
+    holder = Resource("agent/docs", Uid("d"), 1, {}, {})
+    waiter = Resource("agent/c", Uid("c"), 1, {}, {})
+    assert locks.of_other(found, holder, NOW) == [
+        ("holds", "lock/src/app.py (write), for 38 s, to the end of its turn, renames")
+    ]
+    ((label, words),) = locks.of_other(found, waiter, NOW)
+    assert (label, words.split(";")[0]) == ("waits", "lock/src/app.py (write) for 5.0 s")
+    assert "held by agent/docs (write), for 38 s" in words
