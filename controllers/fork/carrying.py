@@ -27,6 +27,7 @@ _LINK: Final = "120000"
 _EXECUTABLE: Final = "100755"
 _NONE: Final = "0"
 SHA1_DIGITS: Final = 40
+_TYPE, _FULL = 3, 6  # Digits of a mode that say what it is: file or link; all of it: who may execute it, too.
 
 
 @frozen
@@ -56,8 +57,9 @@ class Carrier:
         if not differences:
             return ()
         found = await self._found([each.path for each in differences])
-        moved = [each for each in differences if not _is(found[each.path], each.old_mode, each.old)]
-        done = {each.path for each in moved if _is(found[each.path], each.new_mode, each.new)}
+        types = _FULL if await self.repository.keeps_modes() else _TYPE
+        moved = [each for each in differences if not _is(found[each.path], each.old_mode, each.old, types)]
+        done = {each.path for each in moved if _is(found[each.path], each.new_mode, each.new, types)}
         left = tuple(each.path for each in moved if each.path not in done)
         if left:
             return left
@@ -199,10 +201,11 @@ def _in_order(todo: Iterable[Difference]) -> list[Difference]:
     return sorted(todo, key=lambda each: (not each.is_removed, each.path))
 
 
-def _is(found: Found, mode: str, name: str) -> bool:
+def _is(found: Found, mode: str, name: str, digits: int) -> bool:
+    """Whether a file is as git says: of its mode the first `digits` count."""
     if not name.strip(_NONE):
         return found == NOTHING
-    return found.object == name and found.mode == mode
+    return found.object == name and found.mode[:digits] == mode[:digits]
 
 
 def _mark(path: Path) -> tuple[int, ...]:

@@ -38,6 +38,11 @@ class Repository:
         """What tells git of it: found by itself in a user's folder, named for a private one."""
         return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top} if self.is_private else {}
 
+    async def keeps_modes(self) -> bool:
+        """Whether git looks at who may execute a file: not on file systems that do not know."""
+        said = await self.git.says("config", "--type=bool", "core.fileMode", cwd=self.top, more=self.environment)
+        return not said.text.endswith("false")
+
     async def head(self) -> str:
         """The commit that is checked out; empty before the first one."""
         said = await self.git.says("rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=self.top, more=self.environment)

@@ -133,6 +133,8 @@ def _gone(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Map
             continue
         stake = _stake(live, one)
         words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
+        if one.kind == "fork":
+            words = "no longer in the plan; its branch keeps what was not brought in"
         yield Difference("cancel", address, "Removed", words, stake=stake)
 
 

@@ -1,0 +1,124 @@
+"""Writing into a folder that others write in as well: nothing newer is lost, and nothing is done by halves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from controllers.fork.carrying import Carrier
+from controllers.fork.git import Git
+from controllers.fork.repository import Repository, repository_of
+from controllers.fork.worktree import Difference, Worktree
+from reconciler.clock import RandomIds
+from reconciler.effects.local_processes import LocalProcesses
+from tests.controllers.agent.arena import ENV
+from tests.controllers.fork.repository import Home
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def forked(
+    home: Home, change: dict[str, str | None]
+) -> AsyncIterator[tuple[Carrier, str, tuple[Difference, ...]]]:
+    """A carrier into `home`, the commit of a fork in which `change` was made, and what differs."""
+    state = home.path / ".plan" / "p" / "forks"
+    git = Git(LocalProcesses(home.path / ".plan" / "run", str(home.path), 1), RandomIds(), ENV)
+    state.mkdir(parents=True)
+    repository = await repository_of(git, home.path, state)
+    base = await repository.snapshot(state / "i", await repository.head(), "as it is")
+    tree = Worktree(repository, state / "t", "plan/p/t")
+    await tree.make(base)
+    for name, content in change.items():
+        if content is None:
+            (tree.folder / name).unlink()
+        else:
+            Home(tree.folder).write(name, content)
+    head = await tree.commit("mine")
+    yield Carrier(repository, state / "out"), head, await tree.differences(base, head)
+
+
+async def test_a_file_that_moved_on_is_left_and_named_and_so_are_all_others(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n", b="b\n")
+    async with forked(home, {"a": "mine\n", "b": "mine\n"}) as (carrier, head, differences):
+        home.write("a", "theirs\n")
+
+        assert await carrier.carry(head, differences) == ("a",)
+        assert (home.read("a"), home.read("b")) == ("theirs\n", "b\n")
+
+
+async def test_what_is_written_already_is_no_obstacle(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n", b="b\n", c="c\n")
+    async with forked(home, {"a": "mine\n", "b": "mine\n", "c": None}) as (carrier, head, differences):
+        home.write("a", "mine\n")
+        (tmp_path / "c").unlink()
+
+        assert await carrier.carry(head, differences) == ()
+        assert await carrier.carry(head, differences) == ()
+        assert (home.read("a"), home.read("b"), (tmp_path / "c").exists()) == ("mine\n", "mine\n", False)
+
+
+async def test_a_file_that_others_made_where_a_new_one_is_to_be_is_not_written_over(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    async with forked(home, {"new": "mine\n", "d/n": "mine\n"}) as (carrier, head, differences):
+        home.write("new", "theirs\n")
+
+        assert await carrier.carry(head, differences) == ("new",)
+        assert home.read("new") == "theirs\n"
+
+
+async def test_nothing_is_written_through_a_link_that_took_the_place_of_a_folder(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").begin(a="a\n")
+    home.write("d/f", "f\n")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "f").write_text("f\n")
+    async with forked(home, {"d/f": "mine\n"}) as (carrier, head, differences):
+        (home.path / "d" / "f").unlink()
+        (home.path / "d").rmdir()
+        (home.path / "d").symlink_to(tmp_path / "elsewhere")
+
+        assert await carrier.carry(head, differences) == ("d/f",)
+        assert (tmp_path / "elsewhere" / "f").read_text() == "f\n"
+
+
+async def test_a_folder_in_the_way_of_a_file_is_left(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    async with forked(home, {"new": "mine\n"}) as (carrier, head, differences):
+        home.write("new/theirs", "theirs\n")
+
+        assert await carrier.carry(head, differences) == ("new",)
+        assert home.read("new/theirs") == "theirs\n"
+
+
+async def test_where_modes_are_not_kept_they_do_not_count(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    home.git("config", "core.fileMode", "false")
+    (tmp_path / "a").chmod(0o755)
+    async with forked(home, {"a": "mine\n"}) as (carrier, head, differences):
+        assert await carrier.carry(head, differences) == ()
+        assert home.read("a") == "mine\n"
+
+
+async def test_odd_names_are_written(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    names = {'q"uote': "1", "back\\slash": "2", "tab\there": "3", "-dash": "4", ":colon": "5", "new\nline": "6"}
+    for name in names:
+        home.write(name, "old")
+    async with forked(home, {name: text for name, text in names.items()}) as (carrier, head, differences):
+        assert await carrier.carry(head, differences) == ()
+        assert {name: home.read(name) for name in names} == names
+
+
+async def test_the_private_repository_is_found_again(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write("a", "a\n")
+    git = Git(LocalProcesses(tmp_path / ".plan" / "run", str(tmp_path), 1), RandomIds(), ENV)
+    first: Repository = await repository_of(git, tmp_path, tmp_path / ".plan")
+    one = await first.snapshot(tmp_path / ".plan" / "i", "", "one")
+    again = await repository_of(git, tmp_path, tmp_path / ".plan")
+
+    assert again == first
+    assert await again.snapshot(tmp_path / ".plan" / "i", one, "two") == one
