@@ -9,6 +9,7 @@ from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
 from planloop.rendering import budgets, descriptions, printing, tables
+from planloop.rendering.hooked import is_of
 from planloop.rendering.records import QUIET, is_echo, parted
 from schemas.record import Record
 from schemas.resource import Resource
@@ -57,6 +58,6 @@ def _recent(access: Access, item: Resource) -> list[Record]:
     """The newest records about the object or what it owns that say something to a person."""
     names = {item.address, item.address.replace("task/", "agent/", 1)}
     steps = (step for one in all_records(access) for step in parted(one))
-    about = (one for one in steps if one.draft.subject in names)
+    about = (one for one in steps if one.draft.subject in names or is_of(one.draft, item.address))
     found = [one for one in about if one.draft.type not in QUIET and not is_echo(one.draft)]
     return found[-RECENT:]

@@ -8,6 +8,7 @@ from planloop.rendering import amounts
 from planloop.rendering.objects import one_line
 from schemas.encoding import JsonObject, encode_text
 from schemas.hook import OVER
+from schemas.record import Draft
 
 COUNTED_S = 0.5  # A hook that took less did not keep anybody waiting.
 
@@ -30,6 +31,11 @@ def lines(data: JsonObject) -> Iterator[str]:
 def is_silent(data: JsonObject) -> bool:
     """Whether the hooks let everything pass and said nothing: nobody wants to read that. That one is over is said."""
     return data.get("state") != OVER and all(_is_silent(one) for one in data.get("fired", ()))
+
+
+def is_of(draft: Draft, hook: str) -> bool:
+    """Whether the record tells of a verdict of the hook at that address."""
+    return draft.type == "hook.fired" and any(one["hook"] == hook for one in draft.data.get("fired", ()))
 
 
 def asking(data: JsonObject) -> str:

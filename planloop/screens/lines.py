@@ -55,10 +55,11 @@ class Lines:
         """Prints what `record` means for a reader, often nothing."""
         for step in records.parted(record):
             word = TOLD.get(step.draft.type) or _fault_of_server(step)
-            if step.draft.type.startswith("hook.") and hooked.is_silent(step.draft.data):
+            is_hook = step.draft.type.startswith("hook.")
+            if is_hook and hooked.is_silent(step.draft.data):
                 word = None
             if word is not None:
-                by = "" if step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "
+                by = "" if is_hook or step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))
         for address in changed:
             if address.startswith(("task/", "plan/")):
