@@ -9,6 +9,7 @@ import pytest
 from controllers.agent.conflicts import resolving
 from controllers.agent.conflicts.resolving import Unruled, Wish
 from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
+from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.conflicts.teams import PATH, begin, holder, over, team
 
@@ -314,3 +315,44 @@ async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_
         await here.settled_but_timers()
         assert here.get("task/back").spec["needs"] == []
         assert here.state("task/front") == "running"
+
+
+async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_the_two_may_not_write_any_more(
+    tmp_path: Path,
+) -> None:
+    front = """
+        - when: {message: "let go of"}
+          call: {release: {}}
+        - expect: ok
+        - when: {message: goon}
+          done: x
+    """
+    back = f"""
+        - call: {{contest: {{paths: [{PATH}], intent: a new field}}}}
+        - send: {{to: front, text: while it stands}}
+        - expect: ok
+        - when: {{message: and then}}
+          send: {{to: front, text: afterwards}}
+        - expect: {{error: NotAllowed}}
+        - done: x
+    """
+    async with arena(tmp_path) as here:
+        await begin(here, team("how: release", front=front, back=back))
+        await over(here)
+        await here.settled_but_timers()
+        woken = [draft.data["reasons"] for draft in await here.log() if draft.type == "turn.started"]
+        assert any("conflict" in reasons for reasons in woken)
+        (closed,) = [draft for draft in await here.log() if draft.type == "conflict.closed"]
+        told = {
+            change.address: message["body"]
+            for change in closed.changes
+            if isinstance(change, SetStatus)
+            for message in change.merge.get("inbox", {}).values()
+        }
+        assert set(told) == {"agent/front", "agent/back", "agent/."}
+        assert {(one["key"], one["conflict"], one["how"], one["by"]) for one in told.values()} == {
+            ("conflict/1", "over", "release", "agent:.")
+        }
+        await here.tell("agent/back", "and then", "m1")
+        await here.until_state("task/back", "done", "failed")
+        assert here.state("task/back") == "done"
