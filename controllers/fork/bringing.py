@@ -63,8 +63,9 @@ async def _committed(fork: Fork, worktree: Worktree) -> bool:
 def _is_claimed(fork: Fork) -> bool:
     """Whether an agent says that it has mended what it was told of."""
     task = fork.desk.store.view.get(fork.spec.task)
-    asked = asked_of(task.status) if task is not None else None
-    return asked is not None and asked.bring > fork.status.answered
+    if task is None or task.spec["work"]["kind"] != "agent":
+        return False
+    return asked_of(task.status).bring > fork.status.answered
 
 
 async def _merged(fork: Fork, worktree: Worktree) -> bool:

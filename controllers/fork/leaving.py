@@ -1,15 +1,19 @@
 """A fork's working tree goes: when all of it is in, when its task is cancelled or removed.
 
-What was never brought in stays on the branch, committed, an open merge with its marks as it stood.
+What was never brought in stays on the branch, committed; an open merge with its marks as it stood, on one beside.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from controllers.fork import locking
 from controllers.fork.desk import Fork
 from controllers.fork.worktree import Worktree
 from schemas.encoding import JsonObject
 from schemas.fork import ForkState
+
+UNMENDED: Final = "-unmended"  # After a branch's name: a merge into it that was given up.
 
 
 async def leave(fork: Fork) -> None:
@@ -20,8 +24,7 @@ async def leave(fork: Fork) -> None:
         head = await worktree.repository.branch(status.branch)
     else:
         await worktree.unlock()
-        if status.state is ForkState.MERGING and status.incoming and not status.files:
-            await worktree.back_to(status.head)
+        await _end_merge(fork, worktree)
         head = await worktree.commit(f"{fork.desk.plan}: unfinished work of {fork.spec.task}")
     base = status.base
     if head and status.incoming and await _has(worktree, status.incoming, head):
@@ -32,6 +35,22 @@ async def leave(fork: Fork) -> None:
     data: JsonObject = {"branch": status.branch, "has_work": has_work}
     merge |= {"incoming": None, "files": None, **locking.NO_WISH}
     await fork.note("fork.kept", merge, data, locking.freed(fork))
+
+
+async def _end_merge(fork: Fork, worktree: Worktree) -> None:
+    """Takes an open merge back: marks are no work, and what goes on from the branch must not take them for some.
+
+    How far somebody had mended it is kept on a branch beside.
+    """
+    status = fork.status
+    is_cut_off = status.state is ForkState.MERGING and bool(status.incoming) and not status.files
+    is_open = not is_cut_off and await worktree.is_merging()
+    if is_open and not await worktree.unmended(status.files, is_claimed=False):
+        return
+    if is_open:
+        await worktree.keep_beside(UNMENDED, f"{fork.desk.plan}: a merge that was not mended")
+    if is_open or is_cut_off:
+        await worktree.back_to(status.head)
 
 
 async def _has(worktree: Worktree, commit: str, head: str) -> bool:

@@ -114,6 +114,14 @@ class Worktree:
             raise GitFailed(f"`git merge`: {said.words}")
         return files
 
+    async def keep_beside(self, suffix: str, words: str) -> None:
+        """Puts the working tree as it stands, an open merge with its marks, on the branch with `suffix` to its name."""
+        await add_all(self.repository.git, str(self.folder))
+        tree = await self.repository.git.commit("write-tree", cwd=str(self.folder))
+        parents = ("-p", "HEAD", "-p", "MERGE_HEAD")
+        made = await self.repository.git.commit("commit-tree", tree, *parents, "-m", words, cwd=str(self.folder))
+        await self._run("update-ref", f"refs/heads/{self.branch}{suffix}", made)
+
     async def back_to(self, commit: str) -> None:
         """Gives up an open merge, or one that was cut off: all work was committed in `commit` before it began."""
         await self._run("reset", "-q", "--hard", commit)

@@ -189,6 +189,38 @@ async def test_a_person_says_of_what_has_no_marks_that_it_is_mended_by_adding_it
     assert (tmp_path / "bin").read_bytes() == b"m\x00"
 
 
+async def test_a_merge_that_was_cancelled_half_mended_is_kept_beside_and_never_taken_for_work(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n", b="b\n")
+    both = f"echo mine > a; echo mine > b; touch done; echo theirs | tee {tmp_path}/a > {tmp_path}/b"
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            run: "[ -e done ] || {{ {both}; }}"
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "blocked")
+        tree = tmp_path / owner.get("fork/t").status["folder"]
+        (tree / "a").write_text("half mended\n")
+        await owner.patch({"op": "add", "path": "/tasks/t/cancel", "value": True})
+        await owner.until(lambda: owner.state("fork/t") == "kept" and not owner.get("fork/t").status.get("folder"))
+
+        assert home.branches() == ["plan/arena/t", "plan/arena/t-unmended"]
+        assert home.git("show", "plan/arena/t:b") == "mine\n"
+        assert home.git("show", "plan/arena/t-unmended:a") == "half mended\n"
+
+        await owner.patch({"op": "remove", "path": "/tasks/t/cancel"})
+        await owner.until_state("task/t", "blocked")
+        tree = tmp_path / owner.get("fork/t").status["folder"]
+        assert owner.get("fork/t").status["files"] == ["a", "b"]
+        for name in ("a", "b"):
+            (tree / name).write_text("both\n")
+        await owner.until_state("task/t", "done")
+
+    assert (home.read("a"), home.read("b")) == ("both\n", "both\n")
+
+
 async def test_files_that_others_hold_are_written_when_they_let_go(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n")
     plan = """
