@@ -21,7 +21,7 @@ from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
 from controllers.agent.topology import NotReachable
 from schemas import address as addresses
-from schemas import pointer
+from schemas import limits, pointer
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.hook import ACTIVE, OVER, Decision, hook_address
@@ -96,7 +96,8 @@ async def _attached(context: Context, below: str, reason: str, moved: Sequence[C
 
     Else that agent could end its task by an answer between the two. A hook of it that was over is asked again.
     """
-    name = "by-" + (addresses.parse(context.agent).name if context.task_path else "root")
+    own = "-".join(context.task_path) or "root"
+    name = f"by-{own[-limits.TASK_ID_CHARS_MAX :].strip('-')}"
     path = (*pointer.of_task(addresses.parse(below).path), "hooks")
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
     is_first = not pointer.has(document(context), path)
@@ -108,18 +109,17 @@ async def _attached(context: Context, below: str, reason: str, moved: Sequence[C
 
 
 def _below(context: Context, name: str) -> str:
-    """The agent below the caller that it means. Raises ToolFailed."""
-    view, watches = context.world.store.view, context.seen.spec.watches
-    mine = addresses.parse(watches or context.agent)
-    if watches and name.removeprefix("agent/") in (watches.partition("/")[2], mine.name):
+    """The agent below the caller that it means; for one made for a hook, whom it watches. Raises ToolFailed."""
+    watches, mine = context.seen.spec.watches, addresses.parse(context.agent)
+    if watches:
+        if name.removeprefix("agent/") not in (watches.partition("/")[2], addresses.parse(watches).name):
+            raise ToolFailed("NotBelow", f"your subagent is {watches}: to that one you hand over")
         return watches
-    asking = view.get(str(mine))
-    assert asking is not None, "who is at work, or is watched by who is, is there"
     try:
-        found = topology.named(view, asking, name)
+        found = topology.named(context.world.store.view, context.seen.resource, name)
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
-    below = [each for each in found if addresses.parse(each).is_within(mine) and each != str(mine)]
+    below = [each for each in found if addresses.parse(each).is_within(mine) and each != context.agent]
     if len(below) != 1:
         raise ToolFailed("NotBelow", f"`{name}` is no one agent below you: only to such you hand over")
     return below[0]

@@ -341,3 +341,24 @@ hooks:
         await here.tell("agent/.", "once more", "m3")
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done" and here.read("b.txt") == "b"
+
+
+async def test_an_agent_made_for_a_hook_hands_over_to_whom_it_watches_and_to_nobody_else(tmp_path: Path) -> None:
+    text = """
+goal: two below each other
+agent: {script: [{when: {message: end}, done: ok}]}
+tasks: {low: {goal: low, agent: {script: [{when: {message: end}, done: ok}]}}}
+hooks:
+  mind:
+    on: [on-input]
+    copy: none
+    agent: {tools: [endo], script: [{when: {message: go}, call: {endo: {subagent: low}}}, {expect: {error: NotBelow}}]}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.tell("agent/.", "go", "m1")
+        await here.until(lambda: here.get("agent/~mind").status.get("turn", 0) >= 2)
+        await here.settled_but_timers()
+        assert primary(here) == ""
+        ((error, said),) = await results(here, "endo")
+        assert error == "NotBelow" and "agent/." in said
