@@ -22,7 +22,8 @@ GUARDED: Final[tuple[Point, ...]] = ("before-call", "on-patch", "before-reply")
 
 CONDITIONS: Final[Mapping[str, str]] = {
     "on": "The point at which the hook is asked, or one of several.",
-    "call": "A pattern of calls such as `write(src/**)`, or one of several; as denials do it covers rather too much.",
+    "call": "A pattern of calls such as `write(src/**)`, or one of several. Where it holds a call back it covers "
+    "rather too much, where it lets one through (with `allow`, or in a `not`) rather too little.",
     "effect": "The call's class: read, idempotent, reconcilable or once.",
     "arguments": "Tests of the call's arguments by name: `{path: {starts: src/}}`; `a.b` is `b` within `a`.",
     "result": "A test of the text that came of the call.",

@@ -14,7 +14,7 @@ from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from schemas import address as addresses
 from schemas import limits, patterns
 from schemas.encoding import Json, JsonObject, encode
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.message import Message
 from schemas.regular import NotRegular, regular
 from schemas.rule import CHILD_TESTS, MESSAGE_TESTS
@@ -58,12 +58,16 @@ class Memory:
 
 @frozen
 class Known:
-    """All that a condition is judged by."""
+    """All that a condition is judged by.
+
+    `lets_through`: what holds would permit something, so patterns of calls cover too little rather than too much.
+    """
 
     facts: Facts
     options: JsonObject
     memory: Memory
     is_copy: bool = False
+    lets_through: bool = False
 
 
 def holds(when: Json, known: Known) -> bool:
@@ -81,7 +85,7 @@ def _one(name: str, value: Json, known: Known) -> bool:
         case "on":
             return facts.point in _many(value)
         case "call" | "effect" | "arguments" | "result" | "outcome" | "error":
-            return facts.call is not None and _of_call(name, value, facts.call)
+            return facts.call is not None and _of_call(name, value, facts.call, known)
         case "message" | "messages" | "children":
             return _counted(name, value, facts)
         case "setting" | "budget" | "count" | "turns-since" | "calls":
@@ -98,14 +102,14 @@ def _one(name: str, value: Json, known: Known) -> bool:
 _JOINED: Final[Mapping[str, Callable[[Json, Known], bool]]] = {
     "any": lambda ways, known: any(holds(one, known) for one in ways),
     "all": lambda parts, known: all(holds(one, known) for one in parts),
-    "not": lambda one, known: not holds(one, known),
+    "not": lambda one, known: not holds(one, remade(known, lets_through=not known.lets_through)),
 }
 
 
-def _of_call(name: str, test: Json, call: CallFact) -> bool:
+def _of_call(name: str, test: Json, call: CallFact, known: Known) -> bool:
     match name:
         case "call":
-            return bool(patterns.denied_by(_many(test), call.tool, call.subjects))
+            return _is_like(_many(test), call, lets_through=known.lets_through)
         case "effect":
             return fits(call.effect, test)
         case "arguments":
@@ -114,6 +118,14 @@ def _of_call(name: str, test: Json, call: CallFact) -> bool:
         return False
     seen = {"result": call.result.text, "outcome": str(call.result.state).lower(), "error": call.result.error}
     return fits(seen[name], test)
+
+
+def _is_like(written: Sequence[str], call: CallFact, *, lets_through: bool) -> bool:
+    server, dot, _ = call.tool.partition(".")
+    names = (call.tool, server) if dot else (call.tool,)
+    if lets_through:
+        return any(patterns.allowed_by(written, name, call.exact) for name in names)
+    return any(patterns.denied_by(written, name, call.subjects) for name in names)
 
 
 def _named(name: str, key: str, test: Json, known: Known) -> bool:

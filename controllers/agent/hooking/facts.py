@@ -40,8 +40,9 @@ class CallFact:
     """The call that the point is about: before it starts with the `arguments` it would have, after it with `result`.
 
     `original` are the arguments as the agent wrote them where a hook has rewritten them (None: it has not). `subjects`
-    are what patterns such as `write(src/**)` are matched with. `id` is the call's address; `is_patch`: it changes the
-    plan.
+    are what patterns such as `write(src/**)` are matched with where they hold back, `exact` where they let through:
+    what it is about and nothing else, None where that cannot be told. `id` is the call's address; `is_patch`: it
+    changes the plan.
     """
 
     id: str
@@ -49,6 +50,7 @@ class CallFact:
     arguments: JsonObject
     effect: str = ""
     subjects: tuple[str, ...] = ()
+    exact: tuple[str, ...] | None = None
     original: JsonObject | None = None
     result: CallResult | None = None
     is_patch: bool = False

@@ -22,8 +22,8 @@ from schemas import address as addresses
 from schemas import limits
 from schemas.approval import WAITING
 from schemas.call import as_map
-from schemas.encoding import Json, digest, encode_text
-from schemas.tools import AGENT_TOOL
+from schemas.encoding import Json, JsonObject, digest, encode_text
+from schemas.tools import AGENT_TOOL, PATH_TOOLS
 
 _Stamp = tuple[int, int, int]
 
@@ -122,10 +122,15 @@ def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnC
         arguments=arguments,
         effect="" if made is None else str(made.spec["effect"]),
         subjects=() if tool is None else tool.subjects(arguments),
+        exact=None if tool is None else _exact(tool, arguments),
         original=None if original == arguments else original,
         result=opened.results.get(call.address),
         is_patch=is_patch_by(call.tool),
     )
+
+
+def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
+    return tool.subjects(arguments) if tool.name in PATH_TOOLS else tool.exact(arguments)
 
 
 def _prompt(seen: Observed, opened: OpenTurn) -> str:

@@ -10,7 +10,7 @@ from controllers.agent.hooking.conditions import CannotTell, Known, Memory, hold
 from controllers.agent.hooking.facts import Facts
 from schemas import limits
 from schemas.encoding import Json, JsonObject, digest_of
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.hook import STRICTNESS, Decision, HookSpec, Rule, Verdict
 
 N = TypeVar("N", bound=float)
@@ -54,7 +54,8 @@ def _read(hook: HookSpec, clauses: tuple[JsonObject, ...], memory: Json, facts: 
 def condition_holds(when: JsonObject, hook: HookSpec, memory: Json, facts: Facts) -> bool:
     """Whether a condition that stands outside of the rule holds, as that of `expires`; not if nobody can tell."""
     try:
-        return holds(when, Known(facts, hook.options, _remembered(memory, facts), bool(hook.original)))
+        known = Known(facts, hook.options, _remembered(memory, facts), bool(hook.original), lets_through=True)
+        return holds(when, known)
     except CannotTell:
         return False
 
@@ -102,7 +103,8 @@ class _Reading:
     def takes(self, index: int, clause: JsonObject) -> bool:
         """Lets a clause have its effects if it holds. True when it is the last that is read."""
         when = clause.get("when", {})
-        if not holds(when, self._known) or self._is_repeated(str(index), clause, when):
+        known = remade(self._known, lets_through=_lets_through(clause))
+        if not holds(when, known) or self._is_repeated(str(index), clause, when):
             return False
         self._remember(clause, when)
         if "comment" in clause:
@@ -167,6 +169,11 @@ class _Reading:
             else:
                 arguments[name] = blanks.filled_value(value, when, self._known)
         self.arguments = arguments
+
+
+def _lets_through(clause: JsonObject) -> bool:
+    """Whether a clause permits: then a call that may be another than it seems is not meant by it."""
+    return ("allow" in clause or "quit" in clause) and clause.keys().isdisjoint(("deny", "defer", "ask"))
 
 
 def _bounded(named: dict[str, N]) -> dict[str, N]:

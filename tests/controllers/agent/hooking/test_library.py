@@ -406,6 +406,26 @@ async def test_who_is_corrected_repeatedly_gets_a_hook_that_was_made_for_it(tmp_
     assert "please do not push" in first and "I said: do not push" in first, "what was said before was noted for it"
 
 
+@pytest.mark.parametrize("path", ["b.txt", "src/../b.txt", "link/b.txt", "./b.txt"])
+async def test_no_other_name_of_a_file_gets_through_a_rule_that_allows_some(tmp_path: Path, path: str) -> None:
+    for name in ("src", "doc"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "src" / "link").symlink_to("../doc")
+    (tmp_path / "link").symlink_to("doc")
+    rule = "[{when: {call: 'write(src/**)'}, allow: true}, {when: {call: write}, deny: only below src}]"
+    steps = [
+        calls(call("write", path=path, content="x")),
+        calls(call("write", path="src/link/c.txt", content="x")),
+        calls(call("write", path="src/a.txt", content="x")),
+        says("done"),
+    ]
+    models = ScriptedModels(steps)
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan(f"{{on: before-call, rule: {rule}}}", "write")) == "done"
+    assert shown(models).count("only below src") == 2
+    assert sorted(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*.txt")) == ["src/a.txt"]
+
+
 async def test_an_agent_that_makes_a_wrong_rule_is_told_what_is_wrong_and_how_to_mend_it(tmp_path: Path) -> None:
     def hook(when: dict[str, Any]) -> dict[str, Any]:
         rule = [{"when": when, "deny": "I said I would not."}]

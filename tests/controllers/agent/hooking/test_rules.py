@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.rules import First, condition_holds, evaluate, first
+from controllers.agent.tools import subjects
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject
@@ -409,3 +410,42 @@ def test_so_many_notes_are_kept() -> None:
         memory = before([{"note": "{turn}"}], at(turn=turn), memory).verdict.memory
 
     assert memory["notes"] == [str(turn) for turn in range(3, limits.RULE_NOTES_MAX + 3)]
+
+
+# A pattern holds back too much rather than too little, and lets through too little rather than too much.
+
+
+def shell(command: str) -> Facts:
+    wide, exact = subjects.commands({"command": command}), subjects.plain_commands({"command": command})
+    return at(call=CallFact("call/2", "shell", {"command": command}, "once", wide, exact))
+
+
+DISGUISED = ["git status; git push", "git status && git push", "$(git push)", "git status | sh"]
+
+
+@pytest.mark.parametrize("command", ["git push", "git  push -f", *DISGUISED[:3]])
+def test_what_may_be_the_call_is_held_back(command: str) -> None:
+    assert said({"when": {"call": "shell(git push*)"}, "deny": "no"}, shell(command)).decision == "deny"
+
+
+@pytest.mark.parametrize("command", DISGUISED)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        [{"when": {"call": "shell(git status*)"}, "allow": True}, {"deny": "no"}],
+        [{"when": {"not": {"call": "shell(git status*)"}}, "deny": "no"}],
+        [{"when": {"any": [{"not": {"any": [{"call": "shell(git status*)"}]}}]}, "deny": "no"}],
+    ],
+    ids=["allow", "not", "deep"],
+)
+def test_what_only_begins_like_what_is_let_through_is_not(rule: Json, command: str) -> None:
+    assert said(rule, shell(command)).decision == "deny"
+    assert said(rule, shell("git status -s")).decision == "allow"
+
+
+def test_a_server_may_be_named_for_all_of_its_tools() -> None:
+    call = CallFact("call/3", "files.read_file", {"path": "a"}, "read", ("a",), ("a",))
+
+    assert holds({"call": "files"}, at(call=call))
+    assert holds({"call": "files.read_file(a)"}, at(call=call))
+    assert not holds({"call": "file"}, at(call=call))
