@@ -26,6 +26,10 @@ PURE = [
     *(f"controllers/{kind}/observing.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
     *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
     "controllers/agent/tools/subjects.py",
+    *("controllers/leases/" + name for name in (
+        "breaking.py", "granting.py", "owners.py", "places.py", "words.py", "writing.py",
+    )),
+    *("controllers/lock/" + name for name in ("holding.py", "lapsing.py", "serving.py", "telling.py", "waiting.py")),
     *("controllers/agent/hooking/" + name for name in (
         "blanks.py", "closing.py", "conditions.py", "facts.py", "lattice.py", "moments.py", "recording.py", "rules.py",
         "showing.py", "smart.py", "spoken.py",

@@ -8,7 +8,7 @@ from itertools import combinations
 from controllers import leases
 from controllers.leases import Granted, Owner, Taken, Wants
 from controllers.leases.owners import fallen, is_above
-from controllers.lock.acting import Step, decide
+from controllers.lock.deciding import Step, decide
 from reconciler.driving.watching import Watcher
 from reconciler.storing.view import MemoryView
 from schemas.lock import Holder, LockKept, status_from_json
