@@ -267,3 +267,41 @@ async def test_a_working_tree_that_somebody_removed_is_made_again_from_its_branc
 
     assert home.read("a") == "a\nb\n"
     assert (home.branches(), home.trees()) == ([], 0)
+
+
+DELEGATED = """
+        tasks:
+          t:
+            agent:
+              tools: [all]
+              script:
+                - task:
+                    - id: child
+                      goal: a part
+                      agent:
+                        tools: [shell]
+                        script:
+                          - call: {shell: {command: "pwd > before"}}
+                          - {when: {message: go}, call: {shell: {command: "pwd > after; cat before > carried"}}}
+                          - done: part
+                - {when: {children: done}, call: {shell: {command: "pwd > parent; cp after seen"}}}
+                - done: all
+        """
+
+
+async def test_the_agents_below_go_along_into_a_fork_that_comes_while_they_are_at_work(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    async with arena(tmp_path) as owner:
+        await owner.apply(DELEGATED)
+        await owner.until_state("agent/t/child", "asleep")
+        await owner.patch({"op": "add", "path": "/tasks/t/fork", "value": True})
+        await owner.until(lambda: owner.state("fork/t") == "ready")
+        await owner.tell("agent/t/child", "go", "1")
+        await owner.until_state("task/t", "done", "failed")
+        await owner.settled_but_timers()
+
+        assert owner.state("task/t") == "done"
+
+    assert home.read("before").strip() == home.read("carried").strip() == str(tmp_path)
+    assert home.read("after") == home.read("parent") == home.read("seen")
+    assert "/.plan/arena/forks/t-" in home.read("after")
