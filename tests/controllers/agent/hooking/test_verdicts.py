@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schemas.patch import HUMAN_CLI
 from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
@@ -90,8 +91,6 @@ async def test_a_hook_that_asks_makes_an_approval_and_a_yes_starts_the_call_once
         await here.until_state("agent/.", "blocked")
         (approval,) = here.store.view.list("approval")
         assert "hook guard: is that wise?" in approval.spec["why"]
-        from schemas.patch import HUMAN_CLI
-
         await here.gate.approve(approval.address, HUMAN_CLI)
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -266,3 +265,74 @@ agent:
 """
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
+
+
+QUARREL = """
+goal: g
+hooks:
+  a: {on: [before-call], match: shell, POLICYrule: [{rewrite: {command: "echo a > ran"}}]}
+  b: {on: [before-call], match: shell, POLICYrule: [{rewrite: {command: "echo b > ran"}}]}
+agent: {script: [{call: {shell: {command: "echo c > ran"}}}, {expect: EXPECT}, {done: ok}]}
+"""
+
+
+async def test_hooks_that_want_different_arguments_do_not_go_on_for_ever(tmp_path: Path) -> None:
+    text = QUARREL.replace("POLICY", "").replace("EXPECT", "{error: Denied, contains: more than 3 times}")
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+        assert len(verdicts(await here.log())) == 8
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_where_their_faults_are_noted_the_arguments_stand_as_they_were_left(tmp_path: Path) -> None:
+    text = QUARREL.replace("POLICY", "on-fault: note, ").replace("EXPECT", "ok")
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+    assert (tmp_path / "ran").read_text() in ("a\n", "b\n")
+
+
+async def test_a_yes_is_asked_for_the_arguments_that_the_call_will_have(tmp_path: Path) -> None:
+    text = """
+goal: g
+hooks:
+  safer: {on: [before-call], match: shell, rule: [{rewrite: {command: "echo safe > ran"}}]}
+  sure: {on: [before-call], match: shell, rule: [{ask: "do you mean that?"}]}
+agent: {script: [{call: {shell: {command: "echo unsafe > ran"}}}, {expect: ok}, {done: ok}]}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("agent/.", "blocked")
+        (approval,) = here.store.view.list("approval")
+        assert approval.spec["what"]["arguments"] == {"command": "echo safe > ran"}
+        await here.gate.approve(approval.address, HUMAN_CLI)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+    assert (tmp_path / "ran").read_text() == "safe\n"
+
+
+async def test_a_no_to_what_a_hook_asks_is_the_calls_result(tmp_path: Path) -> None:
+    text = """
+goal: g
+hooks: {sure: {on: [before-call], match: shell, rule: [{ask: "do you mean that?"}]}}
+agent: {script: [{call: {shell: {command: "touch ran"}}}, {expect: {error: Rejected}}, {done: ok}]}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("agent/.", "blocked")
+        (approval,) = here.store.view.list("approval")
+        await here.gate.reject(approval.address, HUMAN_CLI, "no")
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_hook_that_is_taken_away_while_it_is_asked_is_waited_for_no_more(tmp_path: Path) -> None:
+    (tmp_path / "hook.sh").write_text("echo x > asked; sleep 60\n")
+    steps = 'agent: {script: [{call: {shell: {command: "touch ran"}}}, {expect: ok}, {done: ok}]}\n'
+    async with arena(tmp_path) as here:
+        await here.apply(f"goal: g\nhooks: {{h: {{on: [before-call], run: [sh, hook.sh]}}}}\n{steps}")
+        await here.until((tmp_path / "asked").exists)
+        await here.apply(f"goal: g\n{steps}")
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+    assert (tmp_path / "ran").exists()
