@@ -9,8 +9,12 @@ import pytest
 
 from controllers.agent.hooking import smart
 from controllers.agent.observing import Specs, observe
+from controllers.agent.status import boxed
 from schemas.encoding import JsonObject
 from schemas.hook import OVER, Verdict
+from schemas.record import Draft, SetStatus
+from schemas.resource import Uid
+from schemas.thread import Answer as Answered
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
@@ -314,3 +318,20 @@ async def test_the_conversation_of_a_hook_is_made_shorter_like_any_other(tmp_pat
     last = [each for each in models.asked if each.key.agent == "agent/~careful"][-1]
     assert b"You are the hook `careful`" in last.messages[0], "who it is is never forgotten"
     assert b"f11.txt" in last.messages[-1]
+
+
+async def test_an_answer_that_comes_again_or_too_late_changes_nothing(tmp_path: Path) -> None:
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be")), *guard(says("DENY: no"))])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        (question,) = [one["answered"] for one in [draft.data for draft in await here.log()] if "answered" in one]
+        (asked_id,) = question
+        before = here.store.view.everything()
+        address = f"thread/{asked_id}"
+        again = {"answers": {asked_id: boxed(Answered("ALLOW").to_json())}}
+        await here.store.append(
+            Draft("message.sent", "agent:~careful", address, (SetStatus(address, Uid(asked_id), again),))
+        )
+        await here.settled()
+        assert here.store.view.everything() == before
+        assert not (tmp_path / "a.txt").exists()
