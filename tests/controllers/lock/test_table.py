@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -317,3 +317,26 @@ class Locking(RuleBasedStateMachine):
 
 Locking.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestLocking = Locking.TestCase
+
+
+@given(st.data())
+def test_whichever_lock_is_looked_at_first_the_same_are_served(data: st.DataObject) -> None:
+    wish = st.tuples(
+        st.sampled_from(AGENTS),
+        st.dictionaries(st.sampled_from(PATHS), st.sampled_from(("read", "write")), min_size=1, max_size=3),
+    )
+    wishes = data.draw(st.lists(wish, min_size=2, max_size=8))
+    gone = data.draw(st.lists(st.sampled_from(AGENTS), max_size=3))
+    ends = []
+    for order in range(3):
+        table = Table(AGENTS)
+        for agent, wants in wishes:
+            table.now += 1
+            table.want(agent, wants)
+        for agent in gone:
+            table.release(agent)
+        names = sorted(table.dirty)
+        table.dirty = dict.fromkeys((names, names[::-1], names[len(names) // 2 :] + names[: len(names) // 2])[order])
+        table.settle()
+        ends.append((table.answers, table.waiting(), sorted(table.holders())))
+    assert ends[0] == ends[1] == ends[2]
