@@ -362,3 +362,38 @@ hooks:
         assert primary(here) == ""
         ((error, said),) = await results(here, "endo")
         assert error == "NotBelow" and "agent/." in said
+
+
+@pytest.mark.parametrize(("model", "is_made"), [("test/small", True), ("test/dear", False)])
+async def test_an_agent_attaches_a_hook_that_thinks_with_a_model_that_it_may_grant(
+    tmp_path: Path, model: str, is_made: bool
+) -> None:
+    hook = {"name": "guard", "to": "part", "on": "before-call", "match": "write(*)", "prompt": "watch", "model": model}
+    made = {"name": "hook", "arguments": {**hook, "budget": {"turns": 5}}}
+    add = call("task", id="part", goal="p", agent={"model": "test/small", "tools": ["write"]}, needs=[])
+    steps = {
+        "top": [calls(add, made), {**says("I wait."), "times": "always"}],
+        "small": [
+            {"when": {"last": "before-call"}, **says("DENY: never")},
+            {"delay": 0.3, **calls(call("write", path="a.txt", content="x"))},
+            says("it may not be" if is_made else "written"),
+        ],
+    }
+    models = ScriptedModels([{**step, "model": name} for name, each in steps.items() for step in each])
+    text = """
+goal: split
+agent: {model: test/top, tools: [task, hook, write]}
+rights: {models: [test/top, test/small], grant: {models: [test/small], tools: [write]}}
+"""
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("task/part", "done", "failed")
+        await here.until(lambda: here.state("agent/.") != "running")
+        ((error, said),) = await results(here, "hook")
+        assert (error == "") is is_made, said
+        assert (here.find("agent/part/~guard") is not None) is is_made
+        if is_made:
+            assert here.get("agent/part/~guard").spec["budget"] == {"turns": 5}
+            assert not (tmp_path / "a.txt").exists()
+        else:
+            assert "test/dear" in said

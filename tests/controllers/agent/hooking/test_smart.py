@@ -270,6 +270,22 @@ async def test_a_hook_that_breaks_is_a_fault_whatever_it_thinks_with(tmp_path: P
     assert first["fired"][0]["verdict"]["fault"]
 
 
+async def test_another_command_line_agent_is_a_hook_as_it_is_an_agent(tmp_path: Path) -> None:
+    (tmp_path / "judge.py").write_text(
+        "import sys\n"
+        "asked = sys.stdin.read()\n"
+        "assert 'You are the hook `careful` of agent/.' in asked and 'before-call' in asked, asked\n"
+        "print('DENY: judged')\n"
+    )
+    models = ScriptedModels([*worker(calls(WRITE), says("it may not be"))])
+    other = "outside: {run: [python3, judge.py]}, prompt: watch the files"
+    text = plan().replace("model: test/guard, prompt: watch the files", other)
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, text) == "done"
+        (first, *_) = await fired(here)
+    assert first["fired"][0]["verdict"] == {"decision": "deny", "reason": "judged"}
+
+
 async def test_a_program_is_a_hook_as_it_is_an_agent(tmp_path: Path) -> None:
     (tmp_path / "watch.py").write_text(
         "def watch(turn):\n"

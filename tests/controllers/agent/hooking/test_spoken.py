@@ -80,7 +80,7 @@ def test_a_value_counts_before_its_text() -> None:
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_nothing_that_is_said_breaks_the_reading(text: str) -> None:
     for point in ("before-call", "on-input"):
-        said = read(text, point)  # type: ignore[arg-type]
+        said = read(text, point)
         assert len(said.comment) <= limits.HOOK_WORDS_CHARS_MAX and len(said.reason) <= limits.HOOK_WORDS_CHARS_MAX
 
 
