@@ -189,21 +189,22 @@ def faults_of(patch: Attached) -> Iterator[Fault]:
     if own is None:
         return
     rights = rights_from_json(own.spec["rights"])
-    known = {_mind_of(patch, one.spec) for one in patch.live.values() if one.kind == "hook"}
     for want in patch.wanted.values():
         if not want.address.startswith("hook/") or not _is_set_here(patch, want.spec):
             continue
         if (old := patch.live.get(want.address)) is None or old.spec != want.spec:
-            if _mind_of(patch, want.spec) not in known:
+            if _is_stated_anew(patch, want.spec):
                 yield from _mind_faults(patch, want, own, rights)
             yield from _above_faults(patch, want)
 
 
-def may_change(patch: Attached, agent: str) -> bool:
-    """Whether an agent that was made for a hook belongs to one that the author attached, or may change."""
+def is_authors(patch: Attached, agent: str) -> bool:
+    """Whether an agent made for a hook is one that the patch states anew: its author answers for what it may do."""
     hook = patch.wanted.get(agent)
     made_for = patch.wanted.get(hook.owner or "") if hook is not None else None
-    return made_for is not None and _is_set_here(patch, made_for.spec)
+    if made_for is None or not _is_set_here(patch, made_for.spec):
+        return False
+    return _is_stated_anew(patch, made_for.spec)
 
 
 def _declared_faults(patch: Attached) -> Iterator[Fault]:
@@ -282,15 +283,24 @@ def _is_set_here(patch: Attached, spec: JsonObject) -> bool:
     return addresses.parse(str(spec["set_at"])).path[: len(reach)] == reach
 
 
-def _mind_of(patch: Attached, spec: JsonObject) -> tuple[str, str]:
-    """What is asked, and where it was set: copies of a hook that is there are no new ones.
+def _is_stated_anew(patch: Attached, spec: JsonObject) -> bool:
+    """Whether the patch states a hook that was not stated so: its copies for agents that come are nothing new."""
+    set_at = addresses.parse(str(spec["set_at"]))
+    task = str(addresses.task(*set_at.path))
+    was = next((old for old, new in patch.moves.items() if new == task), task)
+    before, after = _node(patch.present.document, addresses.parse(was).path), _node(patch.document, set_at.path)
+    if set_at.kind == "agent":
+        return before is None or before.get("agent") != (after or {}).get("agent")
+    name = str(spec["name"])
+    stated = [(node or {}).get(HOOKS, {}) for node in (before, after)]
+    name = name if name in stated[1] else name.rpartition("-")[0]
+    return stated[0].get(name) is None or not patching.same(stated[0][name], stated[1].get(name))
 
-    What is run for a hook below the author is known to it wherever there.
-    """
-    mind, set_at = spec["mind"], str(spec["set_at"])
-    if mind.get("kind") == "agent":
-        return set_at, str(spec["name"])
-    return "below" if _is_below(addresses.parse(set_at).path, patch.author) else set_at, repr(mind)
+
+def _node(document: JsonObject, path: Path) -> JsonObject | None:
+    tokens = pointer.of_task(path)
+    found = pointer.get(document, tokens) if pointer.has(document, tokens) else None
+    return found if isinstance(found, dict) else None
 
 
 def _mind_faults(patch: Attached, want: Wanted, own: Resource, rights: Rights) -> Iterator[Fault]:

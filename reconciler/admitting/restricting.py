@@ -54,12 +54,12 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
         kind, at = addresses.parse(address).kind, addresses.parse(address).path
         is_below = _is_below(at, path)
         match kind:
-            case "agent" if is_hook_agent(address) and not attaching.may_change(patch, address):
-                pass  # It belongs to a hook that is to stay as it is.
+            case "agent" if is_hook_agent(address):
+                yield from _behind_faults(patch, old, want, powers)
             case "agent":
                 task = str(addresses.task(*at))
                 is_elsewhere = task not in wanted or not is_where_it_was(live.get(task), wanted[task])
-                if is_below or is_hook_agent(address):
+                if is_below:
                     yield from commanding.agent_faults(old, want, rights, is_elsewhere=is_elsewhere)
                     yield from _child_faults(old, want, powers)
                 else:
@@ -103,6 +103,13 @@ def _named(spec: JsonObject) -> Iterator[str]:
         yield str(mind.get("stated") or mind["model"])
     if (spec.get("compact") or {}).get("model"):
         yield str(spec["compact"]["model"])
+
+
+def _behind_faults(patch: Attached, old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:
+    """An agent behind a hook; that of one which is to stay as it is, or is copied, is none of the author's doing."""
+    if attaching.is_authors(patch, want.address):
+        yield from commanding.agent_faults(old, want, powers.rights, is_elsewhere=False)
+        yield from _child_faults(old, want, powers)
 
 
 def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:

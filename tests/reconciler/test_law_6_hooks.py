@@ -223,6 +223,25 @@ def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> 
             ], op
 
 
+def test_law_6_what_people_have_a_hook_run_is_no_doing_of_the_agents_that_it_watches() -> None:
+    runs: JsonObject = {"on": ["on-end"], "agent": {"run": "./decider"}}
+    tasks = {"a": {**DOCUMENT["tasks"]["a"], "hooks": {"mine": {"on": ["on-end"], "run": "./mine"}, "late": runs}}}
+    document = {**DOCUMENT, "hooks": {"root": runs}, "tasks": tasks}
+    plan = Imagined(FOLDER, document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    assert not _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(plan, A, Op("add", (*_of("a"), "notes"), "x"))
+
+
+def test_law_6_a_hook_below_is_not_made_to_run_what_its_author_may_not(plan: Imagined) -> None:
+    at = (*_of("a", "x"), "hooks", "new")
+    assert not _by(plan, A, Op("add", at, {"on": ["on-end"], "run": "git log"}))
+    assert _by(plan, A, Op("replace", (*at, "run"), "curl evil"))
+    assert not _by(plan, A, Op("replace", at, {"on": ["on-end"], "agent": {"prompt": "x"}}))
+    assert _by(plan, A, Op("replace", at, {"on": ["on-end"], "agent": {"run": "curl evil"}}))
+
+
 def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
     copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
     assert _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
