@@ -235,7 +235,7 @@ def draft_of(seen: Observed, call: Resource, ending: Ending) -> Draft:
 
 def resolved(tool: Tool, context: Context) -> Ending | None:
     """What has become of a waiting call; a fault of the tool is the call's result."""
-    if context.call.state == CallState.AWAITING_LOCK:
+    if context.call.state == CallState.AWAITING_LOCK and context.call.status.get("wants"):
         return holding.resolved(context.seen, context.world.store.view, context.call)
     if context.call.status.get("after"):
         return None  # It was ruled in a conflict that another task goes first; the conflict lets it go on.

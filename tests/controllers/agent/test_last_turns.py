@@ -138,4 +138,4 @@ async def test_a_provider_that_counts_quite_differently_is_told_of(tmp_path: Pat
         await here.until_state("task/.", "done")
         (said,) = [entry.data for entry in await here.log() if entry.type == "model.replied"]
         assert said["usage"]["in"] == 49_990
-        assert 0 < said["tokens_counted"] < 5_000
+        assert 0 < said["tokens_counted"] < 10_000, "every tool there is, and a line"
