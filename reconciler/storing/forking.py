@@ -21,7 +21,10 @@ from schemas.resource import Resource, Uid
 FIRST: Final = 1
 """The revision of the record that begins a fork, and so of everything in it."""
 
-_TIMES: Final = ("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since")
+_TIMES: Final = (
+    *("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since"),
+    *("waits_since", "due_at", "gives_up_at", "renewed_at"),
+)
 _FOREIGN: Final = frozenset({"mcp", "container", "fork"})  # Their status is about processes and trees of the original.
 _RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
 
@@ -124,6 +127,16 @@ class _Translation:
             times["open"] = self.moved({**opened, "base_rev": self.rev(opened["base_rev"])})
         return {**status, **times}
 
+    def leases(self, entries: Json) -> Json:
+        """Holders and waiters of a lock: a lease is as old as it was, and counts progress from the fork's beginning."""
+        if not isinstance(entries, dict):
+            return entries
+        begun: JsonObject = {"fence": FIRST, "progress": FIRST}
+        return {
+            name: {**self.moved(one), **{key: begun[key] for key in begun if key in one}}
+            for name, one in entries.items()
+        }
+
 
 def _copied(one: Resource, status: JsonObject, translation: _Translation) -> tuple[Change, ...]:
     """The changes that make a copy of `one`."""
@@ -131,8 +144,10 @@ def _copied(one: Resource, status: JsonObject, translation: _Translation) -> tup
     match one.kind:
         case "plan":
             spec, status = translation.fresh.document, _plan_status(status, translation.fresh)
-        case "task" | "agent" | "hook":
+        case "task" | "agent" | "hook" | "call":
             status = translation.moved(status)
+        case "lock":
+            status = {part: translation.leases(value) for part, value in status.items()}
         case "approval" if one.spec.get("kind") == "patch":
             spec = {**spec, "what": {**spec["what"], "base_rev": translation.rev(spec["what"]["base_rev"])}}
     address, uid = translation.text(one.address), Uid(translation.ids[one.uid])
