@@ -67,6 +67,7 @@ class ForkStatus:
     taken in, `incoming` the one that is being merged or written over, `head` what is written. `answered` is the newest
     wish to be brought in that has an answer; `files` are those in conflict, `left_out` those that are not brought.
     `ignored` are files that git ignores and for which the working tree is left, though all else of it is in.
+    `unchecked`: it has taken in what its task's checks have not seen; `rounds` counts how often they ran for that.
     `fault` is why git could not do the next step, after `tries` tries; the next is at `retry_at`, seconds since 1970.
     """
 
@@ -81,6 +82,8 @@ class ForkStatus:
     files: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    unchecked: bool = False
+    rounds: int = 0
     fault: str = ""
     tries: int = 0
     retry_at: float = 0.0
@@ -107,6 +110,8 @@ def fork_status(raw: JsonObject) -> ForkStatus:
         files=tuple(raw.get("files") or ()),
         left_out=tuple(raw.get("left_out") or ()),
         ignored=tuple(raw.get("ignored") or ()),
+        unchecked=raw.get("unchecked") or False,
+        rounds=raw.get("rounds") or 0,
         fault=raw.get("fault") or "",
         tries=raw.get("tries") or 0,
         retry_at=raw.get("retry_at") or 0.0,

@@ -203,6 +203,7 @@ USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may diff
 GIT_S: Final = 600.0  # One step of git: a snapshot of a large repository reads every file once.
 GIT_WORDS_LINES: Final = 3  # Of what git says went wrong: its last lines have the cause.
 FORK_ROUNDS_MAX: Final = 8  # Of merging what moved on meanwhile; then it waits, for somebody is busy there.
+FORK_CHECKS_MAX: Final = 3  # Of checks run once more on what was merged, in a row; then it comes back as it is.
 FORK_LOOK_S: Final = 5.0  # How soon a merge that a person mends is looked at again.
 FORK_LOCKS_MAX: Final = 64  # Of files that a fork changed, one by one; more are locked as the folder above them.
 FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.

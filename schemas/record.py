@@ -28,7 +28,8 @@ RECORD_TYPES: Final = frozenset(
     "lock.requested lock.granted lock.renewed lock.released lock.fenced "
     "budget.reserved budget.settled budget.refunded hook.fired hook.changed check.ran container.observed "
     "server.started server.ready server.changed server.ended "
-    "fork.making fork.ready fork.merging fork.conflict fork.writing fork.brought fork.kept fork.cleared fork.failed "
+    "fork.making fork.ready fork.merging fork.merged fork.conflict fork.writing fork.brought fork.kept fork.cleared "
+    "fork.failed "
     "timer.set timer.fired epoch.taken context.compacted task.changed".split()
 )
 

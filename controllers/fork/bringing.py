@@ -37,7 +37,7 @@ async def bring(fork: Fork) -> None:
     elif not await _committed(fork, worktree):
         return
     for _ in range(limits.FORK_ROUNDS_MAX):
-        if not await _merged(fork, worktree) or await _written(fork, worktree):
+        if not await _merged(fork, worktree) or await _checked_anew(fork) or await _written(fork, worktree):
             return
     raise GitFailed("the files that it changed are being changed by others all the time")
 
@@ -81,7 +81,21 @@ async def _merged(fork: Fork, worktree: Worktree) -> bool:
     if files:
         await _conflict(fork, files)
         return False
-    await fork.note("fork.merging", {"base": incoming, "incoming": None, "head": await worktree.head()})
+    took_in: JsonObject = {"base": incoming, "incoming": None, "head": await worktree.head(), "unchecked": True}
+    await fork.note("fork.merging", took_in)
+    return True
+
+
+async def _checked_anew(fork: Fork) -> bool:
+    """Has the checks run once more on what both made together, before it goes to where others work.
+
+    So often in a row, and no oftener: where somebody is always busy it would never come back.
+    """
+    status, task = fork.status, fork.desk.store.view.get(fork.spec.task)
+    if not status.unchecked or status.rounds >= limits.FORK_CHECKS_MAX or task is None or not task.spec["acceptance"]:
+        return False
+    merge: JsonObject = {"state": str(ForkState.READY), "answered": _asked(fork), "unchecked": None, **_WELL}
+    await fork.note("fork.merged", {**merge, "rounds": status.rounds + 1}, {"branch": status.branch})
     return True
 
 
@@ -121,6 +135,7 @@ async def _written(fork: Fork, worktree: Worktree) -> bool:
     if left_out:
         data["left_out"] = list(left_out)
     merge = {"state": str(ForkState.IN), "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
+    merge |= {"unchecked": None, "rounds": None}
     await fork.note("fork.brought", merge, data, locking.freed(fork))
     return True
 

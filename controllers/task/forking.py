@@ -66,9 +66,17 @@ def bring(observed: Observed) -> Step | None:
         return Step(says)
     if status.state is ForkState.CONFLICT and asked.told < status.answered:
         return _conflict(observed, status)
+    if status.state is ForkState.READY and asked.wish == "in" and asked.told < status.answered:
+        return _check_again(observed, status)
     if status.state in MOVING:
         return Step(says)
     return Step(says, {"fork": {"wants": "in", "bring": status.answered + 1}})
+
+
+def _check_again(observed: Observed, status: ForkStatus) -> Step:
+    """What others did meanwhile was merged in, and the checks have not seen that yet."""
+    merge: JsonObject = {"fork": {"wants": None, "told": status.answered}}
+    return verifying.begin_round(after(observed, merge), observed.progress.round_for or "work").on_top_of(merge)
 
 
 def _conflict(observed: Observed, status: ForkStatus) -> Step:

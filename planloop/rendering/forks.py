@@ -83,6 +83,7 @@ def _kept(data: JsonObject) -> str:
 
 SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "fork.ready": lambda data: f"branch {data.get('branch', '')} in {data.get('folder', '')}",
+    "fork.merged": lambda _: "others' changes merged in; its checks run once more",
     "fork.conflict": lambda data: f"did not merge: {_files(list(data.get('files') or ()))}",
     "fork.brought": _brought,
     "fork.kept": _kept,

@@ -37,6 +37,33 @@ async def test_what_others_did_meanwhile_is_merged_and_not_overwritten(tmp_path:
     assert home.branches() == []
 
 
+async def test_checks_run_again_on_what_both_made_before_it_goes_where_others_work(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n", b="b\n")
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            agent:
+              tools: [shell]
+              script:
+                - call: {{shell: {{command: "echo mine > a; echo theirs > {tmp_path}/b"}}}}
+                - done: first
+                - when: {{rejected: true}}
+                  call: {{shell: {{command: "cat {tmp_path}/a > shared; echo mended > b"}}}}
+                - done: second
+            acceptance: [{{sh: "! grep -q theirs b"}}]
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "done", "failed")
+        types = [each.type for each in await owner.log()]
+
+        assert owner.state("task/t") == "done"
+        assert (types.count("fork.merged"), types.count("fork.brought"), types.count("check.ran")) == (1, 1, 3)
+    assert (home.read("a"), home.read("b")) == ("mine\n", "mended\n")
+    assert home.read("shared") == "a\n", "what two good changes broke together was mended before anybody saw it"
+
+
 async def test_a_command_whose_changes_do_not_merge_is_mended_by_a_person(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="one\n", b="b\n")
     plan = f"""
