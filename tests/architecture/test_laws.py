@@ -31,8 +31,8 @@ PURE = [
     )),
     *("controllers/lock/" + name for name in ("holding.py", "lapsing.py", "serving.py", "telling.py", "waiting.py")),
     *("controllers/agent/hooking/" + name for name in (
-        "blanks.py", "closing.py", "conditions.py", "facts.py", "lattice.py", "moments.py", "recording.py", "rules.py",
-        "showing.py", "smart.py", "spoken.py",
+        "blanks.py", "closing.py", "comparing.py", "conditions.py", "facts.py", "lattice.py", "moments.py",
+        "recording.py", "rules.py", "showing.py", "smart.py", "spoken.py",
     )),
     *("controllers/agent/conflicts/" + name for name in (
         "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "terms.py", "waits.py",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from controllers.agent.hooking.comparing import text_of
 from controllers.agent.hooking.conditions import (
     Known,
     children_that_fit,
     member,
     messages_that_fit,
     name_of,
-    text_of,
     turns_since,
 )
 from controllers.agent.hooking.facts import Facts

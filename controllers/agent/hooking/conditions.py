@@ -5,36 +5,20 @@ What is not known at a point makes its condition false, and so the `not` around 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from controllers.agent.hooking.comparing import COMPARED, CannotTell, Number, fits, is_so, many, text_of
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from schemas import address as addresses
-from schemas import limits, patterns
-from schemas.encoding import Json, JsonObject, encode
+from schemas import patterns
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen, remade
 from schemas.message import Message
-from schemas.regular import NotRegular, regular
 from schemas.rule import CHILD_TESTS, MESSAGE_TESTS
 
-Number = float | int
-
-_COMPARED: Final[Mapping[str, Callable[[Number, Number], bool]]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "=": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    ">": operator.gt,
-}
 _SOME: Final[JsonObject] = {">": 0}
-_LISTED: Final = ("is", "not", "like", "contains")
-
-
-class CannotTell(Exception):
-    """A rule that cannot be judged: it says what rules cannot say, or a text is too long to look through."""
 
 
 @frozen
@@ -83,7 +67,7 @@ def _one(name: str, value: Json, known: Known) -> bool:
     facts = known.facts
     match name:
         case "on":
-            return facts.point in _many(value)
+            return facts.point in many(value)
         case "call" | "effect" | "arguments" | "result" | "outcome" | "error":
             return facts.call is not None and _of_call(name, value, facts.call, known)
         case "message" | "messages" | "children":
@@ -109,7 +93,7 @@ _JOINED: Final[Mapping[str, Callable[[Json, Known], bool]]] = {
 def _of_call(name: str, test: Json, call: CallFact, known: Known) -> bool:
     match name:
         case "call":
-            return _is_like(_many(test), call, lets_through=known.lets_through)
+            return _is_like(many(test), call, lets_through=known.lets_through)
         case "effect":
             return fits(call.effect, test)
         case "arguments":
@@ -171,7 +155,7 @@ def _counted(name: str, wanted: Json, facts: Facts) -> bool:
 
 
 def _has_members(wanted: Json) -> bool:
-    return isinstance(wanted, dict) and not (wanted and wanted.keys() <= _COMPARED.keys())
+    return isinstance(wanted, dict) and not (wanted and wanted.keys() <= COMPARED.keys())
 
 
 def children_that_fit(wanted: Json, facts: Facts) -> list[ChildFact]:
@@ -250,78 +234,3 @@ def _fits_one_of(seen: Sequence[str], test: Json) -> bool:
         return False
     rest = {key: value for key, value in test.items() if key != "not"} if isinstance(test, dict) else test
     return any(fits(one, rest) for one in seen)
-
-
-def fits(value: Json, test: Json) -> bool:
-    """Whether a value passes a test: an equal value, a list of them, or a map of comparisons that all hold."""
-    if not isinstance(test, dict):
-        return _is(value, test, fold=False)
-    fold = test.get("any-case") is True
-    return all(_passes(value, name, wanted, fold=fold) for name, wanted in test.items() if name != "any-case")
-
-
-def _passes(value: Json, name: str, wanted: Json, *, fold: bool) -> bool:
-    if name in _COMPARED:
-        return isinstance(value, int | float) and is_so(value, {name: wanted})
-    match name:
-        case "given":
-            return (value is not None and value != "") is wanted
-        case "length":
-            return isinstance(value, str | list | dict) and is_so(len(value), wanted)
-        case "is":
-            return _is(value, wanted, fold=fold)
-        case "not":
-            return not _is(value, wanted, fold=fold)
-    if value is None:
-        return False
-    text = text_of(value)
-    if name == "matches":
-        return _matches(text, f"(?i){wanted}" if fold and not wanted.startswith("(?i)") else wanted)
-    folded = text.casefold() if fold else text
-    sought = [one.casefold() if fold else one for one in _many(wanted)]
-    return any(_TEXTS[name](folded, one) for one in sought)
-
-
-_TEXTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
-    "like": lambda text, wanted: patterns.starred(wanted).fullmatch(text) is not None,
-    "contains": operator.contains,
-    "starts": str.startswith,
-    "ends": str.endswith,
-}
-
-
-def _matches(text: str, pattern: str) -> bool:
-    if len(text) > limits.RULE_TEXT_CHARS_MAX:
-        most = limits.RULE_TEXT_CHARS_MAX
-        raise CannotTell(f"a text of {len(text)} characters is longer than `matches` looks through ({most})")
-    try:
-        return regular(pattern).found_in(text)
-    except NotRegular as fault:
-        raise CannotTell(f"`{pattern}`: {fault}") from None
-
-
-def _is(value: Json, wanted: Json, *, fold: bool) -> bool:
-    if isinstance(wanted, list):
-        return any(_is(value, one, fold=fold) for one in wanted) or value == wanted
-    if fold and isinstance(value, str) and isinstance(wanted, str):
-        return value.casefold() == wanted.casefold()
-    return bool(value == wanted) and isinstance(value, bool) is isinstance(wanted, bool)
-
-
-def is_so(number: Number, test: Json) -> bool:
-    """Whether a number is as a test of numbers says."""
-    if not isinstance(test, dict):
-        return bool(number == test)
-    try:
-        return all(_COMPARED[name](number, wanted) for name, wanted in test.items())
-    except (KeyError, TypeError):
-        raise CannotTell(f"numbers cannot be tested with {test}") from None
-
-
-def text_of(value: Json) -> str:
-    """A value as text: itself, or its JSON."""
-    return value if isinstance(value, str) else encode(value).decode()
-
-
-def _many(value: Json) -> list[str]:
-    return [str(one) for one in (value if isinstance(value, list) else [value])]

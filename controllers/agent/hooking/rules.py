@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from controllers.agent.hooking import blanks
-from controllers.agent.hooking.conditions import CannotTell, Known, Memory, holds
+from controllers.agent.hooking.comparing import CannotTell
+from controllers.agent.hooking.conditions import Known, Memory, holds
 from controllers.agent.hooking.facts import Facts
 from schemas import limits
 from schemas.encoding import Json, JsonObject, digest_of
