@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,8 @@ class Folder:
             finally:
                 process.kill()
                 for pid in self.processes():
-                    os.kill(pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # Some are short: it has ended by itself.
+                        os.kill(pid, signal.SIGKILL)
 
     @contextmanager
     def killed(self, *words: str) -> Iterator[Owner]:
