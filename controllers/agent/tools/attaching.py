@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, TypedDict, Unpack
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement
 from schemas import pointer
-from schemas.encoding import JsonObject
-from schemas.hook import Copy, OnFault, Point
+from schemas.encoding import Json, JsonObject
+from schemas.hook import Point
 from schemas.patching import Op
 from schemas.rule import CONDITIONS, EFFECTS
 
-AS_WRITTEN: Final = ("match", "rule", "run", "python", "extends", "settings", "contract", "expires", "timeout")
+AS_WRITTEN: Final = ("on", "match", "rule", "run", "extends", "settings", "expires")
 """Fields of a hook that are in the document what they are here."""
 
 OF_AGENT: Final = ("prompt", "model", "tools")
-
 
 RULE: Final = (
     'Clauses from the top, as in `[{when: {call: "shell(git push*)"}, deny: leave that to people}]`. `when` may say '
@@ -32,10 +31,15 @@ RULE: Final = (
 """A model that makes a rule knows the words by this alone; what they take it is told when it is wrong."""
 
 
+def _listed(value: Json) -> Json:
+    """One point is a list of one: models and scripts write both."""
+    return [value] if isinstance(value, str) else value
+
+
 class HookFields(TypedDict, total=False):
     """What a hook may be told; the gate's schema says what is wrong with it, in words."""
 
-    on: Annotated[list[Point] | Point | None, Field(description="When it is asked.")]
+    on: Annotated[list[Point] | None, BeforeValidator(_listed), Field(description="When it is asked.")]
     to: Annotated[str | None, Field(description="Whom it watches: a child's path below you; blank, yourself.")]
     match: Annotated[str | None, Field(description="Only calls like this, as in `write(src/**)`.")]
     prompt: Annotated[str | None, Field(description="What an agent that thinks it over is to watch out for.")]
@@ -43,15 +47,14 @@ class HookFields(TypedDict, total=False):
     tools: Annotated[list[str] | None, Field(description="Its tools; blank, none.")]
     rule: Annotated[list[dict[str, Any]] | None, Field(description=RULE)]
     run: Annotated[Any, Field(description="A program: a question in, a verdict out, as JSON.")]
-    python: Annotated[str | None, Field(description="A function, `file.py:name`.")]
-    extends: Annotated[str | None, Field(description="What it is made from: `lib:name`, or a hook of the plan.")]
+    extends: Annotated[str | None, Field(description="What it is made from, as in `lib:planning`.")]
     settings: Annotated[dict[str, Any] | None, Field(description="Settings of what it is made from.")]
-    contract: str | None
-    copies: Annotated[Copy | None, Field(alias="copy", description="What agents below the watched one get.")]
     expires: Annotated[dict[str, Any] | None, Field(description="As in `{turns: 10}` or `{time: 1h}`.")]
-    on_fault: Annotated[OnFault | None, Field(description="What a broken or late hook means.")]
-    timeout: Annotated[float | str | None, Field(description="How long it may think.")]
     budget: Annotated[dict[str, Any] | None, Field(description="What it may use, as in `{tokens: 20000}`.")]
+    more: Annotated[
+        dict[str, Any] | None,
+        Field(description="As the plan has it: `on-fault` (deny, note), `timeout`, `copy`, `contract`, `python`."),
+    ]
 
 
 async def hook(
@@ -74,12 +77,7 @@ async def hook(
 
 def sketched(fields: JsonObject) -> JsonObject:
     """One hook as the plan is to have it. Raises ToolFailed."""
-    node: JsonObject = {name: fields[name] for name in AS_WRITTEN if name in fields}
-    if "on" in fields:
-        node["on"] = [fields["on"]] if isinstance(fields["on"], str) else fields["on"]
-    for given, written in (("on_fault", "on-fault"), ("copies", "copy")):
-        if given in fields:
-            node[written] = fields[given]
+    node: JsonObject = {**fields.get("more", {}), **{name: fields[name] for name in AS_WRITTEN if name in fields}}
     own: JsonObject = {name: fields[name] for name in OF_AGENT if name in fields}
     if own and "prompt" not in own:
         raise ToolFailed("BadArguments", f"{', '.join(own)}: of a hook that thinks, and it has no `prompt`")
