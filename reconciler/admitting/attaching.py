@@ -8,6 +8,7 @@ may run and hand on. A hook that attaches one is held to the agent that it watch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from reconciler.admitting import commanding, ownership
@@ -42,6 +43,15 @@ class Attached:
     live: Mapping[str, Resource]
     wanted: Mapping[str, Wanted]
     moves: Mapping[str, str]
+
+
+def rights_of(author: Author, own: Resource) -> Rights:
+    """What the author may do and hand on. A hook has the rights of its place, of which it may use its tools alone."""
+    rights = rights_from_json(own.spec["rights"])
+    if not is_hook(author):
+        return rights
+    tools = tuple(own.spec["tools"])
+    return replace(rights, tools=tools, grant_tools=tools)
 
 
 def is_hook(author: Author) -> bool:
@@ -188,7 +198,7 @@ def faults_of(patch: Attached) -> Iterator[Fault]:
     own = patch.live.get(f"agent/{patch.author.name}")
     if own is None:
         return
-    rights = rights_from_json(own.spec["rights"])
+    rights = rights_of(patch.author, own)
     for want in patch.wanted.values():
         if not want.address.startswith("hook/") or not _is_set_here(patch, want.spec):
             continue

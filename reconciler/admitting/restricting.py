@@ -28,7 +28,7 @@ from schemas.model import SAMPLING, model_name
 from schemas.narrowing import covers_model, is_covered
 from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
-from schemas.rights import Rights, rights_from_json
+from schemas.rights import Rights
 
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
@@ -47,7 +47,7 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
     if own is None:
         yield Fault("scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved")
         return
-    rights = rights_from_json(own.spec["rights"])
+    rights = attaching.rights_of(author, own)
     powers = _Powers(rights, own.spec, _models(live, path))
     for address, want in wanted.items():
         old = live.get(address)

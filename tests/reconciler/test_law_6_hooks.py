@@ -188,6 +188,7 @@ def test_law_6_a_hook_attaches_hooks_to_the_agent_that_it_watches_and_that_one_d
     assert not _by(plan, HOOK, Op("add", (*_of("a"), "hooks", "again"), NEW))
     assert plan.view.get("hook/a/again") is not None
     assert _by(plan, A, Op("remove", (*_of("a"), "hooks", "again")))
+    assert _by(plan, HOOK, Op("add", (*_of("a"), "hooks", "runs"), {"on": ["on-end"], "run": "evil"}))
     assert _by(plan, HOOK, Op("remove", (*_of("a"), "hooks", "mine")))
     assert _by(plan, HOOK, Op("add", (*_of("b"), "hooks"), {"other": NEW}))
     assert _by(plan, HOOK, Op("add", (*_of("a"), "notes"), "x"))
@@ -338,9 +339,11 @@ def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts:
     assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
     first = _hooks(plan)
     for author, ops in acts:
+        before = _run(plan)
         if plan.submit(Patch(author, tuple(_fitted(plan, op) for op in ops), plan.view.rev)):
             event(f"accepted by {author}")
             _holds(plan, first)
+            assert author.name in (".", "b") or _run(plan) - before <= {"sh -c git log"}, "it may run no more"
 
 
 def _fitted(plan: Imagined, op: Op) -> Op:
@@ -356,12 +359,14 @@ def _hooks(plan: Imagined) -> Mapping[str, JsonObject]:
     return {one.address: one.spec for one in found if not one.deleting}
 
 
+def _run(plan: Imagined) -> set[str]:
+    minds = [spec["mind"] for spec in _hooks(plan).values()]
+    return {" ".join(mind["argv"]) for mind in minds if mind["kind"] == "program"}
+
+
 def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
     """Whoever is there has all that people set above it, as they set it, and the first of its hooks are those."""
     now = _hooks(plan)
-    held = [spec for spec in now.values() if str(spec.get("set_at", "")).startswith(("task/a", "agent/a"))]
-    run = {" ".join(spec["mind"]["argv"]) for spec in held if spec["mind"]["kind"] == "program"}
-    assert run <= {"sh -c ./guard", "sh -c git log"}, run
     for address, spec in first.items():
         watched = plan.view.get(str(spec["watches"]))
         if watched is None or watched.deleting:
