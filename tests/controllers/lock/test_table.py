@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from controllers import leases
 from controllers.leases import Granted
 from schemas import limits
-from schemas.lock import LockKept, LockMode, status_from_json
+from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
 from schemas.record import Drop, Put, SetStatus
 from schemas.resource import Uid
 from tests.controllers.lock.table import Table
@@ -321,10 +321,8 @@ TestLocking = Locking.TestCase
 
 @given(st.data())
 def test_whichever_lock_is_looked_at_first_the_same_are_served(data: st.DataObject) -> None:
-    wish = st.tuples(
-        st.sampled_from(AGENTS),
-        st.dictionaries(st.sampled_from(PATHS), st.sampled_from(("read", "write")), min_size=1, max_size=3),
-    )
+    modes: st.SearchStrategy[LockMode] = st.sampled_from(LOCK_MODES)
+    wish = st.tuples(st.sampled_from(AGENTS), st.dictionaries(st.sampled_from(PATHS), modes, min_size=1, max_size=3))
     wishes = data.draw(st.lists(wish, min_size=2, max_size=8))
     gone = data.draw(st.lists(st.sampled_from(AGENTS), max_size=3))
     ends = []
