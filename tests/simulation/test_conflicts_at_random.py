@@ -9,7 +9,7 @@ import json
 import random  # noqa: TID251 - seeded
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, conflict_from
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import Record
 from tests.fakes.scripted_models import ScriptedModels
-from tests.simulation.harness import Crash, Story, simulate
+from tests.simulation.harness import Crash, Edit, Story, simulate
 from tests.simulation.product import Parts, product
 
 FILES = ("src/a.py", "src/b.py", "src/**", "docs/c.md")
@@ -76,10 +76,12 @@ def steps(chance: random.Random) -> Iterator[JsonObject]:
     yield {"done": "x"}
 
 
-def plan(seed: int) -> str:
-    """A root that judges, two children of it and two of a group with a judge of its own."""
+def plan(seed: int, edited: Mapping[str, JsonObject] | None = None) -> str:
+    """A root that judges, two children of it and two of a group with a judge of its own; `edited` is laid over them."""
     chance = random.Random(seed)
-    child = {name: {"goal": name, "agent": {"script": list(steps(chance))}} for name in CHILDREN}
+    child: JsonObject = {name: {"goal": name, "agent": {"script": list(steps(chance))}} for name in CHILDREN}
+    for name, more in (edited or {}).items():
+        child[name] |= more
     group: JsonObject = {"goal": "two", "agent": judge(), "tasks": {name: child[name] for name in CHILDREN[2:]}}
     tree: JsonObject = {"tasks": {**{name: child[name] for name in CHILDREN[:2]}, "team": group}, "agent": judge()}
     return "\n".join(f"{name}: {encode_text(value)}" for name, value in tree.items()) + "\n"
@@ -93,10 +95,12 @@ def built(parts: Parts, seed: int) -> Sequence[Reconciler]:
     return product(parts, Judge(seed))
 
 
-def played(seed: int, *crashes: Crash) -> Story:
+def played(seed: int, *crashes: Crash, edits: Sequence[Edit] = ()) -> Story:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), plan(seed), seed=seed, crashes=crashes, build=partial(built, seed=seed))
+        return simulate(
+            Path(folder), plan(seed), seed=seed, crashes=crashes, edits=edits, build=partial(built, seed=seed)
+        )
 
 
 def check_always(log: Sequence[Record]) -> int:
@@ -159,6 +163,21 @@ def test_the_same_with_an_owner_that_dies_again_and_again(seed: int) -> None:
         story = played(seed, *(Crash(commit, "after-commit") for commit in range(3 + first, commits, 9)))
         check_always(story.log)
         check_in_the_end(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_the_same_while_a_person_restarts_pauses_and_cancels_them(seed: int) -> None:
+    chance = random.Random(seed)
+    first, second = chance.sample(CHILDREN, 2)
+    edits = (
+        Edit(8.0 + chance.randrange(20), plan(seed, {first: {"again": 1}, second: {"pause": True}})),
+        Edit(120.0, plan(seed, {first: {"again": 1}})),
+        Edit(150.0 + chance.randrange(60), plan(seed, {first: {"again": 2}, second: {"cancel": True}})),
+    )
+    story = played(seed, *(Crash(commit, "after-commit") for commit in range(20, 200, 31)), edits=edits)
+    check_always(story.log)
+    check_in_the_end(story)
 
 
 def test_there_are_conflicts_in_those_stories() -> None:
