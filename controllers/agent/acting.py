@@ -60,7 +60,7 @@ from schemas.agent import FOR_OTHERS, UNPRICED, AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
-from schemas.lock import LockKept
+from schemas.lock import LASTING, LockKept
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -194,20 +194,22 @@ class AgentReconciler:
 
     def _give_back(self, seen: Observed, step: deciding.Step, ahead: Ahead) -> None:
         """What the agent holds, and what it waits for, goes with its turn, its run or its end, in the same append."""
-        found: list[Draft | None] = []
-        of_turn: tuple[LockKept, ...] = ("turn",)
+        gone: tuple[Resource, ...] = ()
+        kept: tuple[LockKept, ...] = ()
         match step:
             case deciding.End():
-                found = [holding.given_back(seen, ahead, of_turn)]
+                kept = ("turn",)
             case deciding.Interrupt():
-                found = [holding.given_up(ahead, seen.calls.values())]
+                gone = tuple(seen.calls.values())
             case deciding.Close() | deciding.Begin() | deciding.Release() | deciding.Rest(state=AgentState.ENDED):
-                found = [holding.given_up(ahead, seen.calls.values()), holding.given_back(seen, ahead)]
+                gone, kept = tuple(seen.calls.values()), LASTING
             case _:
-                pass
-        for draft in found:
-            if draft is not None:
+                return
+        for call in gone:
+            if (draft := holding.given_up(seen, ahead, call)) is not None:
                 ahead.add(seen.resource.address, draft)
+        if kept and (draft := holding.given_back(seen, ahead, kept)) is not None:
+            ahead.add(seen.resource.address, draft)
 
     def _ended(self, seen: Observed, ahead: Ahead) -> Draft:
         left = closing.left(seen, ahead, _opened(seen))

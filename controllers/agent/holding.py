@@ -218,10 +218,17 @@ def given_back(seen: Observed, view: View, kept: Collection[LockKept] | None = N
     return Draft("lock.released", "controller:agent", changes[0].address, changes, data)
 
 
-def given_up(view: View, gone: Iterable[Resource]) -> Draft | None:
-    """The record in which calls that wait no longer leave the queues; None when none of `gone` waited."""
-    waited = [call for call in gone if call.state == CallState.AWAITING_LOCK]
-    changes = tuple(one for call in waited for one in leases.unqueued(view, call.address, call.status.get("wants", ())))
+def given_up(seen: Observed, view: View, call: Resource) -> Draft | None:
+    """The record in which a call that is given up leaves the queues; None when it stands in none.
+
+    What it was granted just now goes too: nobody would know that it has it.
+    """
+    if call.state != CallState.AWAITING_LOCK:
+        return None
+    owner, granted = owner_of(seen), call.status.get("granted") or {}
+    fresh = [path for path, held in leases.held(view, owner) if held.fence == granted.get(path)]
+    changes = leases.unqueued(view, call.address, tuple(call.status.get("wants") or ()))
+    changes += leases.released(view, owner, paths=fresh) if fresh else ()
     return Draft("lock.released", "controller:agent", changes[0].address, changes) if changes else None
 
 

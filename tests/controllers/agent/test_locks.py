@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from controllers import leases
+from controllers.agent import inbox
 from schemas.encoding import JsonObject
+from schemas.message import Message
+from schemas.record import Change, Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -259,3 +263,52 @@ async def test_an_agent_that_is_taken_away_leaves_no_lock_behind(tmp_path: Path,
         await here.until(
             lambda: all(each.status.get("holders") != {"agent/one": old} for each in here.store.view.list("lock"))
         )
+
+
+async def test_several_waits_of_one_agent_that_are_given_up_together_all_leave_the_queue(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        second = """
+{parallel: [{call: {lock: {paths: [a.txt]}}}, {call: {lock: {paths: [a.txt], mode: read}}}]}
+expect: {error: Interrupted}
+{when: go, done: x}
+"""
+        await begun(here, HOLDS, second)
+        await here.until_state("agent/second", "blocked")
+        waits = here.store.view.owned_by("agent/second")
+        owner = leases.owner_of(here.get("agent/second"))
+        assert len(waits) == 2
+        await here.tell("agent/second", "stop it", "m1", "interrupt")
+        await here.until(lambda: not here.store.view.owned_by("agent/second"))
+        assert leases.held(here.store.view, owner) == ()
+        assert here.get("lock/a.txt").status.get("waiters", {}) == {}
+        await here.tell("agent/second", "go", "m2")
+        await here.tell("agent/first", "let go", "m3")
+        await here.settled()
+        assert here.store.view.list("lock") == []
+
+
+async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_go_with_it(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        holds = "call: {lock: {paths: [a.txt]}}\n{when: let go, done: x}"
+        await begun(here, holds, "call: {lock: {paths: [a.txt]}}\nexpect: {error: Interrupted}\n{when: go, done: x}")
+        await here.until_state("agent/second", "blocked")
+        store, second = here.store, leases.owner_of(here.get("agent/second"))
+        (call,) = store.view.owned_by("agent/second")
+        # Nothing is awaited here: the agent finds the grant and the message at one look.
+        store.propose(Draft("lock.released", "controller:agent", "lock/a.txt", first_lets_go(here)), {})
+        found = leases.granted(store.view, second, {"a.txt": "write"}, "asked", "", here.world.clock.now())
+        assert isinstance(found, leases.Granted)
+        message = Message("m1", "chat", "human:cli", "agent/second", "stop", 0.0, delivery="interrupt")
+        delivered = inbox.delivery(store.view, message)
+        assert not isinstance(delivered, inbox.Refusal)
+        told = SetStatus(call.address, call.uid, {"granted": found.fences})
+        store.propose(Draft("lock.granted", "controller:lock", "lock/a.txt", (*found.changes, told, *delivered)), {})
+        await here.until(lambda: not store.view.owned_by("agent/second"))
+        assert store.view.list("lock") == []
+        await here.tell("agent/second", "go", "m2")
+        await here.tell("agent/first", "let go", "m3")
+        await here.settled()
+
+
+def first_lets_go(here: Arena) -> tuple[Change, ...]:
+    return leases.released(here.store.view, leases.owner_of(here.get("agent/first")))
