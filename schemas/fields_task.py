@@ -22,6 +22,7 @@ from schemas.fields import (
     Table,
 )
 from schemas.fields_fork import FORK_FIELD
+from schemas.lock import LOCK_MODES
 
 WORK_FIELDS: Final = (
     Field(
@@ -265,7 +266,7 @@ LOCK: Final = FieldTable(
         Field("path", TEXT, "A file, a folder with all below it, or a glob; from the plan's folder.", "docs/**"),
         Field(
             "mode",
-            Scalar("word", ("read", "write")),
+            Scalar("word", LOCK_MODES),
             "`write` keeps everybody else off; `read` is shared with others that read.",
             "read",
             default="write",

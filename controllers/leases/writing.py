@@ -88,13 +88,18 @@ class Rows:
     def _merge(self, path: str, part: str, key: str, value: JsonObject | None) -> None:
         self._merges.setdefault(path, {}).setdefault(part, {})[key] = value
 
-    def _status(self, path: str) -> JsonObject:
+    def _lock(self, path: str) -> Resource | None:
+        """The lock as it is; None for one that is on its way out: whoever takes it makes another."""
         lock = self._view.get(f"lock/{path}")
+        return None if lock is None or lock.deleting else lock
+
+    def _status(self, path: str) -> JsonObject:
+        lock = self._lock(path)
         return {} if lock is None else lock.status
 
     def _change(self, path: str, merge: JsonObject) -> Change | None:
         address = f"lock/{path}"
-        lock = self._view.get(address)
+        lock = self._lock(path)
         after = patching.merge({} if lock is None else lock.status, merge)
         is_kept = any(after.get(part) for part in _KEPT)
         if lock is None:

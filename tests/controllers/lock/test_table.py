@@ -11,7 +11,7 @@ from controllers import leases
 from controllers.leases import Granted
 from schemas import limits
 from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
-from schemas.record import Drop, Put, SetStatus
+from schemas.record import Drop, Mark, Put, SetStatus
 from schemas.resource import Uid
 from tests.controllers.lock.table import Table
 
@@ -338,3 +338,32 @@ def test_whichever_lock_is_looked_at_first_the_same_are_served(data: st.DataObje
         table.settle()
         ends.append((table.answers, table.waiting(), sorted(table.holders())))
     assert ends[0] == ends[1] == ends[2]
+
+
+def test_nobody_starves_behind_those_who_are_more_important() -> None:
+    """One of the least priority, and somebody of the most who comes again each second and holds for one."""
+    urgent = [f"u{number}" for number in range(60)]
+    table = Table(["low", "h", *urgent], {"low": -99} | dict.fromkeys(urgent, 99))
+    table.want("h", {"f": "write"})
+    call = str(table.want("low", {"f": "write"}))
+    began = table.now
+    while call not in table.answers:
+        table.now += 1
+        again = urgent[int(table.now) % len(urgent)]
+        table.want(again, {"f": "write"})
+        for holder in [owner.partition("/")[2] for _, owner in table.holders()]:
+            table.release(holder)
+        table.settle()
+    assert table.now - began <= 2 * limits.LOCK_PRIORITY_MAX * limits.LOCK_AGEING_S + 2
+
+
+def test_a_lock_that_is_on_its_way_out_is_made_anew_by_who_takes_it() -> None:
+    table = Table("ab")
+    table.fold(
+        Put("lock/f", Uid("planned"), {"path": "f"}, owner="plan/p"), Mark("lock/f", Uid("planned"), deleting=True)
+    )
+    assert isinstance(table.want("a", {"f": "write"}), Granted)
+    table.fold(Drop("lock/f", Uid("planned")))
+    table.settle()
+    assert not leases.fenced(table.view, table.owner("a"), "f")
+    assert table.blockers("b", {"f": "read"}) == ["holds f agent/a"]
