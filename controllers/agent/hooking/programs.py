@@ -8,6 +8,8 @@ with the same `id` in its question.
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import Final, assert_never
 
 from controllers.agent.hooking import claude_code, claude_transcript
@@ -16,12 +18,13 @@ from controllers.agent.minds.port import MindFailed
 from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.tools.faults import ToolFault
-from controllers.agent.workspaces import environment, workspace_of
+from controllers.agent.tools.faults import ToolDenied, ToolFault
+from controllers.agent.workspaces import RESERVED, environment, workspace_of
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
 from schemas import limits
 from schemas.encoding import Json, JsonObject, decode_foreign, encode
+from schemas.frozen import frozen
 from schemas.hook import STRICTNESS, VERSION, HookFunction, HookProgram, HookSpec, Verdict
 
 MEMBERS: Final = frozenset(
@@ -37,19 +40,17 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
     timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
     try:
-        space = workspace_of(world, seen)
-        space.ensure()
+        place = _place(world, seen, hook)
         argv = _argv(world, mind)
     except (ToolFault, MindFailed) as fault:
         return broken(str(fault))
-    env = environment(world, seen)
-    told = asked
+    env, told = place.env, asked
     if is_foreign:
         told = _in_their_words(world, seen, asked)
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
         argv = (world.python, str(claude_code.CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = Command(
-        cwd=str(space.root),
+        cwd=place.cwd,
         argv=argv,
         env=env,
         stdin=encode(told) + b"\n",
@@ -66,6 +67,32 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     if ended.code != 0:
         return broken(f"exit {ended.code}: {last_line(ended.output)}")
     return claude_code.verdict(asked, ended.output) if is_foreign else understood(ended.output)
+
+
+@frozen
+class Place:
+    """Where a program runs, and with which variables."""
+
+    cwd: str
+    env: dict[str, str]
+
+
+def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
+    """The workspace of the task where the hook is set: what `./guard` is does not depend on whom it watches.
+
+    Raises ToolFault where that is no folder to work in.
+    """
+    task = world.store.view.get(f"task/{hook.set_at.partition('/')[2]}") if hook.set_at else None
+    if task is None or task.address == seen.spec.task:
+        space = workspace_of(world, seen)
+        space.ensure()
+        return Place(str(space.root), environment(world, seen))
+    folder = Path(os.path.realpath(world.folder / task.spec["cwd"]))
+    if not folder.is_relative_to(os.path.realpath(world.folder)):
+        raise ToolDenied(f"`{task.spec['cwd']}`, where the hook is set, is outside the plan's folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {str(name): str(value) for name, value in task.spec["env"].items() if not str(name).startswith(RESERVED)}
+    return Place(str(folder), {**world.env, **own})
 
 
 def _in_their_words(world: World, seen: Observed, asked: JsonObject) -> JsonObject:

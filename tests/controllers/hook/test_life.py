@@ -169,6 +169,21 @@ async def test_who_waits_for_a_hook_goes_on_when_that_is_there_no_more(tmp_path:
         assert (tmp_path / "a.txt").exists()
 
 
+async def test_a_program_runs_where_its_hook_is_set_whoever_it_watches(tmp_path: Path) -> None:
+    (tmp_path / "guard").write_text('#!/bin/sh\necho "{\\"comment\\": \\"$WHO in $PWD\\"}"\n')
+    (tmp_path / "guard").chmod(0o755)
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "guard").write_text("#!/bin/sh\nexit 1\n")
+    child = "goal: a, cwd: deep, env: {WHO: me}, agent: {script: [{call: {write: {path: a.txt, text: x}}}, {done: ok}]}"
+    text = "env: {WHO: top}\nhooks: {guard: {on: before-call, match: write, run: ./guard}}\n"
+    text += f"tasks: {{a: {{{child}}}}}"
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("task/a", "done", "failed")
+        (told,) = [draft.data["fired"][0]["verdict"] for draft in await here.log() if draft.type == "hook.fired"]
+        assert told == {"comment": f"top in {tmp_path}"}
+
+
 async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Path) -> None:
     task = "goal: a\n    hooks: {mine: {on: before-call, match: write, rule: [{count: seen}]}}\n"
     task += "    agent:\n      script:\n"
