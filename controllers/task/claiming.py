@@ -73,6 +73,8 @@ def _at_work(observed: Observed) -> Says:
 
 def _works(observed: Observed) -> str:
     """That it works, and on what after a claim that its checks did not bear out."""
+    if conflict := forking.conflict_words(observed):
+        return f"its agent mends what did not merge: {conflict}"
     verdict = observed.me.status.get("verdict") or {}
     is_of_now = verdict.get("incarnation") == observed.progress.incarnation
     if is_of_now and not verdict.get("accepted") and verdict.get("failing"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controllers.task import budgets
+from controllers.task import budgets, forking
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import patching
 from schemas.condition import Condition, Truth, condition_from_json, updated
 from schemas.encoding import Json, JsonObject
-from schemas.fork import asked_of
+from schemas.fork import MERGE_CONFLICT, asked_of
 from schemas.task import ByAgent, TaskState
 
 BUDGET = "BudgetGranted"
@@ -79,7 +79,7 @@ def news(old: JsonObject, merge: JsonObject) -> JsonObject:
     return out
 
 
-_OURS = frozenset({"Ready", "Progressing", "Accepted", "InDoubt", BUDGET})
+_OURS = frozenset({"Ready", "Progressing", "Accepted", "InDoubt", MERGE_CONFLICT, BUDGET})
 
 
 def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Condition]:
@@ -92,6 +92,9 @@ def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Cond
         out.append(condition("Progressing", "True" if says.state in _MOVING else "False"))
     if says.reason == "InDoubt":
         out.append(condition("InDoubt", "True"))
+    if conflict := forking.conflict_words(observed):
+        now, generation = observed.now, observed.me.generation
+        out.append(Condition(MERGE_CONFLICT, "True", MERGE_CONFLICT, conflict, now, generation))
     if observed.spec.acceptance:
         out.append(_accepted(observed, says, status))
     if observed.me.spec["budget"] and (pending := budgets.pending(replace(observed.me, status=status))):

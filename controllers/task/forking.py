@@ -94,6 +94,14 @@ def _conflict(observed: Observed, status: ForkStatus) -> Step:
     return working.advance(after(observed, merge)).on_top_of(merge)
 
 
+def conflict_words(observed: Observed) -> str:
+    """What of the task's own fork does not merge and is not mended; empty when all of it does."""
+    if observed.fork is None or observed.fork.spec["task"] != observed.address:
+        return ""
+    status = _status(observed)
+    return _in_conflict(status) if status.state is ForkState.CONFLICT else ""
+
+
 def _in_conflict(status: ForkStatus) -> str:
     shown = [path.removeprefix(status.prefix) for path in status.files[: limits.FORK_FILES_SHOWN]]
     more = len(status.files) - len(shown)

@@ -107,6 +107,8 @@ AGENT = """
                 - done: first
                 - when: {rejected: true}
                   call: {shell: {command: "cat a other > seen; git status --short > status"}}
+                - when: {message: go}
+                  call: {shell: {command: "true"}}
                 - call: {shell: {command: "echo both > a"}}
                 - done: second
             acceptance: [{require-file: new}]
@@ -117,7 +119,15 @@ async def test_an_agent_is_told_what_does_not_merge_and_mends_it(tmp_path: Path)
     home = Home(tmp_path).begin(a="one\n")
     async with arena(tmp_path) as owner:
         await owner.apply(AGENT.replace("ROOT", str(tmp_path)))
+        await owner.until_state("agent/t", "asleep")
+        told = owner.get("task/t").status["conditions"]
+        assert (
+            told["MergeConflict"]["message"] == "a was changed by others meanwhile and did not merge into plan/arena/t"
+        )
+        assert "its agent mends what did not merge" in told["Ready"]["message"]
+        await owner.tell("agent/t", "go", "1")
         await owner.until_state("task/t", "done", "failed")
+        assert "MergeConflict" not in owner.get("task/t").status["conditions"]
         await owner.settled()
         rejected = [each.data for each in await owner.log() if each.type == "fork.conflict"]
 
