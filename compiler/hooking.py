@@ -6,6 +6,7 @@ and plain values replace, a mind takes the place of the mind it had. Who is watc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +28,9 @@ from schemas.frozen import frozen
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
+_FILE: Final = re.compile(r"(?!/|-|~|\.\.)[\w./-]*(/|\.(py|sh|js|rb|pl|ts))[\w.-]*")
+"""A word of a command that looks like a file beside the plan: it has a slash or the ending of a script."""
+
 _GOING_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
 """Fields that go when the mind that they are about is replaced."""
 
@@ -54,6 +58,17 @@ class Hook:
     def is_dumb(self) -> bool:
         """Whether no agent is behind it."""
         return self.mind is not None
+
+    def files(self, cwd: str) -> tuple[str, ...]:
+        """The files beside the plan that answer for it where it is set in `cwd`, as far as its command shows them."""
+        match self.mind:
+            case HookFunction(target=target) if not target.startswith("lib:"):
+                return (target.rpartition(":")[0].removeprefix("./"),)
+            case HookProgram(argv=argv):
+                words = argv[2].split() if argv[:2] == ("sh", "-c") else argv
+                found = (word.strip("'\"").removeprefix("./") for word in words if _FILE.fullmatch(word.strip("'\"")))
+                return tuple(word if cwd == "." else f"{cwd.rstrip('/')}/{word}" for word in found)
+        return ()
 
 
 @dataclass(slots=True)

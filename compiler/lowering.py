@@ -16,7 +16,7 @@ from compiler.graph import Graph
 from compiler.hooking import Hook
 from compiler.needs import TaskPath
 from compiler.watching import Carried, Home, Watching, together
-from schemas import limits
+from schemas import limits, pointer
 from schemas.agent import DUMP, AgentSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
@@ -24,9 +24,11 @@ from schemas.fork import KIND, ForkSpec, lock_place
 from schemas.frozen import frozen
 from schemas.lock import LockMode
 from schemas.mcp import McpSpec, may_use
+from schemas.narrowing import union
 from schemas.resource import Wanted
 from schemas.rights import Rights
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
+from schemas.tools import WRITING_TOOLS
 
 _INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority", "fork"))
 _KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
@@ -121,7 +123,8 @@ class Lowering:
         address = f"task/{suffix}"
         children = task.get("tasks", {})
         prefix = f"{address}/" if path else "task/"
-        made, rights, choice = self.making.of_task(task, place.path, place.rights, place.choice)
+        guarded = self._guarded(task, place)
+        made, rights, choice = self.making.of_task(task, place.path, guarded, place.choice)
         agent = f"agent/{suffix}" if made is not None else None
         outer = place.fork
         place = _within(place, task)
@@ -153,7 +156,8 @@ class Lowering:
         )
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
-        hooks, carried = self._watched(task, place, rights, choice if made is not None else None)
+        free = rights if guarded is place.rights else replace(rights, deny=_without(rights.deny, guarded, place.rights))
+        hooks, carried = self._watched(task, place, free, choice if made is not None else None)
         who = (agent, *(each.address for each in hooks)) if agent else ()
         self._put(address, spec, who)
         if made is not None and agent is not None:
@@ -179,6 +183,15 @@ class Lowering:
                     carried,
                 ),
             )
+
+    def _guarded(self, task: JsonObject, place: Place) -> Rights:
+        """The rights from above, without writing what answers for the hooks that are set here."""
+        if "hooks" not in task:
+            return place.rights
+        cwd = str(task.get("cwd", place.cwd))
+        hooks = self.watching.hooks.declared(task["hooks"], pointer.of_task(place.path))
+        denied = [f"{tool}({file})" for hook in hooks for file in hook.files(cwd) for tool in WRITING_TOOLS]
+        return replace(place.rights, deny=union(place.rights.deny, denied)) if denied else place.rights
 
     def _watched(
         self, task: JsonObject, place: Place, rights: Rights, chosen: Choice | None
@@ -244,6 +257,12 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
+
+
+def _without(deny: tuple[str, ...], guarded: Rights, before: Rights) -> tuple[str, ...]:
+    """Denials but for those of guarding the hooks that are set in a place: these come with its own rights."""
+    added = set(guarded.deny) - set(before.deny)
+    return tuple(one for one in deny if one not in added)
 
 
 def _fork_of(path: TaskPath) -> str:

@@ -27,6 +27,7 @@ from schemas.hook import is_hook_agent
 from schemas.model import SAMPLING, model_name
 from schemas.narrowing import covers_model, is_covered
 from schemas.patch import Fault
+from schemas.patching import Op
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
 
@@ -124,9 +125,16 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
 def _outside_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
     if old is None:
         yield Fault("rights", f"the patch would make {want.address}, which is not below you")
-    elif changes := [op for op in patching.difference(old.spec, want.spec) if op.path[:1] != ("hooks",)]:
+    elif changes := [op for op in patching.difference(old.spec, want.spec) if not _is_of_hooks(op, old, want)]:
         changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
         yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
+
+
+def _is_of_hooks(op: Op, old: Resource, want: Wanted) -> bool:
+    """Whether a change comes of hooks that the author attached: of their list, or of denials that guard their files."""
+    if op.path[:2] == ("rights", "deny"):
+        return set(old.spec["rights"]["deny"]) <= set(want.spec["rights"]["deny"])
+    return op.path[:1] == ("hooks",)
 
 
 def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:

@@ -188,3 +188,18 @@ def test_the_same_hooks_in_yaml_and_edn_are_the_same_objects() -> None:
 def test_a_name_standing_alone_is_what_a_hook_is_made_from() -> None:
     document = document_of(f"hooks: {{first: lib:planning}}{TREE}")
     assert document["hooks"] == {"first": {"extends": "lib:planning"}}
+
+
+def test_what_answers_for_a_hook_is_written_by_nobody_that_it_may_watch() -> None:
+    text = f"""hooks:
+  guard: {{on: before-call, run: [python3, hooks/guard.py, --strict]}}
+  looks: {{on: before-call, python: "checks.py:look"}}
+{TREE}
+  c: {{goal: c, cwd: deep, hooks: {{mine: {{on: on-end, run: "./mine | tee log"}}}}, agent: {SCRIPT}}}
+"""
+    objects = graph_of(text).objects
+    top, deep = (objects[f"agent/{path}"].spec["rights"]["deny"] for path in (".", "c"))
+    assert {"write(hooks/guard.py)", "edit(hooks/guard.py)", "write(checks.py)"} <= set(top)
+    assert {"write(hooks/guard.py)", "write(deep/mine)"} <= set(deep)
+    assert not any("mine" in denied for denied in top)
+    assert not any("strict" in denied or "python3" in denied for denied in deep)

@@ -243,6 +243,13 @@ def test_law_6_a_hook_below_is_not_made_to_run_what_its_author_may_not(plan: Ima
     assert _by(plan, A, Op("replace", at, {"on": ["on-end"], "agent": {"run": "curl evil"}}))
 
 
+def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagined) -> None:
+    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "new"), {"on": ["on-end"], "run": "git run-hook ./own"}))
+    assert "write(a/own)" in plan.specs["agent/a"]["rights"]["deny"]
+    assert "write(a/own)" in plan.specs["agent/a/x"]["rights"]["deny"]
+    assert "write(a/own)" not in plan.specs["agent/b"]["rights"]["deny"]
+
+
 def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
     copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
     assert _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
