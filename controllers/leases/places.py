@@ -23,8 +23,10 @@ APART: Final = f"{LOCK_PLACES}/"
 
 def overlap(one: str, other: str) -> bool:
     """Whether some file may be meant by both. Symmetric; never no when there is one."""
-    if one == other or "**" in (one, other):
+    if one == other:
         return True
+    if "**" in (one, other):
+        return not (one.startswith(APART) or other.startswith(APART))
     if "*" in one or "?" in one or "*" in other or "?" in other or "." in (one, other):
         return _overlap(one, other)
     return one.startswith(f"{other}/") or other.startswith(f"{one}/")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from controllers.leases import covers, overlap
+from schemas.fork import lock_place
 from tests.controllers.agent.arena import arena
 from tests.controllers.fork.repository import Home
 
@@ -305,3 +307,28 @@ async def test_the_agents_below_go_along_into_a_fork_that_comes_while_they_are_a
     assert home.read("before").strip() == home.read("carried").strip() == str(tmp_path)
     assert home.read("after") == home.read("parent") == home.read("seen")
     assert "/.plan/arena/forks/t-" in home.read("after")
+
+
+async def test_locks_in_a_fork_are_about_other_files_than_those_of_the_folder(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    plan = f"""
+        tasks:
+          t:
+            fork: true
+            locks: [a, "src/**"]
+            run: "until [ -e {tmp_path}/u ]; do sleep 0.05; done; cp {tmp_path}/u seen"
+          u: {{locks: ["**"], run: "until ls .plan/arena/forks/t-*/a; do sleep 0.05; done; echo u > u"}}
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "done")
+
+    assert home.read("seen") == "u\n"
+
+
+def test_no_glob_of_the_folder_leads_into_a_fork() -> None:
+    inside = f"{lock_place('fork/a/b')}/src/x.py"
+
+    assert not any(overlap(glob, inside) or covers(glob, inside) for glob in ("**", "*", ".", "src/**", "**/x.py"))
+    assert overlap(f"{lock_place('fork/a/b')}/**", inside) and covers(f"{lock_place('fork/a/b')}/**", inside)
+    assert not overlap(f"{lock_place('fork/a')}/**", inside), "a fork within a fork is another tree"
