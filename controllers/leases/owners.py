@@ -70,7 +70,12 @@ def fallen(view: View, owner: str, grant: JsonObject, declared: str = "") -> str
 def wishing(view: View, waiting: str) -> Owner | None:
     """On whose behalf the object at `waiting`, a call, task or fork, still waits for locks; None: it does no more."""
     found = view.get(waiting)
-    if found is None or found.deleting:
+    return None if found is None else wishing_of(view, found)
+
+
+def wishing_of(view: View, found: Resource) -> Owner | None:
+    """The same of the object itself."""
+    if found.deleting:
         return None
     if found.kind == "task":
         ready = found.status.get("conditions", {}).get("Ready") or {}

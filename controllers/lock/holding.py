@@ -29,6 +29,7 @@ class Held:
 
     def __init__(self, view: View, gone: Collection[tuple[str, str]] = ()) -> None:
         self._grants: dict[LockMode, ByPlace[Grant]] = {"write": ByPlace(), "read": ByPlace()}
+        self._known: dict[tuple[str, LockMode], list[Grant]] = {}
         for lock in view.list("lock"):
             path = lock.spec["path"]
             for owner, raw in lock.status.get("holders", {}).items():
@@ -38,12 +39,18 @@ class Held:
     def add(self, place: str, grant: Grant) -> None:
         """One more grant, of a lock that is about `place`."""
         self._grants[grant.mode].add(place, grant)
+        # One more reader is in the way of no reader: many are granted in one go.
+        for key in [one for one in self._known if "write" in (one[1], grant.mode)]:
+            del self._known[key]
 
-    def against(self, place: str, mode: LockMode) -> Iterator[Grant]:
+    def against(self, place: str, mode: LockMode) -> list[Grant]:
         """The grants that exclude `mode` at `place`, whoever asks."""
-        yield from (grant for _, grant in self._grants["write"].near(place))
-        if mode == "write":
-            yield from (grant for _, grant in self._grants["read"].near(place))
+        found = self._known.get((place, mode))
+        if found is None:
+            modes: tuple[LockMode, ...] = ("write", "read") if mode == "write" else ("write",)
+            found = [grant for one in modes for _, grant in self._grants[one].near(place)]
+            self._known[place, mode] = found
+        return found
 
     def settled(self, wishes: Iterable[Wish]) -> bool:
         """Whether no wish can be served and no ring can be among them: true of nearly all looks at a lock in use."""
@@ -53,8 +60,7 @@ class Held:
             is_barred = False
             for name, mode in wish.wants.items():
                 key = (wish.places[name], mode)
-                if key not in barriers:
-                    barriers[key] = list(self.against(*key))
+                barriers[key] = self.against(*key)
                 is_barred = is_barred or any(not wish.path.startswith(grant.path) for grant in barriers[key])
             if not is_barred:
                 return False

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controllers.leases import Owner
 from controllers.leases.granting import place_of
-from controllers.leases.owners import path_of, priority_of, rank, wishing
+from controllers.leases.owners import path_of, priority_of, rank, wishing_of
 from reconciler.storing.store import View
 from schemas.frozen import frozen, remade
 from schemas.lock import LockKept, LockMode, locks_of
@@ -74,13 +74,13 @@ def observe(view: View) -> Queue:
     wishes: list[Wish] = []
     stale: list[tuple[str, str]] = []
     for waiting, since in entries.items():
-        owner = wishing(view, waiting)
         found = view.get(waiting)
+        owner = None if found is None else wishing_of(view, found)
         wants = {} if owner is None or found is None else _wants(found)
-        stale += [(path, waiting) for path in since if path not in wants]
+        if len(wants) != len(since) or wants.keys() != since.keys():
+            stale += [(path, waiting) for path in since if path not in wants]
+            places |= {path: path for path in wants if path not in places}
         if owner is not None and found is not None and wants:
-            for path in wants:
-                places.setdefault(path, path)
             wishes.append(Wish(found, owner, path_of(owner.address), wants, places, min(since.values())))
     return Queue(tuple(wishes), tuple(stale))
 
