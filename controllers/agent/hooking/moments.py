@@ -256,7 +256,17 @@ def is_final(seen: Observed, opened: OpenTurn) -> bool:
         return False
     if any(call.tool not in ENDINGS for call in opened.calls):
         return False
-    return all(_is_proposed(seen, call) for call in opened.calls)
+    return all(_is_proposed(seen, call) for call in opened.calls) and not _is_nap(seen, opened)
+
+
+def _is_nap(seen: Observed, opened: OpenTurn) -> bool:
+    """Whether a model only says that it waits for its children, and nobody else is there to hear it.
+
+    From the turn alone: a child that ends meanwhile makes no answer of what was said.
+    """
+    if opened.calls or opened.then != "sleep" or not seen.nature.is_model:
+        return False
+    return not seen.status.asked and not any(each.sender.startswith("human:") for each in opened.messages)
 
 
 def _is_proposed(seen: Observed, call: TurnCall) -> bool:

@@ -171,3 +171,19 @@ async def test_an_answer_to_a_question_after_the_end_is_sent_back_too(tmp_path: 
         answers = [draft.data["answered"] for draft in await here.log() if draft.data.get("answered")]
     assert answers == [{"q1": "because of the rain"}]
     assert b"say why" in models.asked[2].messages[-1]
+
+
+async def test_what_is_said_while_children_work_is_an_answer_only_where_somebody_asks(tmp_path: Path) -> None:
+    (tmp_path / "note.py").write_text(NOTING)
+    waits = "while [ ! -e go ]; do sleep 0.02; done"
+    child = {"reply": {"calls": [{"name": "task", "arguments": {"id": "kid", "goal": "g", "run": waits}}]}}
+    replies = [child, *({"reply": {"text": text}} for text in ("I wait", "it is going well", "all done"))]
+    text = 'goal: g\nhooks: {h: {on: [before-reply], python: "note.py:note", copy: none}}\n'
+    async with arena(tmp_path, models=ScriptedModels(replies)) as here:
+        await here.apply(text + "agent: {model: test/m, tools: [task]}\n")
+        await here.until_state("agent/.", "asleep")
+        await here.tell("agent/.", "how is it going?", "m1")
+        await here.until((tmp_path / "asked").exists)
+        (tmp_path / "go").touch()
+        await here.until_state("task/.", "done", "failed")
+    assert [one["reply"] for one in asked(tmp_path)] == ["it is going well", "all done"]

@@ -55,7 +55,7 @@ async def test_a_turn_asks_at_each_of_its_moments_in_order(tmp_path: Path) -> No
         assert await run(here, text) == "done"
     points = [one["hook_event_name"] for one in asked(tmp_path)]
     assert points == [
-        *("on-wake", "on-input", "before-call", "after-call", "on-patch", "after-call", "before-reply", "on-sleep"),
+        *("on-wake", "on-input", "before-call", "after-call", "on-patch", "after-call", "on-sleep"),
         *("on-wake", "on-child", "before-reply", "on-end"),
     ]
 
