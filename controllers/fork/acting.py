@@ -7,31 +7,25 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from controllers.fork import bringing, deciding, leaving, making
+from controllers.fork import bringing, deciding, leaving, looking, making
 from controllers.fork.deciding import What
 from controllers.fork.desk import ACTOR, Desk, Fork, Gone, noted
 from controllers.fork.git import GitFailed
+from controllers.fork.looking import Print
 from controllers.fork.observing import Observed, job_key, observe
 from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from schemas import limits
 from schemas.address import Address
 from schemas.encoding import JsonObject
-from schemas.fork import KIND, ForkState
+from schemas.fork import KIND
 from schemas.record import Draft, Mark
 
 POOL: Final = "tools"
 
 
-async def _look(fork: Fork) -> None:
-    """Goes on with a merge that a person has mended; leaves one that is not mended as it is."""
-    worktree = fork.worktree(await fork.repository())
-    if not await worktree.unmended(fork.status.files, is_claimed=False):
-        await fork.note("fork.merging", {"state": str(ForkState.MERGING)})
-
-
 _JOBS: Final[Mapping[What, Callable[[Fork], Awaitable[None]]]] = MappingProxyType(
-    {"make": making.make, "bring": bringing.bring, "leave": leaving.leave, "clear": leaving.clear, "look": _look}
+    {"make": making.make, "bring": bringing.bring, "leave": leaving.leave, "clear": leaving.clear, "look": looking.look}
 )
 
 
@@ -43,7 +37,7 @@ class ForkReconciler:
     def __init__(self, desk: Desk, work: WorkPlane) -> None:
         self._desk = desk
         self._work = work
-        self._looked: dict[str, float] = {}
+        self._looked: dict[str, tuple[float, Print]] = {}
 
     async def reconcile(self, address: Address) -> Outcome:
         """One step for the fork at `address`. Raises Conflict when somebody who works in it moved meanwhile."""
@@ -78,14 +72,21 @@ class ForkReconciler:
 
     def _start(self, seen: Observed, what: What) -> Outcome:
         address = seen.resource.address
-        if what == "look":
-            due_s = self._looked.get(address, 0.0) + limits.FORK_LOOK_S - seen.now
-            if due_s > 0:
-                return Again(due_s)
-            self._looked[address] = seen.now
+        if what == "look" and (wait_s := self._wait_s(seen)) > 0:
+            return Again(wait_s)
         fork = Fork(self._desk, address, seen.resource.uid)
         self._work.start(job_key(fork.uid, what), address, partial(self._run, fork, what), pool=POOL)
         return Done()
+
+    def _wait_s(self, seen: Observed) -> float:
+        """Seconds until a merge that a person mends is to be looked at; 0 for now, because something of it moved."""
+        address = seen.resource.address
+        at, print_ = self._looked.get(address, (0.0, ()))
+        if at + limits.FORK_LOOK_S > seen.now:
+            return at + limits.FORK_LOOK_S - seen.now
+        now = looking.print_of(self._desk.folder / seen.status.folder, seen.status.files)
+        self._looked[address] = (seen.now, now)
+        return limits.FORK_LOOK_S if now == print_ else 0.0
 
     async def _run(self, fork: Fork, what: What) -> None:
         """Does it; what git or the disk refuses is noted, and tried again later."""
