@@ -105,12 +105,13 @@ class Workspace:
         for depth in range(len(names), 0, -1):
             with suppress(_Missing), _Walk(self, is_making=False) as walk:
                 name = walk.enter(tuple(names[:depth]))
-                if ".." in names[depth:]:
-                    raise ToolFailed("BadPath", f"`{path}` steps back from a folder that is not there")
-                found = (*walk.names, *(() if name == "." else (name,)), *names[depth:])
-                return "/".join(found) or "."
-        below = self.root.relative_to(self.folder).parts
-        return "/".join((*below, *names)) or "."
+                found, rest = (*walk.names, *(() if name == "." else (name,))), names[depth:]
+                break
+        else:
+            found, rest = self.root.relative_to(self.folder).parts, names
+        if ".." in rest:
+            raise ToolFailed("BadPath", f"`{path}` steps back from a folder that is not there")
+        return "/".join((*found, *rest)) or "."
 
     def _names(self, path: str) -> tuple[str, ...]:
         if "\0" in path or not path.strip():

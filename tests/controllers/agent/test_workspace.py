@@ -231,3 +231,34 @@ def test_denials_cover_by_name_and_by_subject() -> None:
     assert not denied_by(["write(.git/**)"], "read", (".git/hooks/x",))
     assert denied_by(["shell(git *)"], "shell", commands_in("make && git push"))
     assert not denied_by(["shell(git *)"], "shell", commands_in("legit push"))
+
+
+def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(folder: Path) -> None:
+    (folder / "work/link").symlink_to("src")
+    (folder / "work/a-link.txt").symlink_to("src/a.txt")
+    here = space(folder)
+    for path in (
+        "src/a.txt",
+        "./src//a.txt",
+        "src/../src/a.txt",
+        "link/a.txt",
+        "a-link.txt",
+        f"{folder}/work/src/a.txt",
+    ):
+        assert here.leads_to(path) == "work/src/a.txt"
+    assert here.leads_to("link/new.txt") == "work/src/new.txt"
+    assert here.leads_to("link/deep/er/new.txt") == "work/src/deep/er/new.txt"
+    assert here.leads_to(".") == here.leads_to("src/..") == "work"
+    assert space(folder, "not/there").leads_to("a/b.txt") == "not/there/a/b.txt"
+    assert not (folder / "not").exists(), "looking makes nothing"
+
+
+@pytest.mark.parametrize(
+    "path", ["../other/secret.txt", "out/o.txt", "new/../../x", "/etc/passwd", "not/there/../../../x"]
+)
+def test_what_leads_outside_leads_to_no_path(folder: Path, path: str) -> None:
+    (folder / "work/out").symlink_to(folder.parent / "outside")
+    with pytest.raises(ToolFault):
+        space(folder).leads_to(path)
+    with pytest.raises(ToolFault):
+        space(folder, "not/there").leads_to("../../other/secret.txt")
