@@ -59,7 +59,8 @@ class Lines:
             if is_hook and hooked.is_silent(step.draft.data):
                 word = None
             if word is not None:
-                by = "" if is_hook or step.draft.actor.startswith(OWN) else f"by {records.author(step.draft.actor)}: "
+                is_named = is_hook or step.draft.type == "conflict.ruled" or step.draft.actor.startswith(OWN)
+                by = "" if is_named else f"by {records.author(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))
         for address in changed:
             if address.startswith(("task/", "plan/")):

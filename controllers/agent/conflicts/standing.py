@@ -17,7 +17,7 @@ from schemas.call import CallState
 from schemas.conflict import ConflictSpec, ConflictStatus, Party, Ruling
 from schemas.lock import Holder
 from schemas.resource import Resource
-from schemas.task import ENDED, is_over
+from schemas.task import ENDED
 
 
 def party_of(view: View, owner: str) -> str:
@@ -127,8 +127,8 @@ def _gone(view: View, agent: str, party: Party | None) -> str:
 
 
 def has_ended(task: Resource) -> bool:
-    """Whether a task's own work is over."""
-    return task.state in ENDED or is_over(task.status)
+    """Whether a task is over with all that is below it: before, its locks may be held, or its children write."""
+    return task.state in ENDED
 
 
 def name(agent: str) -> str:
