@@ -156,7 +156,8 @@ class Lowering:
         )
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
-        free = rights if guarded is place.rights else replace(rights, deny=_without(rights.deny, guarded, place.rights))
+        # What is set here comes with the rights of its place, whatever else is set there.
+        free = rights if guarded is place.rights else replace(rights, guarded=place.rights.guarded)
         hooks, carried = self._watched(task, place, free, choice if made is not None else None)
         who = (agent, *(each.address for each in hooks)) if agent else ()
         self._put(address, spec, who)
@@ -191,7 +192,7 @@ class Lowering:
         cwd = str(task.get("cwd", place.cwd))
         hooks = self.watching.hooks.declared(task["hooks"], pointer.of_task(place.path))
         denied = [f"{tool}({file})" for hook in hooks for file in hook.files(cwd) for tool in WRITING_TOOLS]
-        return replace(place.rights, deny=union(place.rights.deny, denied)) if denied else place.rights
+        return replace(place.rights, guarded=union(place.rights.guarded, denied)) if denied else place.rights
 
     def _watched(
         self, task: JsonObject, place: Place, rights: Rights, chosen: Choice | None
@@ -257,12 +258,6 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
-
-
-def _without(deny: tuple[str, ...], guarded: Rights, before: Rights) -> tuple[str, ...]:
-    """Denials but for those of guarding the hooks that are set in a place: these come with its own rights."""
-    added = set(guarded.deny) - set(before.deny)
-    return tuple(one for one in deny if one not in added)
 
 
 def _fork_of(path: TaskPath) -> str:

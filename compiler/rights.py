@@ -63,6 +63,7 @@ def narrowed(parent: Rights, line: Line) -> Rights:
         depth=_least(parent.depth, line.depth),
         grant_models=meet(parent.grant_models, line.grant_models, covers_model),
         grant_tools=meet(parent.grant_tools, line.grant_tools, covers_call),
+        guarded=parent.guarded,
     )
 
 

@@ -14,7 +14,8 @@ class Rights:
     are tool-call patterns such as `shell(rm -rf *)`, united over the path. `read` and `write` are path globs below
     the plan's folder, None meaning the task's own workspace. `network` is none or all; `hosts` are patterns of
     `host:port` on this machine and in private networks that may be asked too. `spawn` is how many children it
-    may have, `depth` how many levels below it; None means no bound but `schemas/limits.py`.
+    may have, `depth` how many levels below it; None means no bound but `schemas/limits.py`. `guarded` are denials of
+    writing what answers for the hooks above it; unlike those of `deny` the agent is not told of them.
     """
 
     models: tuple[str, ...] | None = None
@@ -28,9 +29,11 @@ class Rights:
     depth: int | None = None
     grant_models: tuple[str, ...] | None = None
     grant_tools: tuple[str, ...] | None = None
+    guarded: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
-        return {
+        own: JsonObject = {"guarded": list(self.guarded)} if self.guarded else {}  # Few are watched by programs.
+        return own | {
             "models": _listed(self.models),
             "tools": _listed(self.tools),
             "deny": list(self.deny),
@@ -59,6 +62,7 @@ def rights_from_json(raw: JsonObject) -> Rights:
         depth=raw["depth"],
         grant_models=_tupled(raw["grant_models"]),
         grant_tools=_tupled(raw["grant_tools"]),
+        guarded=tuple(raw.get("guarded", ())),
     )
 
 

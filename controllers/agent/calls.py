@@ -107,7 +107,7 @@ def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]
 
 def forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
     """Why the agent's rights forbid this very call; empty when they do not. A denial beats everything."""
-    if denial := _covering(spec.rights.deny, tool.name, tool.subjects(arguments)):
+    if denial := _covering((*spec.rights.deny, *spec.rights.guarded), tool.name, tool.subjects(arguments)):
         return f"`{tool.name}` on this is denied by `{denial}`"
     if tool.name in ONLINE_TOOLS and not spec.rights.network:
         return f"`{tool.name}` needs the network, and your rights have none"

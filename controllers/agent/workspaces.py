@@ -35,7 +35,8 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
     place = lock_place(seen.fork.address) if tree and seen.fork is not None else ""
-    return Workspace(folder, root, rights.read, rights.write, rights.deny, allow, _plan_file(world, folder), place)
+    deny = (*rights.deny, *rights.guarded)
+    return Workspace(folder, root, rights.read, rights.write, deny, allow, _plan_file(world, folder), place)
 
 
 def cwd_of(world: World, seen: Observed) -> str:

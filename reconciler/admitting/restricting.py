@@ -132,8 +132,8 @@ def _outside_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
 
 def _is_of_hooks(op: Op, old: Resource, want: Wanted) -> bool:
     """Whether a change comes of hooks that the author attached: of their list, or of denials that guard their files."""
-    if op.path[:2] == ("rights", "deny"):
-        return set(old.spec["rights"]["deny"]) <= set(want.spec["rights"]["deny"])
+    if op.path[:2] == ("rights", "guarded"):
+        return set(old.spec["rights"].get("guarded", ())) <= set(want.spec["rights"].get("guarded", ()))
     return op.path[:1] == ("hooks",)
 
 

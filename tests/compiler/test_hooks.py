@@ -198,7 +198,7 @@ def test_what_answers_for_a_hook_is_written_by_nobody_that_it_may_watch() -> Non
   c: {{goal: c, cwd: deep, hooks: {{mine: {{on: on-end, run: "./mine | tee log"}}}}, agent: {SCRIPT}}}
 """
     objects = graph_of(text).objects
-    top, deep = (objects[f"agent/{path}"].spec["rights"]["deny"] for path in (".", "c"))
+    top, deep = (objects[f"agent/{path}"].spec["rights"]["guarded"] for path in (".", "c"))
     assert {"write(hooks/guard.py)", "edit(hooks/guard.py)", "write(checks.py)"} <= set(top)
     assert {"write(hooks/guard.py)", "write(deep/mine)"} <= set(deep)
     assert not any("mine" in denied for denied in top)

@@ -245,9 +245,9 @@ def test_law_6_a_hook_below_is_not_made_to_run_what_its_author_may_not(plan: Ima
 
 def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagined) -> None:
     assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "new"), {"on": ["on-end"], "run": "git run-hook ./own"}))
-    assert "write(a/own)" in plan.specs["agent/a"]["rights"]["deny"]
-    assert "write(a/own)" in plan.specs["agent/a/x"]["rights"]["deny"]
-    assert "write(a/own)" not in plan.specs["agent/b"]["rights"]["deny"]
+    assert "write(a/own)" in plan.specs["agent/a"]["rights"].get("guarded", [])
+    assert "write(a/own)" in plan.specs["agent/a/x"]["rights"].get("guarded", [])
+    assert "write(a/own)" not in plan.specs["agent/b"]["rights"].get("guarded", [])
 
 
 def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:

@@ -212,3 +212,14 @@ async def test_a_removed_task_takes_its_hooks_along(tmp_path: Path) -> None:
         await here.until(lambda: here.find("task/a") is None)
         left = [one.address for kind in ("agent", "hook", "call", "task") for one in here.store.view.list(kind)]
         assert left == ["task/.", "task/b"]
+
+
+async def test_an_agent_does_not_write_the_program_that_watches_it(tmp_path: Path) -> None:
+    (tmp_path / "guard.sh").write_text("exit 0\n")
+    steps = "{call: {write: {path: guard.sh, text: x}}}, {expect: {error: Denied}}, {done: ok}"
+    text = f"goal: g\nhooks: {{guard: {{on: on-end, run: [sh, guard.sh]}}}}\nagent: {{script: [{steps}]}}"
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert (tmp_path / "guard.sh").read_text() == "exit 0\n"
