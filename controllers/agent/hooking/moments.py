@@ -264,9 +264,10 @@ def _is_nap(seen: Observed, opened: OpenTurn) -> bool:
 
     From the turn alone: a child that ends meanwhile makes no answer of what was said.
     """
-    if opened.calls or opened.then != "sleep" or not seen.nature.is_model:
+    if opened.calls or opened.then != "sleep" or not seen.nature.is_model or seen.status.asked:
         return False
-    return not seen.status.asked and not any(each.sender.startswith("human:") for each in opened.messages)
+    has_asked = any(one.spec["kind"] == "request" for one in seen.approvals.values())
+    return not has_asked and not any(each.sender.startswith("human:") for each in opened.messages)
 
 
 def _is_proposed(seen: Observed, call: TurnCall) -> bool:
