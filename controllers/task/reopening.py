@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.task import family, finishing, starting, verifying, working
+from controllers.task import family, finishing, forking, starting, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, Step, after
@@ -33,6 +33,8 @@ def keep_done(observed: Observed) -> Step:
         if isinstance(observed.spec.work, Group):
             return working.over(observed)
         return Step(unfinished)
+    if (bringing := forking.bring(observed)) is not None:
+        return bringing  # Tasks below were done once more, in a fork of their time.
     if verifying.is_edited(observed):
         return verifying.begin_round(observed, "edit")
     return _heal(observed)

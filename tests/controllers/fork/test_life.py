@@ -212,6 +212,29 @@ async def test_a_call_under_way_ends_where_it_began_before_the_fork_is_made(tmp_
     assert home.read("carried").strip() == str(tmp_path)
 
 
+async def test_a_task_below_one_that_is_done_is_done_again_in_a_fork_and_brought_in(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    plan = """
+        tasks:
+          t:
+            fork: true
+            agent: {script: [{when: {children: done}, done: ok}]}
+            tasks:
+              below: {run: "echo one >> a"}
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until_state("task/t", "done")
+        await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
+        await owner.apply(plan.replace("echo one >> a", "pwd > where; echo two >> a"))
+        await owner.until(lambda: owner.get("task/t/below").status.get("incarnation") == 2)
+        await owner.until(lambda: owner.state("task/t") == "done" and not owner.get("fork/t").status.get("folder"))
+
+    assert home.read("a") == "a\none\ntwo\n"
+    assert "/.plan/arena/forks/t-" in home.read("where")
+    assert (home.branches(), home.trees()) == ([], 0)
+
+
 async def test_a_task_that_is_done_is_reopened_in_a_fork_of_its_own_time(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
     async with arena(tmp_path) as owner:
