@@ -119,9 +119,7 @@ class Agents:
             self._mix(merge, item, (*to, "mixins", str(index)))
         merge.take(own, words, to)
         merge.settings(own.get("settings", {}))
-        for index, item in enumerate(own.get("hooks", ())):
-            for hook in item if isinstance(item, dict) else (item,):
-                self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
+        self._check_hooks(own, to)
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
         found = merge.done(name or (base.name if base else ""), to)
@@ -148,7 +146,14 @@ class Agents:
         for reference, settings in pairs:
             declared = self.shelves.find("mixins", reference, to)
             if declared is not None:
+                self._check_hooks(declared.value, declared.pointer or to)
                 merge.mix(declared, settings, self._added_prompt(declared, to), declared.pointer or to)
+
+    def _check_hooks(self, own: JsonObject, to: Pointer) -> None:
+        """Tells of hooks that `own`, an agent or a mixin, names and that there are not."""
+        for index, item in enumerate(own.get("hooks", ())):
+            for hook in item if isinstance(item, dict) else (item,):
+                self.shelves.find("hooks", hook, (*to, "hooks", str(index)))
 
     def _added_prompt(self, declared: Declared, to: Pointer) -> str:
         written = declared.value.get("prompt", "")

@@ -203,3 +203,9 @@ def test_what_answers_for_a_hook_is_written_by_nobody_that_it_may_watch() -> Non
     assert {"write(hooks/guard.py)", "write(deep/mine)"} <= set(deep)
     assert not any("mine" in denied for denied in top)
     assert not any("strict" in denied or "python3" in denied for denied in deep)
+
+
+def test_a_hook_that_a_mixin_names_watches_too_and_one_that_there_is_not_is_told() -> None:
+    text = "mixins: {careful: {hooks: [NAME]}}\nagent: {script: [{done: ok}], mixins: [careful]}\ngoal: g\n"
+    assert _over(text.replace("NAME", "lib:planning"), "agent/.") == ["hook/planning"]
+    assert codes(text.replace("NAME", "plannning")) == ["P0213"]
