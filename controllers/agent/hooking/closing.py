@@ -56,7 +56,7 @@ def left(seen: Observed, view: View, opened: OpenTurn) -> Left:
     is_sent_back = back.decision != "allow"
     if is_sent_back:
         merge["sent_back"] = seen.status.sent_back + 1
-    elif seen.status.sent_back and (opened.claim is not None or not opened.calls):
+    elif seen.status.sent_back and (opened.claim is not None or (not opened.calls and moments.is_final(seen, opened))):
         merge["sent_back"] = 0
     told = list(_messages(seen, opened, back))
     changes: tuple[Change, ...] = ()
