@@ -243,7 +243,7 @@ def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(f
         "src/../src/a.txt",
         "link/a.txt",
         "a-link.txt",
-        f"{folder}/work/src/a.txt",
+        str(folder / "work/src/a.txt"),
     ):
         assert here.leads_to(path) == "work/src/a.txt"
     assert here.leads_to("link/new.txt") == "work/src/new.txt"
