@@ -21,10 +21,10 @@ class Message:
     """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts.
 
     `asks`: the sender waits for an answer, in `thread`; of the kind `hook` it is a question to a hook of the sender.
-    `to_incarnation` fences: a message for a run of the receiver that is over is dropped, None is for any run. `expires_at`, in seconds since 1970, drops it unread.
-    `idempotency`: of two messages of a sender with one key the second changes nothing. `trust` labels what came from
-    outside (web pages, servers, files) and was only passed on. One that does not wake (`wakes`) is read with the next
-    turn that something else brings about.
+    `to_incarnation` fences: a message for a run of the receiver that is over is dropped, None is for any run.
+    `expires_at`, in seconds since 1970, drops it unread. `idempotency`: of two messages of a sender with one key the
+    second changes nothing. `trust` labels what came from outside (web pages, servers, files) and was only passed on.
+    One that does not wake (`wakes`) is read with the next turn that something else brings about.
     """
 
     id: str

@@ -159,7 +159,9 @@ def _changed(old: Resource, want: Wanted, frame: _Frame) -> Iterator[Difference]
     before = renamed(old.spec, frame.moves) if frame.moves else old.spec
     if patching.same(before, want.spec) and old.address == want.address:
         return
-    fields = tuple(op.path[0] for op in patching.difference(before, want.spec) if op.path)
+    # What guards the files of hooks is told with the hooks; it changes no prompt.
+    changes = (op for op in patching.difference(before, want.spec) if op.path[:2] != ("rights", "guarded"))
+    fields = tuple(op.path[0] for op in changes if op.path)
     fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
     was = old.address if old.address != want.address else None
     if was is not None and old.kind == "task":

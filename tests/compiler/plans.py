@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from compiler.naming import leads_out
 from schemas.encoding import Json, JsonObject
 
 ids = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
@@ -68,7 +69,7 @@ common: dict[str, st.SearchStrategy[Json]] = {
     "pause": st.booleans(),
     "priority": st.integers(-5, 5),
     "protect": st.booleans(),
-    "locks": st.lists(words, max_size=2),
+    "locks": st.lists(words.filter(lambda path: not leads_out(path)), max_size=2),
     "rights": rights,
 }
 leaves: st.SearchStrategy[JsonObject] = st.one_of(
