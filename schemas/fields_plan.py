@@ -125,7 +125,7 @@ PLAN_TABLES: Final = (
                 "are counted at the dearest price that is known, or not counted at all.",
                 "estimate",
                 default="refuse",
-                read_in="controllers/agent/pricing.py",
+                read_in="controllers/agent/thinking/pricing.py",
             ),
         ),
     ),

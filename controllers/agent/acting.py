@@ -10,48 +10,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from controllers.agent import (
-    asking,
-    attempts,
-    budget,
-    calls,
-    compacting,
-    conditions,
-    deciding,
-    holding,
-    origins,
-    prompting,
-    ruling,
-    running,
-    telling,
-    transcript,
-    turn,
-    waiting,
-)
+from controllers.agent import budget, conditions, deciding, turn
 from controllers.agent.ahead import Ahead
-from controllers.agent.approving import approve_patterns
-from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.behaviours.permits import Permits
 from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.budget import Spent
-from controllers.agent.compacting import ToSum
+from controllers.agent.calling import calls, holding, ruling, running, waiting
+from controllers.agent.calling.approving import approve_patterns
+from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.copying import origins
 from controllers.agent.hooking import closing
 from controllers.agent.hooking.firing import Firing
+from controllers.agent.mail import telling
 from controllers.agent.observing import Observed, Specs, observe, observe_again
 from controllers.agent.ports import World
-from controllers.agent.pricing import Unpriced
-from controllers.agent.prompting import Prompts
-from controllers.agent.requesting import Desk, Request
 from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.thinking import asking, attempts, compacting, prompting, transcript
+from controllers.agent.thinking.attempts import Prepared
+from controllers.agent.thinking.compacting import ToSum
+from controllers.agent.thinking.pricing import Unpriced
+from controllers.agent.thinking.prompting import Prompts
+from controllers.agent.thinking.requesting import Desk, Request
 from controllers.agent.tools.agents import AgentTools
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
-from controllers.agent.workspaces import workspace_of
 from reconciler.contract import Again, Done, Outcome
 from reconciler.storing.store import View
 from schemas import limits

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from controllers.agent import answering, attempts, budget, waiting
+from controllers.agent import budget
+from controllers.agent.calling import waiting
 from controllers.agent.hooking import watchers
 from controllers.agent.hooking.moments import Moment, Waits
+from controllers.agent.mail import answering
+from controllers.agent.mail.telling import News, is_redirected, news
 from controllers.agent.observing import Observed, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
-from controllers.agent.telling import News, is_redirected, news
+from controllers.agent.thinking import attempts
 from controllers.agent.tools.tool import Ending
 from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controllers.agent import answering, budget, calls, inbox, transcript
-from controllers.agent.calls import MALFORMED
+from controllers.agent import budget
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
+from controllers.agent.copying.origins import NO_ORIGIN, Origin
 from controllers.agent.hooking import closing, watchers
 from controllers.agent.hooking.closing import NOTHING, Left
+from controllers.agent.mail import answering, inbox
+from controllers.agent.mail.telling import News, is_made
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed
-from controllers.agent.origins import NO_ORIGIN, Origin
 from controllers.agent.status import Chunk, OpenTurn, PastCall, TurnCall, boxed
-from controllers.agent.telling import News, is_made
+from controllers.agent.thinking import transcript
 from reconciler.effects import journal
 from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View

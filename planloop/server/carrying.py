@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from controllers.agent import dumping, origins
-from controllers.agent.dumping import BadDump
+from controllers.agent.copying import dumping, origins
+from controllers.agent.copying.dumping import BadDump
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.sketching import additions, sketched
 from planloop.core import Core

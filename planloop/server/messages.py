@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.agent import inbox
+from controllers.agent.mail import inbox
 from planloop.core import Core
 from planloop.exits import Exit, Halt
 from schemas.encoding import Json, JsonObject

@@ -37,7 +37,9 @@ PURE = [
     *("controllers/agent/conflicts/" + name for name in (
         "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "terms.py", "waits.py",
     )),
-    *("controllers/agent/" + name for name in ("budget.py", "calls.py", "ruling.py", "telling.py", "turn.py")),
+    *("controllers/agent/" + name for name in (
+        "budget.py", "calling/calls.py", "calling/ruling.py", "mail/telling.py", "turn.py",
+    )),
     *("controllers/task/" + name for name in (
         "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
         "halting.py", "jobs.py", "outcome.py", "reopening.py", "settling.py", "starting.py", "verifying.py",

@@ -29,7 +29,11 @@ def steps() -> list[team.Step]:
     top = [
         _said(team.SPLIT, team.call("task", tasks=team.children())),
         _said(f"I pass it on: {team.PROTOCOL}", team.call("send", to="frontend", text=team.PASSED_ON), any=PROTOCOL),
-        _said("integration.py is written", team.written("integration.py"), any=["task/frontend is done", "task/backend is done"]),
+        _said(
+            "integration.py is written",
+            team.written("integration.py"),
+            any=["task/frontend is done", "task/backend is done"],
+        ),
         _said("I run it.", _marked(RUN, "effects"), any="integration.py is written"),
         _said("It runs.", team.call("done", result=team.DELIVERED), any="I run it."),
     ]

@@ -72,7 +72,10 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "pull": ("plan patch write notes='in one line'", "plan pull demo.plan.yaml", "plan pull demo.plan.yaml"),
     "approve": ("plan get approvals", "plan approve approval/000000000000"),
     "reject": ("plan reject approval/000000000000",),
-    "unlock": ("plan get locks", "plan unlock lock/src/app.py",),
+    "unlock": (
+        "plan get locks",
+        "plan unlock lock/src/app.py",
+    ),
     "pause": ("plan pause ship", "plan pause nobody"),
     "resume": ("plan resume .",),
     "cancel": ("plan cancel ship --dry-run", "plan cancel write"),

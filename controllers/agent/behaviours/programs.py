@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Final
 
 from controllers.agent.behaviours.steps import Step
+from controllers.agent.calling.workspaces import environment, workspace_of
 from controllers.agent.minds.port import MindFailed
 from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.tool import Context, Settlement
-from controllers.agent.workspaces import environment, workspace_of
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
 from schemas import limits

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from controllers.agent.behaviours.calling import traced
 from controllers.agent.behaviours.permits import Bound, Permits, bounds_of
 from controllers.agent.behaviours.steps import Step, for_call, for_turn
-from controllers.agent.calls import Tools
+from controllers.agent.calling.calls import Tools
+from controllers.agent.calling.waiting import SINCE
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Ending, Tool
-from controllers.agent.waiting import SINCE
 from schemas.call import CallState
 from schemas.resource import Resource
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from controllers.agent import inbox
 from controllers.agent.conflicts.opening import paths_of
 from controllers.agent.conflicts.standing import name
+from controllers.agent.mail import inbox
 from reconciler.storing.store import View
 from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, ways
 from schemas.encoding import JsonObject

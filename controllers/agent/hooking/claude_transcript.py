@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from controllers.agent import prompting, transcript
 from controllers.agent.hooking import claude_names
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn
+from controllers.agent.thinking import prompting, transcript
 from schemas import limits
 from schemas.call import as_map
 from schemas.encoding import Json, JsonObject, decode, encode

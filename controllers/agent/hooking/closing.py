@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from controllers.agent import inbox
 from controllers.agent.hooking import lattice, moments, smart
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.observing import Observed
 from controllers.agent.status import Fired, OpenTurn, TurnCall
 from reconciler.storing.store import View

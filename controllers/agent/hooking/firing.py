@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from controllers.agent.ahead import Ahead
-from controllers.agent.calls import Tools
+from controllers.agent.calling.calls import Tools
+from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.hooking import closing, facts, gathering, lattice, moments, programs, recording, rules, smart
 from controllers.agent.hooking.moments import Group, Moment, Question, Waits
 from controllers.agent.hooking.placing import Placed
@@ -20,7 +21,6 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, boxed
 from controllers.agent.tools.faults import ToolFault
-from controllers.agent.workspaces import workspace_of
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import remade

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.moments import Question, is_patch_by
+from controllers.agent.mail.telling import is_made
 from controllers.agent.observing import Child, Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall
-from controllers.agent.telling import is_made
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.tool import Tool
 from controllers.agent.tools.workspace import Workspace
-from controllers.agent.workspaces import workspace_of
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from controllers.agent import calls, turn
-from controllers.agent.calls import Allowed, NeedsYes, Refused, Ruling, Tools
+from controllers.agent import turn
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import Allowed, NeedsYes, Refused, Ruling, Tools
 from controllers.agent.hooking import moments, recording
 from controllers.agent.hooking.moments import Standing
 from controllers.agent.observing import Observed

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent import calls
-from controllers.agent.answering import VERDICT
-from controllers.agent.calls import ENDINGS, Refused, Tools
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import ENDINGS, Refused, Tools
 from controllers.agent.hooking import claude_names, lattice
+from controllers.agent.mail.answering import VERDICT
+from controllers.agent.mail.telling import is_made
 from controllers.agent.observing import Observed
 from controllers.agent.status import Fired, OpenTurn, TurnCall, fired_key
-from controllers.agent.telling import is_made
 from schemas import limits, patterns
 from schemas.call import CallState, as_map
 from schemas.encoding import JsonObject

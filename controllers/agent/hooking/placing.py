@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from controllers.agent.calls import Tools
+from controllers.agent.calling.calls import Tools
 from controllers.agent.tools.tool import Subjects, Tool
 from schemas.encoding import JsonObject
 from schemas.frozen import remade

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Final, assert_never
 
+from controllers.agent.calling.workspaces import RESERVED, environment, workspace_of
 from controllers.agent.hooking import claude_code, claude_transcript
 from controllers.agent.hooking.lattice import broken
 from controllers.agent.minds.port import MindFailed
@@ -19,7 +20,6 @@ from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied, ToolFault
-from controllers.agent.workspaces import RESERVED, environment, workspace_of
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
 from schemas import limits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controllers.agent import waiting
+from controllers.agent.calling import waiting
 from controllers.agent.hooking import moments
 from controllers.agent.hooking.moments import Question, Standing
 from controllers.agent.observing import Observed

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from controllers.agent import inbox
 from controllers.agent.hooking import circles, showing, spoken
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.observing import Observed
 from reconciler.storing.store import View
 from schemas import thread

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from controllers.agent import transcript
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.models.port import ModelCall, ModelReply, Usage
+from controllers.agent.thinking import transcript
 from schemas.encoding import JsonObject, decode_foreign
 
 CUT_OFF: Final = "length"

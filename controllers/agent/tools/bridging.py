@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import inbox
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.threads import short_name

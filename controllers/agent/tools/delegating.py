@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Unpack
 
-from controllers.agent import answering
+from controllers.agent.mail import answering
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit

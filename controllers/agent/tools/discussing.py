@@ -11,12 +11,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import topology
+from controllers.agent.mail import topology
+from controllers.agent.mail.topology import NotReachable
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.threads import Talk, short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
-from controllers.agent.topology import NotReachable
 from schemas import limits
 from schemas.address import parse
 from schemas.call import CallState

@@ -11,7 +11,7 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import AliasChoices, Field
 
-from controllers.agent import holding
+from controllers.agent.calling import holding
 from controllers.agent.tools.comparing import difference
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import files_below, hits_in

@@ -12,14 +12,15 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from controllers.agent import session, topology
-from controllers.agent.answering import VERDICT
+from controllers.agent import session
 from controllers.agent.hooking import watchers
+from controllers.agent.mail import topology
+from controllers.agent.mail.answering import VERDICT
+from controllers.agent.mail.topology import NotReachable
 from controllers.agent.status import boxed
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
-from controllers.agent.topology import NotReachable
 from schemas import address as addresses
 from schemas import limits, pointer
 from schemas.call import CallState

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from controllers.agent import inbox, topology
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox, topology
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.ports import World
 from controllers.agent.tools.talking import message_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import dumping, holding, origins
-from controllers.agent.dumping import BadDump
+from controllers.agent.calling import holding
+from controllers.agent.copying import dumping, origins
+from controllers.agent.copying.dumping import BadDump
 from controllers.agent.tools.delegating import add
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document

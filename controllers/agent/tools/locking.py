@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from controllers import leases
-from controllers.agent import holding
-from controllers.agent.holding import Wish
+from controllers.agent.calling import holding
+from controllers.agent.calling.holding import Wish
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import Workspace

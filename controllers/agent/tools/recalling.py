@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent import compacting
+from controllers.agent.thinking import compacting
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, ok
 from reconciler.effects.clamping import clamped

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from controllers.agent import answering, inbox, topology
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import answering, inbox, topology
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.tools import inputs
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import settlement_of

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
+from controllers.agent.calling.workspaces import environment
 from controllers.agent.tools import trespassing
 from controllers.agent.tools.tool import Context, Settlement
-from controllers.agent.workspaces import environment
 from reconciler.effects.clamping import clamped
 from reconciler.effects.processes import Command, Ending, Exit
 from schemas import limits

@@ -8,15 +8,15 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import Field
 
-from controllers.agent import inbox, topology
 from controllers.agent.conditions import CHILD_FAILED
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox, topology
+from controllers.agent.mail.inbox import Refusal
+from controllers.agent.mail.telling import UNREAD, failures, has_unheard, words_of
+from controllers.agent.mail.topology import NotReachable
 from controllers.agent.observing import Child, Observed
 from controllers.agent.status import boxed
-from controllers.agent.telling import UNREAD, failures, has_unheard, words_of
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
-from controllers.agent.topology import NotReachable
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits

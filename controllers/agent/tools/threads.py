@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from controllers.agent import inbox
-from controllers.agent.inbox import Refusal
+from controllers.agent.mail import inbox
+from controllers.agent.mail.inbox import Refusal
 from controllers.agent.status import boxed
 from controllers.agent.tools.tool import Context
 from reconciler.storing.store import View

@@ -14,8 +14,8 @@ from typing import Final
 
 import anyio.to_thread
 
-from controllers.agent import inbox
 from controllers.agent.conditions import condition_merge
+from controllers.agent.mail import inbox
 from controllers.agent.observing import Observed
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.finding import files_below

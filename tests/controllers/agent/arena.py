@@ -15,8 +15,9 @@ import anyio
 
 import compiler
 from compiler import merging
-from controllers.agent import AgentReconciler, World, inbox
+from controllers.agent import AgentReconciler, World
 from controllers.agent.conflicts import ConflictReconciler
+from controllers.agent.mail import inbox
 from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Tool

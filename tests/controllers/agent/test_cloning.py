@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import compiler
-from controllers.agent import dumping
-from controllers.agent.dumping import BadDump
+from controllers.agent.copying import dumping
+from controllers.agent.copying.dumping import BadDump
 from planloop.sources import FolderSources
 from schemas.encoding import Json, JsonObject, decode, digest, encode
 from tests.controllers.agent.arena import arena

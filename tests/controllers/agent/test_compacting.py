@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.agent import compacting
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
+from controllers.agent.thinking import compacting
 from reconciler.errors import StoreFailed
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.agent import status as statuses
+from controllers.agent.calling.running import is_current
 from controllers.agent.deciding import (
     Ask,
     Authorise,
@@ -23,10 +24,9 @@ from controllers.agent.deciding import (
     Step,
     decide,
 )
+from controllers.agent.mail.telling import digest
 from controllers.agent.observing import Child, Observed, child_of
-from controllers.agent.running import is_current
 from controllers.agent.status import TurnCall
-from controllers.agent.telling import digest
 from schemas.agent import AgentSpec, AgentState, Script
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid

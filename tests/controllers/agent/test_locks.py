@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controllers import leases
-from controllers.agent import inbox
+from controllers.agent.mail import inbox
 from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.record import Change, Draft, SetStatus

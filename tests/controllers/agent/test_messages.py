@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent import inbox, topology
+from controllers.agent.mail import inbox, topology
 from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.address import parse

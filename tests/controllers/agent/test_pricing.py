@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from controllers.agent import pricing
 from controllers.agent.models import prices
 from controllers.agent.models.port import NoModels, Price, Usage
-from controllers.agent.pricing import Unpriced
+from controllers.agent.thinking import pricing
+from controllers.agent.thinking.pricing import Unpriced
 from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.budget import Cost

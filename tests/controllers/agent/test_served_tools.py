@@ -7,8 +7,8 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent import calls
-from controllers.agent.calls import Allowed, Refused
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import Allowed, Refused
 from controllers.agent.status import TurnCall
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools

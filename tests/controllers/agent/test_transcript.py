@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.transcript import news_text, wire_name
+from controllers.agent.thinking.transcript import news_text, wire_name
 from schemas.message import Message
 
 names = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,4}([._:]{1,3}[a-z_]{1,4}){0,3}", fullmatch=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from controllers.agent import AgentReconciler, deciding, inbox
+from controllers.agent import AgentReconciler, deciding
+from controllers.agent.mail import inbox
 from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.agent import AgentState

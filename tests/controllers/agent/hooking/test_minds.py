@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controllers.agent import inbox
+from controllers.agent.mail import inbox
 from schemas.message import Message
 from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena

@@ -12,14 +12,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent import budget, compacting, pricing, transcript, turn, waiting
-from controllers.agent.compacting import ToSum
+from controllers.agent import budget, turn
+from controllers.agent.calling import waiting
 from controllers.agent.minds.model import usage_json
 from controllers.agent.models.port import ModelFailed, ModelRequest, Price, RequestKey, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.prompting import Prompt
 from controllers.agent.status import Chunk, Failure, OpenTurn, boxed
+from controllers.agent.thinking import compacting, pricing, transcript
+from controllers.agent.thinking.compacting import ToSum
+from controllers.agent.thinking.prompting import Prompt
 from reconciler.storing.store import View
 from schemas import limits, patterns
 from schemas.agent import AgentState, Model

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from controllers.agent import budget, transcript
+from controllers.agent import budget
 from controllers.agent.hooking import watchers
 from controllers.agent.observing import Child, Observed
+from controllers.agent.thinking import transcript
 from schemas import limits
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState

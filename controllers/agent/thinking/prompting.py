@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from controllers.agent import calls, transcript
-from controllers.agent.calls import Tools
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import Tools
 from controllers.agent.hooking import briefing as watching
 from controllers.agent.hooking import closing
 from controllers.agent.observing import Observed, instructions
 from controllers.agent.status import OpenTurn
+from controllers.agent.thinking import transcript
 from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.tool import Tool
 from schemas import limits

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controllers.agent import answering, calls, running, turn, waiting
-from controllers.agent.approving import asked_for_yes
-from controllers.agent.calls import Tools
+from controllers.agent import turn
+from controllers.agent.calling import calls, running, waiting
+from controllers.agent.calling.approving import asked_for_yes
+from controllers.agent.calling.calls import Tools
 from controllers.agent.hooking import hooked
 from controllers.agent.hooking.hooked import Heard
+from controllers.agent.mail import answering
+from controllers.agent.mail.telling import redirection
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
-from controllers.agent.telling import redirection
 from schemas.approval import APPROVED
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject

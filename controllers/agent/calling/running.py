@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import holding, turn, waiting
+from controllers.agent import turn
 from controllers.agent.behaviours import calling, retrying
 from controllers.agent.behaviours.caching import Cache
+from controllers.agent.calling import holding, waiting
+from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools import trespassing
@@ -22,7 +24,6 @@ from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.shell import settlement_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, failure
-from controllers.agent.workspaces import workspace_of
 from reconciler.effects import journal
 from reconciler.effects.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from controllers.agent import transcript
 from controllers.agent.observing import Observed
 from controllers.agent.status import Chunk, OpenTurn
+from controllers.agent.thinking import transcript
 from reconciler.effects.clamping import clamped
 from schemas import limits
 from schemas.encoding import Json, JsonObject, decode, encode

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from controllers.agent import dumping
-from controllers.agent.dumping import BadDump
+from controllers.agent.copying import dumping
+from controllers.agent.copying.dumping import BadDump
 from controllers.agent.observing import Observed
 from controllers.agent.status import boxed
 from reconciler.storing.store import View

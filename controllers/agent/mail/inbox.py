@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from controllers.agent.topology import nearest_above
+from controllers.agent.mail.topology import nearest_above
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
-from controllers.agent import calls, holding, prompting, workspaces
 from controllers.agent.behaviours.steps import for_turn
 from controllers.agent.behaviours.thinking import Asking
-from controllers.agent.calls import Tools
+from controllers.agent.calling import calls, holding, workspaces
+from controllers.agent.calling.calls import Tools
+from controllers.agent.calling.workspaces import RESERVED, environment, workspace_of
 from controllers.agent.hooking import closing
+from controllers.agent.mail.telling import rejected_verdict
 from controllers.agent.minds.outside import RULES as OUTSIDE_RULES
 from controllers.agent.minds.outside import Briefing, OutsideMind
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
@@ -23,9 +25,8 @@ from controllers.agent.minds.script import ScriptMind
 from controllers.agent.observing import Observed, instructions
 from controllers.agent.ports import World
 from controllers.agent.status import PastCall
-from controllers.agent.telling import rejected_verdict
+from controllers.agent.thinking import prompting
 from controllers.agent.tools.faults import ToolFault
-from controllers.agent.workspaces import RESERVED, environment, workspace_of
 from schemas import limits
 from schemas.agent import Model, Outside, Program, PythonFunction, Script
 from schemas.call import as_map

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from controllers.agent import transcript
+from controllers.agent.thinking import transcript
 from schemas import address as addresses
 from schemas import limits, pointer
 from schemas.agent import DUMP

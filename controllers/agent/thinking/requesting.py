@@ -11,18 +11,20 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import asking, attempts, budget, calls, compacting, pricing, prompting, transcript, turn
+from controllers.agent import budget, turn
 from controllers.agent.ahead import Ahead
-from controllers.agent.attempts import Prepared
 from controllers.agent.behaviours.thinking import Asking
-from controllers.agent.calls import Tools
-from controllers.agent.compacting import ToSum
+from controllers.agent.calling import calls
+from controllers.agent.calling.calls import Tools
 from controllers.agent.minds import outside_output
 from controllers.agent.minds.model import reply_of, usage_json
 from controllers.agent.minds.port import Reply
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, Usage
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
+from controllers.agent.thinking import asking, attempts, compacting, pricing, prompting, transcript
+from controllers.agent.thinking.attempts import Prepared
+from controllers.agent.thinking.compacting import ToSum
 from schemas.budget import Cost
 from schemas.encoding import JsonObject
 from schemas.frozen import remade

@@ -1,0 +1,1 @@
+"""Agents as copies of others, and in files."""

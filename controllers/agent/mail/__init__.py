@@ -1,0 +1,1 @@
+"""What an agent is told, what it owes, and whom it may write to."""
