@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from controllers.agent import budget, conditions, deciding, turn
+from controllers.agent import budget, conditions, deciding, steps, turn
 from controllers.agent.ahead import Ahead
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
@@ -99,13 +99,13 @@ class AgentReconciler:
         """
         seen = self._see(address, ahead, without)
         outcome: Outcome | None = Done() if seen is None else None
-        steps = 0
+        count = 0
         while seen is not None and outcome is None:
             if not ahead.is_empty and _has_waiting(seen):
                 ahead.commit()  # What a waiting call looks at is what there is.
             outcome = await self._take(seen, ahead)
-            steps += 1
-            if outcome is None and steps >= limits.PASS_STEPS_MAX:
+            count += 1
+            if outcome is None and count >= limits.PASS_STEPS_MAX:
                 outcome = Again(0.0)
             if outcome is None:
                 seen = observe_again(seen, ahead, self._specs, self._world.plan)
@@ -138,7 +138,7 @@ class AgentReconciler:
             self._desk.life,
             partial(self._firing.unasked, seen),
         )
-        if isinstance(step, deciding.Start) and seen.nature.is_instant:
+        if isinstance(step, steps.Start) and seen.nature.is_instant:
             ahead.commit()  # Each turn of a script is a record of its own: people read them.
         draft = self._turned(seen, step, ahead) or self._ruled(seen, step)
         if draft is not None:
@@ -146,49 +146,49 @@ class AgentReconciler:
             self._give_back(seen, step, ahead)
             return None
         match step:
-            case deciding.Cancel(keys=keys):
+            case steps.Cancel(keys=keys):
                 for key in keys:
                     self._world.work.cancel(key)
                 return Done()
-            case deciding.Release():
+            case steps.Release():
                 return self._release(seen, ahead)
-            case deciding.Ask():
+            case steps.Ask():
                 return await self._ask(seen, ahead)
-            case deciding.Consult(moment=moment):
+            case steps.Consult(moment=moment):
                 waits = self._firing.consult(seen, moment, ahead)
                 return None if waits is None else self._rest(seen, deciding.asking(seen, waits), ahead)
-            case deciding.Run(calls=startable):
+            case steps.Run(calls=startable):
                 return await self._run(seen, startable, ahead)
-            case deciding.Rest() as rest:
+            case steps.Rest() as rest:
                 return self._rest(seen, rest, ahead)
             case _:
                 raise AssertionError(f"no way to do {step}")
 
-    def _turned(self, seen: Observed, step: deciding.Step, ahead: Ahead) -> Draft | None:
+    def _turned(self, seen: Observed, step: steps.Step, ahead: Ahead) -> Draft | None:
         """The record of a step that begins or ends a turn; None for others."""
         match step:
-            case deciding.Close(why=why):
+            case steps.Close(why=why):
                 return turn.closed(seen, ahead, why)
-            case deciding.Begin(incarnation=incarnation):
+            case steps.Begin(incarnation=incarnation):
                 store = self._world.store
                 return turn.begun(seen, incarnation, origins.origin_of(seen, store.view, store.get_blob))
-            case deciding.Start(news=news, is_last=is_last):
+            case steps.Start(news=news, is_last=is_last):
                 return turn.started(seen, news, self._world.ids.mint(), ahead, is_last=is_last)
-            case deciding.End():
+            case steps.End():
                 return self._ended(seen, ahead)
             case _:
                 return None
 
-    def _give_back(self, seen: Observed, step: deciding.Step, ahead: Ahead) -> None:
+    def _give_back(self, seen: Observed, step: steps.Step, ahead: Ahead) -> None:
         """What the agent holds, and what it waits for, goes with its turn, its run or its end, in the same append."""
         gone: tuple[Resource, ...] = ()
         kept: tuple[LockKept, ...] = ()
         match step:
-            case deciding.End():
+            case steps.End():
                 kept = ("turn",)
-            case deciding.Interrupt():
+            case steps.Interrupt():
                 gone = tuple(seen.calls.values())
-            case deciding.Close() | deciding.Begin() | deciding.Release() | deciding.Rest(state=AgentState.ENDED):
+            case steps.Close() | steps.Begin() | steps.Release() | steps.Rest(state=AgentState.ENDED):
                 gone, kept = tuple(seen.calls.values()), LASTING
             case _:
                 return
@@ -205,20 +205,20 @@ class AgentReconciler:
         content = prompting.turn_blob(_opened(seen))
         return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content), left)
 
-    def _ruled(self, seen: Observed, step: deciding.Step) -> Draft | None:
+    def _ruled(self, seen: Observed, step: steps.Step) -> Draft | None:
         """The record of a step that moves calls without running them; None for others."""
         match step:
-            case deciding.Authorise():
+            case steps.Authorise():
                 return ruling.authorised(seen, self._tools, approve_patterns(self._world, seen))
-            case deciding.Interrupt():
+            case steps.Interrupt():
                 return ruling.interrupted(seen)
-            case deciding.Answer(calls=waiting):
+            case steps.Answer(calls=waiting):
                 return ruling.answered(seen, waiting)
-            case deciding.Collect(calls=ended):
+            case steps.Collect(calls=ended):
                 return ruling.collected(seen, ended[0])
-            case deciding.Reply(answer=answer):
+            case steps.Reply(answer=answer):
                 return turn.answered(seen, answer)
-            case deciding.Resolve(call=call, ending=ending):
+            case steps.Resolve(call=call, ending=ending):
                 tool = self._tools.get(str(call.spec["tool"]))
                 return running.draft_of(seen, call, starting.waited_out(seen, call, tool, ending))
             case _:
@@ -227,7 +227,7 @@ class AgentReconciler:
     def _release(self, seen: Observed, ahead: Ahead) -> Outcome:
         if "agent" in seen.resource.finalizers:
             ahead.add(seen.resource.address, turn.released(seen))
-            self._give_back(seen, deciding.Release(), ahead)
+            self._give_back(seen, steps.Release(), ahead)
         return Done()
 
     async def _ask(self, seen: Observed, ahead: Ahead) -> Outcome | None:
@@ -242,7 +242,7 @@ class AgentReconciler:
         # One key an asking: the next one may be started by the last act of the job before it.
         key = f"{deciding.MIND}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
         if (full := starting.asking_waits_for(self._permits, seen, key)) is not None:
-            return self._rest(seen, deciding.Rest(AgentState.BLOCKED, starting.words_of(full), is_wait=True), ahead)
+            return self._rest(seen, steps.Rest(AgentState.BLOCKED, starting.words_of(full), is_wait=True), ahead)
         if seen.nature.is_model:
             return self._ask_model(seen, key, ahead)
         # Asked before: an earlier owner's request, of which nothing may be left when it is asked again.
@@ -332,7 +332,7 @@ class AgentReconciler:
         startable, full = starting.permitted(self._permits, seen, self._tools, startable)
         if full is not None and not startable:
             return self._rest(
-                seen, deciding.Rest(AgentState.RUNNING, starting.words_of(full), is_wait=not seen.live), ahead
+                seen, steps.Rest(AgentState.RUNNING, starting.words_of(full), is_wait=not seen.live), ahead
             )
         fresh = [(call, self._op_of(call)) for call in startable if call.state == CallState.AUTHORIZED]
         if fresh:
@@ -410,7 +410,7 @@ class AgentReconciler:
             return running.denied(str(fault))
         return Context(self._world, seen, call, call_from_json(call.spec), space)
 
-    def _rest(self, seen: Observed, rest: deciding.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
+    def _rest(self, seen: Observed, rest: steps.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""
         self._give_back(seen, rest, ahead)
         blocking = conditions.blocking_merge(seen, rest.condition, rest.why if rest.condition else "", rest.unblocks)
@@ -436,9 +436,9 @@ class AgentReconciler:
         return Done() if rest.after_s is None else Again(rest.after_s)
 
 
-def unpriced(model: Unpriced) -> deciding.Rest:
+def unpriced(model: Unpriced) -> steps.Rest:
     """Until somebody states a price."""
-    return deciding.Rest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
+    return steps.Rest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
 
 
 def _opened(seen: Observed) -> OpenTurn:
@@ -450,7 +450,7 @@ def _has_waiting(seen: Observed) -> bool:
     return seen.status.open is not None and bool(waiting.of_turn(seen, seen.status.open.calls))
 
 
-def _record_type(rest: deciding.Rest) -> str:
+def _record_type(rest: steps.Rest) -> str:
     match rest.state:
         case AgentState.ASLEEP:
             return "agent.slept"

@@ -17,6 +17,25 @@ from controllers.agent.mail import answering
 from controllers.agent.mail.telling import News, is_redirected, news
 from controllers.agent.observing import Observed, prompt_of
 from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.steps import (
+    Answer,
+    Ask,
+    Authorise,
+    Begin,
+    Cancel,
+    Close,
+    Collect,
+    Consult,
+    End,
+    Interrupt,
+    Release,
+    Reply,
+    Resolve,
+    Rest,
+    Run,
+    Start,
+    Step,
+)
 from controllers.agent.thinking import attempts
 from controllers.agent.tools.tool import Ending
 from schemas.agent import NO_MODEL, AgentState
@@ -34,136 +53,6 @@ MIND: Final = "mind"
 """Before the key of a job that asks the agent's mind."""
 
 
-@frozen
-class Cancel:
-    """Stop these jobs; the next pass sees what is left."""
-
-    keys: tuple[str, ...]
-
-
-@frozen
-class Close:
-    """The open turn ends without its rest: the work was called off or begun anew."""
-
-    why: str
-
-
-@frozen
-class Release:
-    """Nothing of it runs any more: the object may go."""
-
-
-@frozen
-class Begin:
-    """A new incarnation."""
-
-    incarnation: int
-
-
-@frozen
-class Start:
-    """A new turn, for these reasons, telling this news. `is_last`: the budget is used up, and it is to hand over."""
-
-    news: News
-    is_last: bool = False
-
-
-@frozen
-class Ask:
-    """The mind is to be asked for the open turn."""
-
-
-@frozen
-class Consult:
-    """The hooks of the agent are to be asked, or are waited for, before it goes on from this moment of its turn."""
-
-    moment: Moment
-
-
-@frozen
-class Authorise:
-    """The calls of the reply have not been looked at."""
-
-
-@frozen
-class Run:
-    """These calls may start, or go on after a crash."""
-
-    calls: tuple[Resource, ...]
-
-
-@frozen
-class Collect:
-    """These calls have ended elsewhere (a person's word, an answer): their results belong to the turn."""
-
-    calls: tuple[Resource, ...]
-
-
-@frozen
-class Resolve:
-    """A waiting call is over, or a step further."""
-
-    call: Resource
-    ending: Ending
-
-
-@frozen
-class Interrupt:
-    """A message or an edit stops the step in flight: what has not started is not started."""
-
-
-@frozen
-class Answer:
-    """These calls waited for a yes and have their answer."""
-
-    calls: tuple[Resource, ...]
-
-
-@frozen
-class Reply:
-    """What the agent was asked gets this answer, without a turn."""
-
-    answer: GivenAnswer
-
-
-@frozen
-class End:
-    """Every call has its result."""
-
-
-@frozen
-class Rest:
-    """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it).
-
-    `is_wait`: the calls of the open turn only wait, which is not active time.
-    """
-
-    state: AgentState
-    why: str
-    condition: str = ""
-    unblocks: tuple[str, ...] = ()
-    after_s: float | None = None
-    is_wait: bool = False
-
-
-Step: TypeAlias = (
-    Cancel
-    | Close
-    | Release
-    | Begin
-    | Start
-    | Ask
-    | Consult
-    | Authorise
-    | Answer
-    | Resolve
-    | Interrupt
-    | Run
-    | Collect
-    | Reply
-    | End
-    | Rest
-)
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
 Resolved: TypeAlias = Callable[[Resource], Ending | None]
 """What has become of a waiting call, read from the same view; None while it waits as before."""

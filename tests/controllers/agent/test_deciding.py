@@ -9,24 +9,11 @@ import pytest
 
 from controllers.agent import status as statuses
 from controllers.agent.calling.running import is_current
-from controllers.agent.deciding import (
-    Ask,
-    Authorise,
-    Begin,
-    Cancel,
-    Close,
-    Collect,
-    End,
-    Release,
-    Rest,
-    Run,
-    Start,
-    Step,
-    decide,
-)
+from controllers.agent.deciding import decide
 from controllers.agent.mail.telling import digest
 from controllers.agent.observing import Child, Observed, child_of
 from controllers.agent.status import TurnCall
+from controllers.agent.steps import Ask, Authorise, Begin, Cancel, Close, Collect, End, Release, Rest, Run, Start, Step
 from schemas.agent import AgentSpec, AgentState, Script
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid

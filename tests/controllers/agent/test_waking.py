@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from controllers.agent import AgentReconciler, deciding
+from controllers.agent import AgentReconciler, deciding, steps
 from controllers.agent.mail import inbox
 from reconciler.storing.view import MemoryView
 from schemas import limits
@@ -43,7 +43,7 @@ def awake_though_asleep(here: Arena) -> list[str]:
         seen = looker.look(agent.address)
         assert seen is not None
         step = deciding.decide(seen, lambda _: True)
-        if not isinstance(step, deciding.Rest) or str(step.state) != agent.state:
+        if not isinstance(step, steps.Rest) or str(step.state) != agent.state:
             found.append(f"{agent.address} is {agent.state} but {step}")
     return found
 
