@@ -43,7 +43,7 @@ from reconciler.contract import Again, Done, Outcome
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.address import Address
-from schemas.agent import FOR_OTHERS, UNPRICED, AgentState
+from schemas.agent import UNPRICED, AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
@@ -421,11 +421,12 @@ class AgentReconciler:
         is_said = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING
         if not is_said and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
             merge |= {"state": str(rest.state), "why": rest.why}
-            if rest.condition in FOR_OTHERS:
-                merge["signal"] = rest.why  # Its task says so, and was told of its state only, which may be no other.
         opened = seen.status.open
         if opened is not None and rest.is_wait and opened.waiting_since is None:
             merge["open"] = {"waiting_since": seen.now}
+        if merge and rest.state in (AgentState.BLOCKED, AgentState.PARKED):
+            # Its task says it too, with what would end it: the state may be the same word as before.
+            merge["signal"] = [rest.why, *rest.unblocks]
         if merge:
             changes: tuple[Change, ...] = (turn.change(seen, merge),)
             if rest.state is AgentState.PARKED and seen.status.state != AgentState.PARKED:

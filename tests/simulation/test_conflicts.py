@@ -14,6 +14,7 @@ import pytest
 
 from schemas import limits
 from schemas.encoding import JsonObject, encode_text
+from schemas.record import SetStatus
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 
 PATH = "src/api.py"
@@ -162,6 +163,19 @@ def test_each_ruling_is_a_patch_that_has_its_effect_to_the_end(name: str) -> Non
     assert len(records(story, "conflict.ruled")) == 1
     assert at(story, "conflict.opened") == [1 + limits.CONFLICT_AFTER_S]
     check(story)
+
+
+def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_person_ends_it() -> None:
+    story = played(CASES["release"].text)
+    puts = (
+        change.merge.get("conditions", {}).get("Ready") or {}
+        for record in story.log
+        for change in record.draft.changes
+        if isinstance(change, SetStatus) and change.address == "task/back"
+    )
+    waited = [one for one in puts if "lock src/api.py is held" in one.get("message", "")]
+    assert [one["message"].endswith("conflict/1 stands over it") for one in waited] == [False, True]
+    assert "plan approve conflict/1 --release" in waited[-1]["unblocks"]
 
 
 @pytest.mark.slow

@@ -109,8 +109,12 @@ def resolved(seen: Observed, view: View, call: Resource) -> Ending | None:
     if status.get("granted"):
         return _gone_on(call, wants)
     if (stuck := waits.stuck(seen, view, call)) is not None:
-        why, ways = str(call.status.get("why") or ""), tuple(call.status.get("unblocks") or ())
-        return Waiting(CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, (*ways, *stuck.unblocks), stuck.due_at)
+        # Said anew: somebody else may have it by now, and a conflict that is over is nobody's way out.
+        said = words.barred(blockers) if (blockers := blockers_of(seen, view, wants)) else words.free(min(wants))
+        why = " · ".join((said.message, *(f"{each} stands over it" for each in stuck.conflicts)))
+        return Waiting(
+            CallState.AWAITING_LOCK, stuck.changes, stuck.call, why, (*said.unblocks, *stuck.unblocks), stuck.due_at
+        )
     if (status.get("due_at") or seen.now + 1) > seen.now:
         return None
     left = leases.unqueued(view, call.address, tuple(wants))

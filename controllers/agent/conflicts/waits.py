@@ -29,12 +29,20 @@ CONFLICTS = "conflicts"
 
 @frozen
 class Stuck:
-    """A wait that became conflicts: `call` is merged into the call's status; `due_at` is when it is given up."""
+    """A wait that was looked at: `conflicts` are those that were opened for it, if any.
+
+    `call` is merged into the call's status; at `due_at` it is looked at again, or given up.
+    """
 
     changes: tuple[Change, ...]
     call: JsonObject
-    unblocks: tuple[str, ...]
+    conflicts: tuple[str, ...]
     due_at: float | None
+
+    @property
+    def unblocks(self) -> tuple[str, ...]:
+        """What a person could do about them."""
+        return tuple(f"plan approve {each} --{how}" for each in self.conflicts for how in ("release", "sequence"))
 
 
 def look_at(since: float, gives_up_at: float) -> float:
@@ -63,8 +71,7 @@ def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
         # It is behind others who wait, or one of them has said it: looked at again, the longer it waits the later.
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
         return Stuck((), {}, (), min(now + LATER * waited_s, gives_up_at))
-    ways = tuple(f"plan approve {address} --{how}" for address in addresses for how in ("release", "sequence"))
-    return Stuck(changes, {CONFLICTS: list(addresses)}, ways, gives_up_at if is_bound else None)
+    return Stuck(changes, {CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
 
 
 def ringed(seen: Observed, view: View, call: Resource) -> tuple[Change, ...]:
