@@ -37,6 +37,9 @@ ACTIVE: Final = "active"
 OVER: Final = "over"
 """`status.state` of a hook; one that is over is asked no more."""
 
+FIRST_RUN: Final = 1
+"""The incarnation of an agent's first run; of any before there is nothing that a hook could remember."""
+
 WORDS_OVER: Final = "its hook is over"
 """`status.why` of an agent that was made for a hook which is over."""
 
@@ -230,6 +233,18 @@ def ended_by(expires: Expiry, status: JsonObject, turns: int, now: float) -> str
     if expires.time_s is not None and since is not None and now >= float(since) + expires.time_s:
         return f"it was there for {expires.time_s:g} s"
     return ""
+
+
+def is_over(spec: JsonObject, status: JsonObject, incarnation: int) -> bool:
+    """Whether a hook is asked no more in the run `incarnation` of its agent, from its spec and status as JSON.
+
+    One that ended in an earlier run is there anew in the next at once, whether or not its controller has looked yet; by
+    a person's yes it ends for good, and a read-only copy when its original does.
+    """
+    if status.get("state") != OVER:
+        return False
+    is_for_good = spec["is_read_only"] or (spec["expires"]["is_by_approval"] and status.get("approved_by"))
+    return bool(is_for_good) or int(status.get("incarnation", FIRST_RUN)) >= incarnation
 
 
 def is_hook_agent(address: str) -> bool:

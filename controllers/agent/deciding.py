@@ -150,7 +150,7 @@ def _answering(seen: Observed, around: Surroundings) -> Step | None:
 def _watching(seen: Observed, around: Surroundings) -> Step:
     """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
     status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
-    if watchers.is_over(seen.hook):
+    if seen.hook is None:
         return _stop(seen, WORDS_OVER) or _gone(seen)
     if not incarnation:
         return _stop(seen, "nobody is there to be watched") or Rest(AgentState.IDLE, "the agent has not started")

@@ -23,7 +23,7 @@ from schemas.approval import WAITING
 from schemas.encoding import JsonObject
 from schemas.fork import IN_USE, MOVING, asked_of, fork_status
 from schemas.frozen import frozen, remade
-from schemas.hook import OVER, HookSpec, ended_by, hook_from_json
+from schemas.hook import HookSpec, ended_by, hook_from_json
 from schemas.mcp import ServedPrompt, served_prompt
 from schemas.message import Message
 from schemas.model import models_digest
@@ -135,7 +135,8 @@ class Observed:
     view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
     `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
     `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
-    itself was made for; `is_engaged`: it talks with a person, or listens to who does, and ends by `done` only.
+    itself was made for, None once that is over; `is_engaged`: it talks with a person, or listens to who does, and ends
+    by `done` only; `is_judge`: it has a conflict to rule on.
     """
 
     resource: Resource
@@ -191,7 +192,7 @@ class Observed:
         if self.resource.deleting or self.task is None:
             return False
         if self.spec.watches:
-            return self.task.status.get("incarnation") == self.status.incarnation and not watchers.is_over(self.hook)
+            return self.task.status.get("incarnation") == self.status.incarnation and self.hook is not None
         opened = self.status.open
         if opened is not None and opened.is_answer:
             return self.is_over
@@ -277,7 +278,7 @@ NO_HOOKS: Final[Mapping[str, tuple[Resource, HookSpec]]] = {}
 
 def _hooks(spec: AgentSpec, status: AgentStatus, view: View, specs: Specs) -> Mapping[str, tuple[Resource, HookSpec]]:
     found = (each for address in spec.hooks if (each := view.get(address)) is not None)
-    live = [(each, specs.hooks.of(each)) for each in found if not (each.deleting or each.state == OVER)]
+    live = [(each, specs.hooks.of(each)) for each in found if not watchers.is_over(view, each)]
     # Turns may follow each other faster than its controller looks; times are its business alone.
     ended = status.turn - (status.open is not None)
     return {made.name: (each, made) for each, made in live if not ended_by(made.expires, each.status, ended, 0.0)}

@@ -49,7 +49,7 @@ def _draft(seen: Observed, step: Begin | Stop | Release) -> Draft:
             change = SetStatus(hook.address, hook.uid, {"state": ACTIVE} | cleared | fresh)
             return Draft("hook.changed", ACTOR, hook.address, (change,), {"state": ACTIVE, **fresh})
         case Stop():
-            over: JsonObject = {"state": OVER, "why": step.why}
+            over: JsonObject = {"state": OVER, "why": step.why, "incarnation": seen.incarnation}
             change = SetStatus(hook.address, hook.uid, over)
             return Draft("hook.changed", ACTOR, hook.address, (change,), over)
         case Release():

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from reconciler.storing.store import View
 from schemas.frozen import frozen
-from schemas.hook import ACTIVE, OVER, HookAgent, HookSpec, hook_from_json, is_hook_agent
+from schemas.hook import ACTIVE, FIRST_RUN, OVER, HookAgent, HookSpec, hook_from_json, is_hook_agent
 from schemas.resource import Resource
-
-FIRST: Final = 1
-"""The incarnation of an agent's first run; of any before there is nothing that a hook could remember."""
 
 
 @frozen
@@ -23,7 +18,7 @@ class Life:
     why: str = ""
     since: float | None = None
     since_turn: int = 0
-    incarnation: int = FIRST
+    incarnation: int = FIRST_RUN
     approved_by: str = ""
     is_used: bool = False
 
@@ -63,7 +58,7 @@ def observe(view: View, address: str, now: float) -> Observed | None:
         spec=spec,
         life=_life(hook),
         turns=turns,
-        incarnation=max(FIRST, int(status.get("incarnation", FIRST))),
+        incarnation=max(FIRST_RUN, int(status.get("incarnation", FIRST_RUN))),
         now=now,
         since_turn=0 if agent is None or hook.created_rev <= agent.created_rev else turns,
         original=view.get(spec.original) if spec.original else None,
@@ -78,7 +73,7 @@ def _life(hook: Resource) -> Life:
         why=str(status.get("why", "")),
         since=status.get("since"),
         since_turn=int(status.get("since_turn", 0)),
-        incarnation=int(status.get("incarnation", FIRST)),
+        incarnation=int(status.get("incarnation", FIRST_RUN)),
         approved_by=str(status.get("approved_by", "")),
         is_used=bool(status.get("memory") or status.get("fired") or status.get("state") not in (None, ACTIVE)),
     )

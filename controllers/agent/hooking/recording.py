@@ -55,27 +55,29 @@ def _fired(question: Question, verdict: Verdict) -> Fired:
 
 def _remembered(seen: Observed, question: Question, verdict: Verdict) -> SetStatus:
     """What the verdict leaves in the hook: its memory, that it quits, and how often it fired."""
-    hook, incarnation = question.hook, seen.status.incarnation
-    is_fresh = hook.status.get("incarnation") != incarnation
-    merge: JsonObject = {"fired": 1 if is_fresh else int(hook.status.get("fired", 0)) + 1}
-    if is_fresh:
-        merge |= {
-            "incarnation": incarnation,
-            "state": ACTIVE,
-            "since": None,
-            "since_turn": max(0, seen.status.turn - 1),
-        }
+    hook, merge = question.hook, _begun(seen, question.hook)
+    merge["fired"] = 1 + int({**hook.status, **merge}.get("fired") or 0)
     if not question.spec.is_read_only:
-        if verdict.memory is not None or (is_fresh and hook.status.get("memory") is not None):
+        if verdict.memory is not None:
             merge["memory"] = boxed(verdict.memory)
         if verdict.is_last:
             merge |= {"state": OVER, "why": verdict.reason or "it has quit", "signal": OVER}
     return SetStatus(hook.address, hook.uid, merge)
 
 
+def _begun(seen: Observed, hook: Resource) -> JsonObject:
+    """What the status of a hook begins with in a run of its agent in which it has done nothing; empty once it has."""
+    if hook.status.get("incarnation") == seen.status.incarnation:
+        return {}
+    forgotten: JsonObject = {name: None for name in ("memory", "why") if hook.status.get(name) is not None}
+    since_turn = max(0, seen.status.turn - 1)
+    begun: JsonObject = {"incarnation": seen.status.incarnation, "state": ACTIVE, "fired": 0, "since": None}
+    return begun | {"since_turn": since_turn} | forgotten
+
+
 def noted(seen: Observed, question: Question, memory: Json) -> SetStatus:
     """The hook remembers something though it has not given its verdict yet."""
-    merge: JsonObject = {"memory": boxed(memory), "incarnation": seen.status.incarnation}
+    merge = _begun(seen, question.hook) | {"memory": boxed(memory)}
     return SetStatus(question.hook.address, question.hook.uid, merge)
 
 

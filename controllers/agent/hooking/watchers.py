@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from reconciler.storing.store import View
+from schemas import hook as hooks
 from schemas.agent import AgentSpec
 from schemas.budget import Budget
 from schemas.hook import OVER, hook_address
@@ -26,28 +27,38 @@ QUESTION: Final = "hook"
 
 
 def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
-    """The hook that the agent was made for; None for others, and when it is gone."""
-    if not spec.watches:
-        return None
-    return view.get(hook_address(spec.watches, agent.rpartition("/~")[2]))
+    """The hook that the agent was made for; None for others, and when it is gone or over."""
+    found = view.get(hook_address(spec.watches, agent.rpartition("/~")[2])) if spec.watches else None
+    return None if found is None or is_over(view, found) else found
 
 
-def is_over(hook: Resource | None) -> bool:
-    """Whether nobody asks for this hook any more."""
-    return hook is None or hook.deleting or hook.status.get("state") == OVER
+def is_over(view: View, hook: Resource) -> bool:
+    """Whether nobody asks for this hook any more in the present run of the agent that it watches."""
+    if hook.deleting or hook.state != OVER:
+        return hook.deleting
+    original = view.get(hook.spec["original"]) if hook.spec["is_read_only"] else None
+    if original is not None:
+        return is_over(view, original)
+    return hooks.is_over(hook.spec, hook.status, run_of(view, hook))
+
+
+def run_of(view: View, hook: Resource) -> int:
+    """The incarnation of the agent that the hook watches."""
+    agent = view.get(str(hook.spec["watches"]))
+    return hooks.FIRST_RUN if agent is None else int(agent.status.get("incarnation", hooks.FIRST_RUN))
 
 
 def served(view: View, agent: str) -> tuple[Resource, ...]:
     """The hooks that the agent at `agent` is, those that are over left out."""
     found = (each for each in view.list("hook") if each.spec["mind"].get("address") == agent)
-    return tuple(each for each in found if not is_over(each))
+    return tuple(each for each in found if not is_over(view, each))
 
 
 def is_listening(view: View, agent: str, other: str) -> bool:
     """Whether the agent, which has a task of its own, is a hook of the agent at `other`."""
     watched = view.get(other)
     about = () if watched is None else (view.get(str(each)) for each in watched.spec["hooks"])
-    return any(one is not None and one.spec["mind"].get("address") == agent and not is_over(one) for one in about)
+    return any(one is not None and one.spec["mind"].get("address") == agent and not is_over(view, one) for one in about)
 
 
 def own_left(left: Mapping[str, float], budget: Budget, used: Used) -> dict[str, float]:

@@ -21,6 +21,7 @@ from controllers.agent.status import boxed
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
+from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits, pointer
 from schemas.call import CallState
@@ -57,7 +58,9 @@ def leave(
     served, view = _served(context), context.world.store.view
     own = context.seen.spec.watches
     back = session.handed_back(view, context.world.plan, context.agent, own) if own else ()
-    return Settlement(ok("you are no hook any more"), (*_over(served, reason), *back), data={"over": _names(served)})
+    return Settlement(
+        ok("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
+    )
 
 
 def meta(context: Context, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
@@ -66,7 +69,7 @@ def meta(context: Context, reason: Annotated[str, Field(description="Why now, fo
     view = context.world.store.view
     moved = session.moved(view, context.world.plan, context.agent, str(context.author))
     # Who was made for a hook stays one; who became one by `endo` takes back what it handed over.
-    ended = () if context.seen.spec.watches else _over(served, reason or "it took the session back")
+    ended = () if context.seen.spec.watches else _over(view, served, reason or "it took the session back")
     watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
     return Settlement(ok(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
 
@@ -129,8 +132,9 @@ def _below(context: Context, name: str) -> str:
 def _no_ring(context: Context, below: str) -> None:
     """Raises ToolFailed when the agent at `below` watches the caller, directly or through others."""
     watching: dict[str, list[str]] = {}
-    for each in context.world.store.view.list("hook"):
-        if not watchers.is_over(each):
+    view = context.world.store.view
+    for each in view.list("hook"):
+        if not watchers.is_over(view, each):
             watching.setdefault(str(each.spec["mind"].get("address", "")), []).append(str(each.spec["watches"]))
     known, front = {below}, [below]
     while front:
@@ -162,9 +166,11 @@ def _given(context: Context, said: JsonObject) -> Settlement:
     return Settlement(ok("given"), turn={"claim": boxed({"kind": VERDICT, "result": said})})
 
 
-def _over(hooks: Sequence[Resource], reason: str) -> tuple[Change, ...]:
+def _over(view: View, hooks: Sequence[Resource], reason: str) -> tuple[Change, ...]:
     merge: JsonObject = {"state": OVER, "why": reason or "it has quit"}
-    return tuple(SetStatus(each.address, each.uid, merge) for each in hooks)
+    return tuple(
+        SetStatus(each.address, each.uid, {**merge, "incarnation": watchers.run_of(view, each)}) for each in hooks
+    )
 
 
 def _names(hooks: Sequence[Resource]) -> list[str]:

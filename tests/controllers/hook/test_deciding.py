@@ -7,7 +7,7 @@ from dataclasses import replace
 from controllers.hook.deciding import Begin, Release, Rest, Stop, decide
 from controllers.hook.observing import Life, Observed
 from schemas.encoding import JsonObject
-from schemas.hook import Expiry, HookSpec, Rule
+from schemas.hook import Expiry, HookSpec, Rule, is_over
 from schemas.resource import Resource, Uid
 
 SPEC = HookSpec("guard", "agent/a", ("before-call",), Rule(({"deny": "x"},)))
@@ -67,6 +67,17 @@ def test_a_persons_yes_ends_it_for_good() -> None:
     assert decide(_seen(Life(approved_by="human:cli"), spec=spec)) == Stop("approved by human:cli")
     done = Life(is_over=True, is_used=True, approved_by="human:cli")
     assert decide(_seen(done, spec=spec, incarnation=2)) == Rest()
+
+
+def test_an_end_holds_for_the_run_in_which_it_was_unless_a_person_or_the_original_made_it() -> None:
+    over: JsonObject = {"state": "over", "incarnation": 2}
+    assert [is_over(SPEC.to_json(), over, run) for run in (1, 2, 3)] == [True, True, False]
+    assert [is_over(SPEC.to_json(), {"state": "over"}, run) for run in (1, 2)] == [True, False]
+    assert not is_over(SPEC.to_json(), {"state": "active", "incarnation": 2}, 2)
+    by_yes = replace(SPEC, expires=Expiry(is_by_approval=True)).to_json()
+    assert is_over(by_yes, {**over, "approved_by": "human:cli"}, 3)
+    assert not is_over(by_yes, over, 3)
+    assert is_over(replace(SPEC, is_read_only=True).to_json(), over, 3)
 
 
 def test_a_read_only_copy_follows_its_original() -> None:

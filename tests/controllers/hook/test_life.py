@@ -100,8 +100,43 @@ async def test_a_new_run_of_the_agent_has_a_hook_that_remembers_nothing(tmp_path
         await here.settled()
         status = _status(here)
         assert (status["incarnation"], status["fired"]) == (2, 5)
-        told = [draft.data["fired"][0]["verdict"] for draft in await here.log() if draft.type == "hook.fired"]
-        assert [one["comment"] for one in told] == [f"call {n}" for n in (1, 2, 3, 4, 5)] * 2
+        assert [one["comment"] for _, one in await _verdicts(here)] == [f"call {n}" for n in (1, 2, 3, 4, 5)] * 2
+
+
+async def _verdicts(here: Arena) -> list[tuple[int, JsonObject]]:
+    """The turn and the verdict of each firing."""
+    told = [draft.data for draft in await here.log() if draft.type == "hook.fired"]
+    return [(one["turn"], one["fired"][0]["verdict"]) for one in told]
+
+
+async def _again(here: Arena) -> None:
+    """The work is done once more, from its beginning."""
+    await here.until_state("task/.", "done")
+    await here.settled()
+    await here.patch({"op": "add", "path": "/again", "value": 1})
+    await here.until(lambda: here.get("task/.").status.get("incarnation") == 2 and here.state("task/.") == "done")
+    await here.settled()
+
+
+async def test_law_3_a_hook_that_has_quit_guards_the_next_run_from_its_first_call_on(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(_plan("{on: before-call, match: write, rule: [{comment: look out, quit: true}]}"))
+        await _again(here)
+        fired = await _verdicts(here)
+        assert [turn for turn, _ in fired] == [1, 1]
+        assert all(verdict["comment"] == "look out" for _, verdict in fired)
+        assert (_status(here)["state"], _status(here)["incarnation"]) == ("over", 2)
+
+
+async def test_law_3_an_agent_behind_a_hook_that_has_quit_is_asked_at_the_first_call_of_the_next_run(
+    tmp_path: Path,
+) -> None:
+    smart = "agent: {script: [{done: {decision: allow, comment: look out, quit: true}}]}"
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, match: write, {smart}}}"))
+        await _again(here)
+        fired = await _verdicts(here)
+        assert fired == [(1, {"comment": "look out", "is_last": True})] * 2
 
 
 async def test_a_hook_is_added_changed_and_taken_away_while_its_agent_runs(tmp_path: Path) -> None:
