@@ -8,13 +8,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from schemas.encoding import Json, JsonObject
 
-CONTEXT = "context"
+CONTEXT: Final = "context"
+_NULL: Final[JsonObject] = {"type": "null"}
+_OPEN: Final = ("additionalProperties", True)
 
 
 class BadArguments(ValueError):
@@ -38,8 +40,28 @@ def model_of(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def schema_of(function: Callable[..., Any]) -> JsonObject:
-    """The JSON Schema of the arguments."""
-    return model_of(function).model_json_schema()
+    """The JSON Schema of the arguments, without what says nothing: a model reads all of it in every request.
+
+    That an argument may be left out is told by `required`; null is taken for left out, and is not offered.
+    """
+    return _brief(model_of(function).model_json_schema())
+
+
+def _brief(schema: JsonObject) -> JsonObject:
+    kept = {word: value for word, value in schema.items() if not _says_nothing(word, value)}
+    branches = [_brief(each) for each in kept.pop("anyOf", ()) if each != _NULL]
+    if len(branches) == 1:
+        kept = branches[0] | kept
+    elif branches:
+        kept["anyOf"] = branches
+    for word in ("properties", "$defs"):
+        if word in kept:
+            kept[word] = {name: _brief(each) for name, each in kept[word].items()}
+    return kept | ({"items": _brief(kept["items"])} if "items" in kept else {})
+
+
+def _says_nothing(word: str, value: Json) -> bool:
+    return word == "title" or (word == "default" and value in (None, "")) or (word, value) == _OPEN
 
 
 def checked(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:

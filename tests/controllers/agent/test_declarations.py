@@ -1,0 +1,55 @@
+"""What models are told of the tools: the schemas of their arguments, short and true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from controllers.agent.thinking.prompting import declared
+from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.registry import BUILT_IN
+from schemas.encoding import encode
+
+ALL_BYTES_MAX = 21 << 10
+"""Of all built-in tools together: about 5,000 tokens, which every request of an agent that has them all begins with."""
+
+
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    yield schema
+    for inner in (*schema.get("properties", {}).values(), *schema.get("anyOf", ())):
+        yield from _schemas(inner)
+    if isinstance(schema.get("items"), dict):
+        yield from _schemas(schema["items"])
+
+
+def _parameters(name: str) -> dict[str, Any]:
+    found = declared(BUILT_IN[name])["function"]["parameters"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_schema_of_a_tool_says_nothing_that_a_model_need_not_read(name: str) -> None:
+    for schema in _schemas(_parameters(name)):
+        assert "title" not in schema
+        assert schema.get("default", "some") not in (None, "")
+        assert {"type": "null"} not in schema.get("anyOf", ())
+
+
+def test_what_may_be_left_out_is_no_more_than_its_kind() -> None:
+    hook = _parameters("hook")
+    assert hook["required"] == ["name"] and hook["additionalProperties"] is False
+    assert hook["properties"]["match"]["type"] == "string"
+    assert hook["properties"]["rule"]["items"] == {"type": "object"}
+
+
+def test_null_is_taken_for_left_out_and_a_wrong_kind_is_told() -> None:
+    assert checked(BUILT_IN["hook"].function, {"name": "x", "match": None}) == {"name": "x", "reason": ""}
+    with pytest.raises(BadArguments, match="match: input should be a valid string"):
+        checked(BUILT_IN["hook"].function, {"name": "x", "match": 3})
+
+
+def test_all_tools_together_stay_short() -> None:
+    assert sum(len(encode(declared(tool))) for tool in BUILT_IN.values()) < ALL_BYTES_MAX
