@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
+from schemas import address as addresses
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Uid
@@ -27,19 +28,16 @@ Because: TypeAlias = Literal["wait", "deadlock", "contest"]
 
 How: TypeAlias = Literal["release", "sequence", "merge", "fork", "cancel"]
 
-_WAYS: Final[dict[How, str]] = {
-    "release": "the other one lets go of it, and {who} (as a rule the one that waits) has it",
-    "sequence": "{who} (as a rule the one that holds) goes first, the other when the task of the first has ended",
-    "merge": "{who} (as a rule the one that holds) does both; the other one gives up its part",
-    "fork": "{who} (as a rule the one that waits) works in a branch of its own, merged when it is done",
-    "cancel": "the task of {who} (as a rule the one that waits) is cancelled",
+Side: TypeAlias = Literal["wants", "holds"]
+
+_WAYS: Final[dict[How, tuple[Side, str]]] = {
+    "release": ("wants", "{other} lets go of it, and {who} has it"),
+    "sequence": ("holds", "{who} goes first, and {other} when the task of {who} has ended"),
+    "merge": ("holds", "{who} does both parts, and {other} gives up its own"),
+    "fork": ("wants", "{who} works in a branch of its own, merged when it is done"),
+    "cancel": ("wants", "the task of {who} is cancelled"),
 }
-
-
-def ways(who: str) -> dict[How, str]:
-    """What each ruling means, in words for whoever rules; `who` is how it says whom a ruling is about."""
-    return {how: words.format(who=who) for how, words in _WAYS.items()}
-
+"""Whom each ruling is about when it does not say, and what it means."""
 
 WAYS: Final = tuple(_WAYS)
 """The rulings by name."""
@@ -90,6 +88,19 @@ class ConflictSpec:
     def parties(self) -> tuple[str, str]:
         return self.wants, self.holds
 
+    def usual(self, how: How) -> str:
+        """The party that a ruling is about when it does not say."""
+        return self.wants if _WAYS[how][0] == "wants" else self.holds
+
+    def ways(self) -> dict[How, str]:
+        """What each ruling means when it does not say whom it is about, in words for whoever rules."""
+        told: dict[How, str] = {}
+        for how, (_, words) in _WAYS.items():
+            who = self.usual(how)
+            other = next(each for each in self.parties if each != who)
+            told[how] = words.format(who=name(who), other=name(other))
+        return told
+
     def to_json(self) -> JsonObject:
         return {"wants": self.wants, "holds": self.holds, "because": self.because}
 
@@ -138,6 +149,12 @@ def status_from_json(raw: JsonObject) -> ConflictStatus:
         ruling=Ruling(**ruling[0]) if ruling else None,
         why=raw.get("why", ""),
     )
+
+
+def name(agent: str) -> str:
+    """A party as people and models read it: its path."""
+    path = agent.partition("/")[2]
+    return "the root's agent" if path == addresses.ROOT else f"`{path}`"
 
 
 def number_of(address: str) -> int:

@@ -35,6 +35,12 @@ def author_from_text(text: str) -> Author:
     return Author(kind, name)
 
 
+def author_in_words(text: str) -> str:
+    """`agent/frontend`, `human:cli`: who did it, from `str(author)`, as one would name them to a command."""
+    kind, _, name = text.partition(":")
+    return f"agent/{name}" if kind == "agent" else text
+
+
 @frozen
 class Patch:
     """Operations on the plan document. `base_rev` is the revision the author had read; `reason` is for people.

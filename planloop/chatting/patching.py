@@ -10,7 +10,7 @@ from planloop.chatting.lines import Command
 from planloop.chatting.room import Room
 from planloop.exits import Exit, Halt
 from planloop.verdicts import refusal
-from schemas.conflict import WAYS, ways
+from schemas.conflict import WAYS, conflict_from_json
 from schemas.encoding import JsonObject
 
 
@@ -54,9 +54,10 @@ def approve(room: Room, command: Command) -> Iterator[str]:
 def _ruled(room: Room, conflict: str, words: Sequence[str]) -> str:
     """A ruling: how, whom it is about, and what both are told."""
     if not words or words[0] not in WAYS:
+        spec = conflict_from_json(room.access.object(conflict).spec)
         said_of = "\n".join(
-            f"/approve {conflict.replace('/', '-')} {how} [AGENT] [WORDS]   {said}"
-            for how, said in ways("AGENT").items()
+            f"/approve {conflict.replace('/', '-')} {how} {spec.usual(how).partition('/')[2]} [WORDS]   {said}"
+            for how, said in spec.ways().items()
         )
         raise Halt(Exit.USAGE, f"how does {conflict} go on?", said_of)
     about = words[1] if len(words) > 1 else ""

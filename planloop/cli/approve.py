@@ -9,7 +9,8 @@ from planloop.access import Access
 from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
-from schemas.conflict import ways
+from planloop.rendering import conflicts
+from schemas.conflict import conflict_from_json
 from schemas.encoding import JsonObject
 
 EXAMPLE = """
@@ -82,7 +83,7 @@ def command(
 def _rule(access: Access, address: str, how: str | None, more: JsonObject) -> None:
     """Says how a conflict goes on."""
     if how is None:
-        known = "\n".join(f"--{one:<9} {words}" for one, words in ways("AGENT of --for").items())
+        known = "\n".join(said for _, said in conflicts.rules(address, conflict_from_json(access.object(address).spec)))
         raise Halt(Exit.USAGE, f"how does {address} go on?", f"{known}\nboth sides: plan describe {address}")
     answer = access.post("rule", {"conflict": address, "how": how, **more})
     patching.say(answer, address, did=str(answer.get("said", "ruled")))

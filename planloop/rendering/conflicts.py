@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from planloop.rendering import amounts
-from schemas.conflict import PERSON, ConflictStatus, conflict_from_json, status_from_json, ways
+from schemas.conflict import OPEN, PERSON, ConflictSpec, ConflictStatus, conflict_from_json, status_from_json
+from schemas.patch import author_in_words
 from schemas.resource import Resource
 
 
@@ -13,8 +14,9 @@ def row(item: Resource, now: float) -> tuple[str, ...]:
     ended = float(item.status.get("ended_at") or now)
     age = amounts.duration(ended - status.since) if status.since else ""
     words = f"{_path(spec.wants)} wants {', '.join(status.paths)} of {_path(spec.holds)}"
-    said = f"{words}: {status.why}" if status.why and not status.is_open else words
-    return (item.address.partition("/")[2], status.state, _before(status) if status.is_open else "", age, said)
+    said = f"{words}: {status.why}" if status.why and status.state != OPEN else words
+    before = _before(status) if status.state == OPEN else ""
+    return (item.address.partition("/")[2], status.state, before, age, said)
 
 
 def facts(item: Resource) -> list[tuple[str, str]]:
@@ -24,15 +26,20 @@ def facts(item: Resource) -> list[tuple[str, str]]:
     if status.ruling is not None:
         ruling = status.ruling
         plan = f": {ruling.plan}" if ruling.plan else ""
-        out.append(("ruled", f"{ruling.how} for {_path(ruling.for_agent)}, by {ruling.by}{plan}"))
-    if not status.is_open:
-        return out
-    raised = f", after {amounts.plural(status.raised, 'time')} without an answer" if status.raised else ""
-    out.append(("before", (_before(status) or "nobody yet") + raised))
-    out += [
-        ("rule", f"plan approve {item.address} --{how:<9} {words}") for how, words in ways("AGENT of --for").items()
-    ]
+        out.append(("ruled", f"{ruling.how} for {_path(ruling.for_agent)}, by {author_in_words(ruling.by)}{plan}"))
+    if status.state == OPEN:
+        raised = f", after {amounts.plural(status.raised, 'time')} without an answer" if status.raised else ""
+        out.append(("before", (_before(status) or "nobody yet") + raised))
+    if status.is_open:
+        out += rules(item.address, conflict_from_json(item.spec))
     return out
+
+
+def rules(address: str, spec: ConflictSpec) -> list[tuple[str, str]]:
+    """Labelled lines of what a person may rule, as commands; they stand while it does: a ruling may be overruled."""
+    out = [("rule", f"plan approve {address} --{how:<9} {words}") for how, words in spec.ways().items()]
+    parties = " or ".join(f"--for {_path(each)}" for each in spec.parties)
+    return [*out, ("", f"{parties} says whom it is about: each may be the other way round")]
 
 
 def _before(status: ConflictStatus) -> str:

@@ -35,7 +35,8 @@ def facts(item: Resource, now: float) -> list[tuple[str, str]]:
             ("waits", f"{len(status.waiters) - limits.LOCK_WAITERS_SHOWN} more: plan get {item.address} -o yaml")
         )
     for owner, loss in status.lost.items():
-        out.append(("lost", _said(f"{owner}, {loss.how} by {loss.by}, and will be told", loss.reason)))
+        how = f"broken by {loss.by}" if loss.how == "broken" else loss.how
+        out.append(("lost", _said(f"{owner}, {how}, and will be told", loss.reason)))
     if holders:
         owners = ", ".join(one.owner for one in holders[: limits.LOCK_NAMES_SHOWN])
         out.append(("unblocks", f"{owners} lets go · or: plan unlock {item.address}"))

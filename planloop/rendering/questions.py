@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.rendering import tables
-from schemas.conflict import ways
+from planloop.rendering import conflicts, tables
+from schemas.conflict import conflict_from_json
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.resource import Resource
 
@@ -21,11 +21,8 @@ def facts(approval: Resource) -> list[tuple[str, str]]:
         case "tool":
             out += _tool(spec["what"])
         case "conflict":
-            name = spec["what"]["conflict"]
             out += [("", line) for line in str(spec["what"]["text"]).splitlines()]
-            out += [
-                ("rule", f"plan approve {name} --{how:<9} {words}") for how, words in ways("AGENT of --for").items()
-            ]
+            out += conflicts.rules(spec["what"]["conflict"], conflict_from_json(spec["what"]))
         case "call":
             out.append(("call", f"{spec['what']['tool']} {encode_text(spec['what']['arguments'])}"))
     return out

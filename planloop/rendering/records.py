@@ -12,6 +12,7 @@ from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS
 from schemas.encoding import JsonObject
+from schemas.patch import author_in_words
 from schemas.patching import Op
 from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
 
@@ -76,12 +77,6 @@ def is_echo(draft: Draft) -> bool:
     if draft.type == "model.replied":
         return not (draft.data.get("text") or draft.data.get("calls"))
     return draft.type == "call.started" and draft.subject.startswith("agent/")
-
-
-def author(actor: str) -> str:
-    """`agent/frontend` and `human:cli`: who did it, as one would name them to a command."""
-    kind, _, name = actor.partition(":")
-    return f"agent/{name}" if kind == "agent" else actor
 
 
 def words(draft: Draft) -> str:
@@ -249,7 +244,7 @@ def _conflict(data: JsonObject) -> str:
 
 def _ruled(data: JsonObject) -> str:
     plan = f": {data['plan']}" if data.get("plan") else ""
-    return f"{data.get('how', '')} for {data.get('for_agent', '')}, by {data.get('by', '')}{plan}"
+    return f"{data.get('how', '')} for {data.get('for_agent', '')}, by {author_in_words(str(data.get('by', '')))}{plan}"
 
 
 def _locked(data: JsonObject) -> str:

@@ -16,6 +16,7 @@ from planloop.rendering import objects as cells
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
+from schemas.patch import author_in_words
 from schemas.record import Record
 from schemas.resource import Resource
 
@@ -60,7 +61,7 @@ class Lines:
                 word = None
             if word is not None:
                 is_named = is_hook or step.draft.type == "conflict.ruled" or step.draft.actor.startswith(OWN)
-                by = "" if is_named else f"by {records.author(step.draft.actor)}: "
+                by = "" if is_named else f"by {author_in_words(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))
         for address in changed:
             if address.startswith(("task/", "plan/")):

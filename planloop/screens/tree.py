@@ -24,6 +24,7 @@ from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
+from schemas.patch import author_in_words
 from schemas.record import Record
 
 PAINT_S: Final = 0.1
@@ -67,12 +68,13 @@ class Tree:
     def _step(self, record: Record) -> None:
         draft = record.draft
         if draft.type.startswith("message.sent"):
-            self._messages.append(f"{draft.actor} → {draft.subject}: {records.words(draft)}")
+            self._messages.append(f"{author_in_words(draft.actor)} → {draft.subject}: {records.words(draft)}")
         elif draft.type in ("conflict.opened", "conflict.raised", "conflict.ruled"):
             self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.subject}: {records.words(draft)}")
         elif draft.type in ("plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected"):
             verb = draft.type.partition(".")[2]
-            self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.actor} {verb}: {records.words(draft)}")
+            by = author_in_words(draft.actor)
+            self.say(f"{records.clock_time(record.at)} rev {record.rev} {by} {verb}: {records.words(draft)}")
             self._announce(draft.data.get("differences") or ())
 
     def say(self, text: str) -> None:

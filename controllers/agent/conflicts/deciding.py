@@ -13,6 +13,7 @@ from reconciler.storing.store import View
 from schemas import limits
 from schemas.conflict import OPEN, PERSON, ConflictSpec, ConflictStatus
 from schemas.frozen import frozen
+from schemas.patch import author_in_words
 
 
 @frozen
@@ -66,7 +67,8 @@ def _raised(view: View, status: ConflictStatus) -> Step:
     is_last = raised == limits.CONFLICT_RAISED_MAX
     to = PERSON if is_last else routing.next_above(view, status.before)
     if status.ruling is not None:
-        return Bring(to, raised, f"{status.ruling.by} ruled `{status.ruling.how}`, and nobody gave way")
+        by = author_in_words(status.ruling.by)
+        return Bring(to, raised, f"{by} ruled `{status.ruling.how}`, and nobody gave way")
     return Bring(to, raised, f"{status.before} did not answer in {limits.CONFLICT_ANSWER_S:.0f} s")
 
 

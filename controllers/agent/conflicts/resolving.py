@@ -14,7 +14,7 @@ from typing import get_args
 from controllers import leases
 from controllers.agent.conflicts import routing, telling
 from controllers.agent.conflicts.opening import is_open
-from controllers.agent.conflicts.standing import has_ended, held, is_waiting, kept_back, name, task_of
+from controllers.agent.conflicts.standing import has_ended, held, is_waiting, kept_back, task_of
 from controllers.agent.conflicts.telling import Said
 from controllers.agent.conflicts.terms import Making, for_stays, for_yields, forked, news
 from reconciler.storing.store import View
@@ -22,16 +22,13 @@ from schemas import address as addresses
 from schemas import conflict as conflicts
 from schemas import limits, pointer
 from schemas.call import CallState
-from schemas.conflict import ConflictSpec, How, Ruling, conflict_from_json, status_from_json
+from schemas.conflict import ConflictSpec, How, Ruling, conflict_from_json, name, status_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
-from schemas.patch import Author, author_from_text
+from schemas.patch import Author, author_from_text, author_in_words
 from schemas.patching import Op
 from schemas.record import Also, Change, Drop, SetStatus
 from schemas.resource import Resource
-
-FIRST: dict[How, str] = {"release": "wants", "sequence": "holds", "merge": "holds", "fork": "wants", "cancel": "wants"}
-"""Whom a ruling is about when it does not say."""
 
 
 class Unruled(Exception):
@@ -78,7 +75,7 @@ def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) 
     if not by.is_human and not routing.is_above(f"agent/{by.name}", *spec.parties):
         raise Unruled("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
     if status.ruling is not None and not _may_overrule(by, status.ruling.by):
-        raise Unruled("Resolved", f"{status.ruling.by} has ruled `{status.ruling.how}` already")
+        raise Unruled("Resolved", f"{author_in_words(status.ruling.by)} has ruled `{status.ruling.how}` already")
     made = Making(view, conflict, spec, status, ruling)
     _require_followable(made)
     return Ruled(ruling, tuple(_ops(made, document)), tuple(_changes(made)), (_told(made),))
@@ -101,7 +98,7 @@ def _how(word: str) -> How:
 
 def _party(spec: ConflictSpec, wish: Wish) -> str:
     if not wish.for_agent:
-        return str(getattr(spec, FIRST[_how(wish.how)]))
+        return spec.usual(_how(wish.how))
     said = wish.for_agent.removeprefix("agent/").removeprefix("task/")
     paths = {each.partition("/")[2]: each for each in spec.parties}
     found = [each for path, each in paths.items() if path == said or path.endswith(f"/{said}")]
@@ -210,7 +207,8 @@ def _changes(made: Making) -> Iterator[Change]:
 
 def _merge(made: Making) -> JsonObject:
     ruling = made.ruling
-    why = f"{ruling.by} ruled `{ruling.how}` for {name(ruling.for_agent)}; {name(made.yields)} gives way"
+    by, about = author_in_words(ruling.by), name(ruling.for_agent)
+    why = f"{by} ruled `{ruling.how}` for {about}; {name(made.yields)} gives way"
     rulings = int(made.conflict.status.get("rulings", 0)) + 1
     merge: JsonObject = {"state": conflicts.RULED, "why": why, "due_at": ruling.at + limits.CONFLICT_ANSWER_S}
     orders = [*(made.conflict.status.get("order") or ()), *([order] if (order := _order(made)) else [])]
@@ -243,7 +241,7 @@ def _of_call(made: Making) -> Iterator[Change]:
         merge = {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
     else:
         words = forked(made) if made.ruling.how == "fork" else for_yields(made)
-        said = f"{made.conflict.address} was ruled by {made.ruling.by}: {words}"
+        said = f"{made.conflict.address} was ruled by {author_in_words(made.ruling.by)}: {words}"
         merge = {"refused": {"reason": "Ruled", "message": said, "conflict": made.conflict.address}}
     yield SetStatus(call.address, call.uid, merge)
 

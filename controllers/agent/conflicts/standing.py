@@ -14,7 +14,7 @@ from schemas import address as addresses
 from schemas import conflict
 from schemas import lock as locks
 from schemas.call import CallState
-from schemas.conflict import ConflictSpec, ConflictStatus, Party, Ruling
+from schemas.conflict import ConflictSpec, ConflictStatus, Party, Ruling, name
 from schemas.lock import Holder
 from schemas.resource import Resource
 from schemas.task import ENDED
@@ -129,9 +129,3 @@ def _gone(view: View, agent: str, party: Party | None) -> str:
 def has_ended(task: Resource) -> bool:
     """Whether a task is over with all that is below it: before, its locks may be held, or its children write."""
     return task.state in ENDED
-
-
-def name(agent: str) -> str:
-    """A party as people and models read it: its path."""
-    path = agent.partition("/")[2]
-    return "the root's agent" if path == addresses.ROOT else f"`{path}`"

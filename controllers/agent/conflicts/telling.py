@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controllers.agent.conflicts.opening import paths_of
-from controllers.agent.conflicts.standing import name
 from controllers.agent.mail import inbox
 from reconciler.storing.store import View
-from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, ways
+from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, name
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.message import Delivery, Message
@@ -25,7 +24,7 @@ READERS = ("model", "outside")
 """The minds that a message may take out of what they wait for."""
 
 HEADS: Mapping[str, str] = {
-    "wait": "{wants} has waited for {paths} for a while, and {holds} holds that.",
+    "wait": "{wants} has waited for {paths} for a while, and {holds} has it.",
     "deadlock": "{wants} and {holds} waited for each other in a ring over {paths}.",
     "contest": "{wants} wants {paths}, which {holds} holds.",
 }
@@ -70,12 +69,14 @@ def _side(case: Case, agent: str, does: str) -> str:
     return "\n".join((*lines, *(f"  {line}" for line in changed.splitlines())))
 
 
-def instruction(address: str) -> str:
+def instruction(address: str, spec: ConflictSpec) -> str:
     """What whoever rules may do."""
-    said = "\n".join(f"- {how}: {words}" for how, words in ways("`for_agent`").items())
+    ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
+    said = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
     return (
         f"You are above both: say how it goes on with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
-        f"{said}\n`plan` is what they are told of it. If you do not answer soon it goes to the one above you."
+        f"{said}\nThe other one as `for_agent` has each the other way round. `plan` is what they are told of it. "
+        "If you do not answer soon it goes to the one above you."
     )
 
 
@@ -84,7 +85,7 @@ def brought(view: View, case: Case, to: str, what: str, now: float) -> tuple[Cha
 
     It steers those who read: whoever waits for its children has to hear why they do not get on.
     """
-    text = f"{text_of(case)}\n{instruction(case.address)}"
+    text = f"{text_of(case)}\n{instruction(case.address, case.spec)}"
     body: JsonObject = {"conflict": case.address, "text": text, "paths": list(case.status.paths)}
     body |= {"wants": case.spec.wants, "holds": case.spec.holds}
     message = _message(case.address, to, f"before.{what}", body, now)

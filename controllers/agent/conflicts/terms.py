@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from controllers.agent.conflicts.opening import paths_of
-from controllers.agent.conflicts.standing import gives_way, name, stays
+from controllers.agent.conflicts.standing import gives_way, stays
 from reconciler.storing.store import View
-from schemas.conflict import ConflictSpec, ConflictStatus, Ruling
+from schemas.conflict import ConflictSpec, ConflictStatus, Ruling, name
 from schemas.frozen import frozen
 from schemas.resource import Resource
 

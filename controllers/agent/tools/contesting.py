@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,13 +10,12 @@ from controllers import leases
 from controllers.agent.conflicts import grounds, opening, resolving, routing, waits
 from controllers.agent.conflicts.opening import Ask
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
-from controllers.agent.conflicts.standing import name
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.locking import canonical
 from controllers.agent.tools.patching import document, settlement_of
 from controllers.agent.tools.tool import Context, Settlement, ok
 from schemas import limits
-from schemas.conflict import PERSON, Party
+from schemas.conflict import PERSON, How, Party, name
 from schemas.lock import LockMode
 from schemas.patch import Accepted, Patch
 
@@ -68,7 +67,7 @@ async def resolve(
     context: Context,
     conflict: Annotated[str, Field(min_length=1, description="Its name, as in `conflict/3`.")],
     how: Annotated[
-        Literal["release", "sequence", "merge", "fork", "cancel"],
+        How,
         Field(
             description="The holder lets go; one goes first; one does both; one works in a branch; one is cancelled."
         ),

@@ -51,7 +51,8 @@ async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(
     named = [{tool["function"]["name"] for tool in tools} for tools in (before, asked, after)]
     assert ["resolve" in names for names in named] == [False, True, False]
     news = json.loads(models.asked[1].messages[-1])["content"]
-    for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", "- sequence:", "resolve("):
+    rule = "- sequence (for_agent='front'): `front` goes first, and `back` when the task of `front` has ended"
+    for words in ("`back` wants `src/api.py`, which `front` holds", "proposes: you first", rule, "resolve("):
         assert words in news
     assert "{" not in news.replace("{...}", ""), "a model is told in words"
 
