@@ -16,6 +16,9 @@ WAITING: Final = "waiting"
 APPROVED: Final = "approved"
 REJECTED: Final = "rejected"
 
+YES: Final = frozenset({"yes", "approved", "true"})
+"""What an agent may say for a yes, in small letters."""
+
 
 @frozen
 class ApprovalSpec:

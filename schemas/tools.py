@@ -18,6 +18,7 @@ class ToolName:
     `about` is what patterns of its calls are matched with: a path of the workspace, a text (a command line, an
     address), or nothing, and then its calls are not told apart. `is_outside`: what it looks at or changes is not in
     the log. `writes`: a file of the workspace. `is_online`: it asks the network, and so needs the right to that.
+    `patches`: it changes the plan, so that hooks are asked `on-patch`.
     """
 
     name: str
@@ -27,6 +28,7 @@ class ToolName:
     is_outside: bool = False
     writes: bool = False
     is_online: bool = False
+    patches: bool = False
 
 
 _READ, _IDEMPOTENT, _ONCE = EffectClass.READ, EffectClass.IDEMPOTENT, EffectClass.ONCE
@@ -51,7 +53,7 @@ LOCK_TOOLS: Final = (
     ToolName("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
     ToolName("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
     ToolName("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
-    ToolName("resolve", "rules on a conflict between two agents below", _IDEMPOTENT),
+    ToolName("resolve", "rules on a conflict between two agents below", _IDEMPOTENT, patches=True),
 )
 WORK_TOOLS: Final = (
     ToolName("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
@@ -62,12 +64,12 @@ WORK_TOOLS: Final = (
 )
 PLAN_TOOLS: Final = (
     ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
-    ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT),
+    ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT, patches=True),
     ToolName("discuss", "asks agents in turn; each hears what the others answer", _IDEMPOTENT),
     ToolName("bridge", "lets agents below write to each other, or ends that", _IDEMPOTENT),
-    ToolName("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT),
-    ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT),
-    ToolName("terminate", "removes a child task", _IDEMPOTENT),
+    ToolName("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT, patches=True),
+    ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT, patches=True),
+    ToolName("terminate", "removes a child task", _IDEMPOTENT, patches=True),
     ToolName(
         "dump",
         "writes an agent below to a file: transcript, memory and what the plan says of it",
@@ -76,7 +78,13 @@ PLAN_TOOLS: Final = (
         is_outside=True,
         writes=True,
     ),
-    ToolName("restore", "makes a child that begins with what the agent in a file lived through", _IDEMPOTENT, "path"),
+    ToolName(
+        "restore",
+        "makes a child that begins with what the agent in a file lived through",
+        _IDEMPOTENT,
+        "path",
+        patches=True,
+    ),
     ToolName("recall", "reads back the agent's own earlier turns in full", _READ),
     ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
     ToolName("answer", "answers a request from below, or a question", _IDEMPOTENT),
@@ -86,9 +94,9 @@ PLAN_TOOLS: Final = (
 )
 
 HOOK_TOOLS: Final = (
-    ToolName("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT),
-    ToolName("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT),
-    ToolName("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT),
+    ToolName("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT, patches=True),
+    ToolName("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT, patches=True),
+    ToolName("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT, patches=True),
     ToolName("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
     ToolName("quit", "ends the agent's being a hook", _IDEMPOTENT),
 )
@@ -115,6 +123,7 @@ PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about
 TOLD_APART: Final = frozenset(name for name, tool in TOOLS.items() if tool.about)
 """Tools whose calls have something that patterns such as `shell(git *)` can be about; so have those of servers."""
 
+PATCHING_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.patches)
 WRITING_TOOLS: Final = tuple(name for name, tool in TOOLS.items() if tool.writes)
 OUTSIDE_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.is_outside)
 ONLINE_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.is_online)

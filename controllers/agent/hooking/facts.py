@@ -41,8 +41,7 @@ class CallFact:
 
     `original` are the arguments as the agent wrote them where a hook has rewritten them (None: it has not). `subjects`
     are what patterns such as `write(src/**)` are matched with where they hold back, `exact` where they let through:
-    what it is about and nothing else, None where that cannot be told. `id` is the call's address; `is_patch`: it
-    changes the plan.
+    what it is about and nothing else, None where that cannot be told. `id` is the call's address.
     """
 
     id: str
@@ -53,7 +52,6 @@ class CallFact:
     exact: tuple[str, ...] | None = None
     original: JsonObject | None = None
     result: CallResult | None = None
-    is_patch: bool = False
 
 
 @frozen

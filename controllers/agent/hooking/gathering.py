@@ -9,7 +9,7 @@ from pathlib import Path
 
 from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from controllers.agent.hooking.moments import Question, is_patch_by
+from controllers.agent.hooking.moments import Question
 from controllers.agent.mail.telling import is_made
 from controllers.agent.observing import Child, Observed
 from controllers.agent.ports import World
@@ -29,7 +29,7 @@ _Stamp = tuple[int, int, int]
 
 
 class Files:
-    """What files have on disk now, read again when their times or sizes move; so much for so many agents is kept."""
+    """What files have on disk now, read again when their times or sizes move; of all agents together."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[_Stamp, str]] = {}
@@ -51,7 +51,7 @@ class Files:
             found = digest(path.read_bytes())
         except OSError:
             return ""
-        if len(self._kept) >= limits.STATUSES_KEPT_MAX * limits.TURN_ACTIONS_MAX:
+        if len(self._kept) >= limits.HOOK_FILES_KEPT_MAX:
             self._kept.clear()
         self._kept[name] = (stamp, found)
         return found
@@ -125,7 +125,6 @@ def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnC
         exact=None if tool is None else _exact(tool, arguments),
         original=None if original == arguments else original,
         result=opened.results.get(call.address),
-        is_patch=is_patch_by(call.tool),
     )
 
 

@@ -19,19 +19,16 @@ from controllers.agent.mail.telling import is_made
 from controllers.agent.observing import Observed
 from controllers.agent.status import Fired, OpenTurn, TurnCall, fired_key
 from schemas import limits, patterns
+from schemas.approval import YES
 from schemas.call import CallState, as_map
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
 from schemas.hook import HookProgram, HookSpec, Point, Verdict
 from schemas.resource import Resource
-from schemas.tools import AGENT_TOOL
+from schemas.tools import AGENT_TOOL, PATCHING_TOOLS
 
 Moment: TypeAlias = Literal["opening", "reply", "results", "closing"]
 
-PATCHING: Final = frozenset(
-    {"task", "edit_plan", "plan_patch", "terminate", "restore", "hook", "meta", "endo", "resolve"}
-)
-"""Tools whose calls change the plan; those that are agents begin a child, too."""
 _GOING_ON: Final = frozenset({"results", "again"})
 
 
@@ -157,8 +154,7 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
     """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
     out: list[Question] = []
     for hook, spec in seen.hooks.values():
-        is_patch = point == "before-call" and is_patch_by(call.tool) and "on-patch" in spec.on
-        asked: Point = "on-patch" if is_patch else point
+        asked: Point = "on-patch" if point == "before-call" and "on-patch" in spec.on and is_patch(call) else point
         if call.tool in ENDINGS and spec.match in ("", "*"):
             continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
         if asked in spec.on and matches(spec, call, tools):
@@ -166,9 +162,11 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
     return tuple(out)
 
 
-def is_patch_by(tool: str) -> bool:
-    """Whether calls of `tool` change the plan."""
-    return tool in PATCHING or tool.startswith(AGENT_TOOL)
+def is_patch(call: TurnCall) -> bool:
+    """Whether a call changes the plan: an agent as a tool begins a child, a yes grants what was asked for."""
+    if call.tool == "answer":
+        return str(as_map(call.arguments).get("answer", "")).strip().lower() in YES
+    return call.tool in PATCHING_TOOLS or call.tool.startswith(AGENT_TOOL)
 
 
 def matches(spec: HookSpec, call: TurnCall, tools: Tools) -> bool:

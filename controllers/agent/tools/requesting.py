@@ -20,7 +20,7 @@ from controllers.agent.tools.talking import message_of
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
 from reconciler.errors import Terminal
 from schemas import address as addresses
-from schemas.approval import WAITING, ApprovalSpec
+from schemas.approval import WAITING, YES, ApprovalSpec
 from schemas.record import Change, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -119,7 +119,7 @@ async def _ruled(context: Context, approval: Resource, said: str, why: str) -> S
     gate = context.world.gate
     try:
         match said.strip().lower():
-            case "yes" | "approved" | "true":
+            case yes if yes in YES:
                 return settlement_of(await gate.approve(approval.address, context.author, why), "granted")
             case "no" | "rejected" | "false":
                 await gate.reject(approval.address, context.author, why)

@@ -171,3 +171,31 @@ async def test_what_a_hook_takes_is_the_agents_time(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
         assert here.get("agent/.").status["used"]["time_s"] >= 0.3
+
+
+async def test_a_yes_to_a_request_is_a_patch_and_an_answer_to_a_question_is_none(tmp_path: Path) -> None:
+    text = """
+        goal: g
+        hooks:
+          no-patch: {on: on-patch, match: answer, copy: none, rule: [{deny: "nothing more is granted"}]}
+        agent:
+          script:
+            - task:
+                id: kid
+                goal: a
+                budget: {turns: 5}
+                script:
+                  - call: {request: {kind: budget, what: {turns: 5}, why: it is long}}
+                  - {when: {message: make do}, done: x}
+            - when: {message: it is long}
+              call: {answer: {to: kid.1, answer: " Yes "}}
+            - expect: {error: Denied}
+            - call: {answer: {to: kid.1, answer: "no", why: make do}}
+            - when: {children: done}
+              done: x
+    """
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert here.get("task/kid").spec["budget"]["turns"] == 5
