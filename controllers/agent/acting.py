@@ -301,7 +301,7 @@ class AgentReconciler:
         op = self._world.ids.mint() if opened.asked else opened.op
         changes = attempts.reserved(seen, ahead, op, ready)
         if isinstance(changes, Spent):
-            had_last = seen.status.had_last or bool(seen.spec.watches)
+            had_last = seen.status.had_last or not seen.hands_over
             if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=had_last):
                 ahead.add(address, turn.made_last(seen))
                 return None

@@ -99,7 +99,7 @@ class Surroundings:
 def _step(seen: Observed, around: Surroundings) -> Step:
     if seen.resource.deleting:
         return _stop(seen, "it was removed") or Release()
-    if seen.spec.watches:
+    if seen.is_watcher:
         return _watching(seen, around)
     if seen.is_over and (step := _answering(seen, around)) is not None:
         return step
@@ -375,11 +375,9 @@ def _between(seen: Observed) -> Step:
 
 def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
-    if (seen.is_to_move or seen.is_moving) and not seen.spec.watches:
+    if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
         return _moving(seen)
-    # Who watches has nothing to hand over: another question is another beginning.
-    can_think = seen.nature.is_model and not seen.spec.watches
-    standing = budget.standing(seen.task, seen.left, can_think=can_think, had_last=seen.status.had_last)
+    standing = budget.standing(seen.task, seen.left, can_think=seen.hands_over, had_last=seen.status.had_last)
     if standing == "spent":
         return parked(seen, budget.spent_out(seen.left))
     return _without_servers(seen) or Start(found, is_last=standing == "last")

@@ -175,6 +175,16 @@ class Observed:
         return asked_of(self.task.status).wish == "made"
 
     @property
+    def is_watcher(self) -> bool:
+        """Whether it was made for a hook: it has no task of its own, and nothing wakes it but what it is asked."""
+        return bool(self.spec.watches)
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether it gets a last turn when its budget is used up: whoever thinks and has a task to hand over."""
+        return self.nature.is_model and not self.is_watcher
+
+    @property
     def nature(self) -> Nature:
         """What its mind is like."""
         return nature_of(self.spec.mind)
@@ -191,7 +201,7 @@ class Observed:
         """
         if self.resource.deleting or self.task is None:
             return False
-        if self.spec.watches:
+        if self.is_watcher:
             return self.task.status.get("incarnation") == self.status.incarnation and self.hook is not None
         opened = self.status.open
         if opened is not None and opened.is_answer:

@@ -94,7 +94,7 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
         merge["had_last"] = merge["open"]["is_last"] = True
     if owed := answering.owed(news.messages):
         merge["asked"] = owed
-    if seen.is_over or seen.spec.watches:
+    if seen.is_over or seen.is_watcher:
         merge["is_answering"] = merge["open"]["is_answer"] = True
     if seen.status.nudges and not all(map(closing.is_nudge, news.messages)):
         merge["nudges"] = 0
@@ -142,7 +142,7 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
     same = calls.sameness(seen.status.same, placed)
-    if seen.spec.watches and all(call.tool in FREE_TO_HOOKS for call in placed):
+    if seen.is_watcher and all(call.tool in FREE_TO_HOOKS for call in placed):
         same = ("", 0)  # The same verdict on another question.
     answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
     if reply.sleep_s is not None:
@@ -287,7 +287,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         given, answers = answering.given(seen, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
-        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.spec.watches or seen.is_engaged)
+        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.is_engaged)
         merge["again"] = merge["again"] or (is_thinking and watchers.goes_on(turn, seen.status.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"

@@ -58,6 +58,7 @@ class _Gathering:
     reopens: bool = False
     withdraws: bool = False
     drops: list[Resource] = field(default_factory=list)
+    inbox: tuple[Message, ...] = ()
 
     def tell(self, reason: str, body: Json, *, sender: str = SENDER, kind: MessageKind = "state") -> None:
         """One made message; its id says which turn and which of its facts it is."""
@@ -76,25 +77,10 @@ def digest(text: str) -> str:
 
 def news(seen: Observed) -> News:
     """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
-    found = _Gathering(seen, [], [], {})
-    if not seen.spec.watches:  # The rest is about a task, and it has none.
-        _verdict(found)
-        _edits(found)
-        _children(found)
-    _answers(found)
-    if not seen.spec.watches:
-        _timers(found)
     inbox = _heard(seen)
-    if any(message.wakes for message in inbox):
-        found.reasons.append("message")
-    if any(message.kind == "conflict" and message.wakes for message in inbox):
-        found.reasons.append("conflict")
-    if seen.status.again:
-        found.reasons.append("results" if seen.status.past else "again")
-    if seen.status.turn == 0 and not seen.spec.watches:
-        found.reasons.insert(0, "start")
-    if found.reasons and not seen.spec.watches:
-        _low_budget(found)
+    found = _Gathering(seen, [], [], {}, inbox=inbox)
+    for gather in _OF_WATCHERS if seen.is_watcher else _OF_A_TASK:
+        gather(found)
     # A discussion whose call was given up: whoever still answers is heard by nobody.
     found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
     return News(
@@ -106,6 +92,22 @@ def news(seen: Observed) -> News:
         found.withdraws,
         tuple(found.drops),
     )
+
+
+def _messages(found: _Gathering) -> None:
+    wakes = [message.kind for message in found.inbox if message.wakes]
+    found.reasons += ["message"] if wakes else []
+    found.reasons += ["conflict"] if "conflict" in wakes else []
+
+
+def _going_on(found: _Gathering) -> None:
+    if found.seen.status.again:
+        found.reasons.append("results" if found.seen.status.past else "again")
+
+
+def _start(found: _Gathering) -> None:
+    if found.seen.status.turn == 0:
+        found.reasons.insert(0, "start")
 
 
 def _heard(seen: Observed) -> tuple[Message, ...]:
@@ -150,7 +152,7 @@ def _verdict(found: _Gathering) -> None:
 def has_unheard(seen: Observed) -> bool:
     """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
     told = seen.status.told.children
-    if seen.spec.watches:
+    if seen.is_watcher:
         return False  # Each question has an answer of its own.
     is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
     return is_unheard or any(each.wakes for each in seen.unread)
@@ -171,7 +173,7 @@ def words_of(failed: Sequence[Child]) -> str:
 def is_redirected(seen: Observed) -> bool:
     """Whether the goal or the notes are other than the mind was told last."""
     spec, told = seen.task_spec, seen.status.told
-    if spec is None or seen.spec.watches:
+    if spec is None or seen.is_watcher:
         return False
     return (digest(spec.goal), digest(spec.notes)) != (told.goal, told.notes)
 
@@ -272,6 +274,8 @@ def _timers(found: _Gathering) -> None:
 
 def _low_budget(found: _Gathering) -> None:
     seen = found.seen
+    if not found.reasons:
+        return  # Nobody is woken by that alone.
     own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
     is_low = budget.is_low(seen.left, own) or budget.is_low(seen.left, seen.spec.budget)
     if is_low and not seen.status.told.budget:
@@ -279,3 +283,10 @@ def _low_budget(found: _Gathering) -> None:
         found.tell("budget", {"budget_left": dict(seen.left)})
     elif seen.status.told.budget and not is_low:
         found.told["budget"] = False
+
+
+_OF_WATCHERS: Final = (_answers, _messages, _going_on)
+"""What can be news to an agent that was made for a hook: nothing that is about a task, for it has none."""
+
+_OF_A_TASK: Final = (_verdict, _edits, _children, _answers, _timers, _messages, _going_on, _start, _low_budget)
+"""What can be news to any other agent, in the order in which it is told."""

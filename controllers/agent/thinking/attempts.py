@@ -120,7 +120,7 @@ def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Chan
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
     opened = seen.status.open
     assert opened is not None, "a model is asked inside a turn"
-    if seen.spec.watches and (short := budget.short_of(seen.left, ready.worst)) is not None:
+    if seen.is_watcher and (short := budget.short_of(seen.left, ready.worst)) is not None:
         return short
     before = opened.op if opened.asked else ""
     return budget.reserve(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
