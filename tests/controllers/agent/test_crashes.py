@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import anyio
 import pytest
 
 from reconciler.effects import journal
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
 from schemas.call import CallState
 from schemas.record import Draft
 from schemas.resource import Resource
-from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.arena import Arena
+from tests.controllers.agent.mortal import live_and_die
 
 pytestmark = pytest.mark.anyio
 
@@ -46,36 +44,20 @@ acceptance: [{require-file: b.txt, empty: true}]
 """
 
 
-def crashing(after: int) -> StoreOptions:
-    """A store that dies when it has made `after` batches durable, before anybody hears of the last."""
-    left = after
-
-    def hook(point: str, rev: int) -> None:
-        nonlocal left
-        if point == "after-commit":
-            left -= 1
-            if left <= 0:
-                raise StoreFailed("crash", "none")
-
-    return StoreOptions(hook=hook)
+async def play(here: Arena) -> None:
+    """Goes on until the plan is done, with a person who answers what is in doubt."""
+    if here.find("plan/arena") is None:
+        await here.apply(PLAN)
+    await answered(here)
+    await check(here)
 
 
-async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
-    """Runs an owner until the plan is done (True) or it dies (False)."""
-    is_done = False
-    try:
-        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
-            if here.find("plan/arena") is None:
-                await here.apply(PLAN)
-            while here.state("task/.") not in ("done", "failed"):
-                await here.until(lambda: here.state("task/.") in ("done", "failed") or bool(doubts(here)))
-                await give_word(here)
-            await here.settled()
-            await check(here)
-            is_done = True
-    except* StoreFailed:
-        pass
-    return is_done
+async def answered(here: Arena) -> None:
+    """Returns when the plan is done or has failed; a person says of each call in doubt whether it happened."""
+    while here.state("task/.") not in ("done", "failed"):
+        await here.until(lambda: here.state("task/.") in ("done", "failed") or bool(doubts(here)))
+        await give_word(here)
+    await here.settled()
 
 
 def doubts(here: Arena) -> list[Resource]:
@@ -110,26 +92,16 @@ async def check(here: Arena) -> None:
 LIVES = [(after, after * 7 % 11 + 2) for after in range(1, 61)]
 
 
-async def live_and_die(folder: Path, lives: tuple[int, ...]) -> None:
-    """One owner after the other dies after so many batches; then one that lives goes on to the end."""
-    for epoch, after in enumerate(lives, start=1):
-        if await run(folder, epoch, crashing(after)):
-            return
-    with anyio.fail_after(15):
-        assert await run(folder, len(lives) + 1)
-
-
 @pytest.mark.parametrize("lives", LIVES[::9])
 async def test_law_5_owners_that_die_lose_nothing_and_repeat_nothing(tmp_path: Path, lives: tuple[int, ...]) -> None:
-    await live_and_die(tmp_path, lives)
+    await live_and_die(play, tmp_path, lives)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lives", LIVES)
 async def test_law_5_an_owner_may_die_at_any_append(tmp_path: Path, lives: tuple[int, ...]) -> None:
-    await live_and_die(tmp_path, lives)
+    await live_and_die(play, tmp_path, lives)
 
 
 async def test_an_untouched_run_is_as_the_crashed_ones(tmp_path: Path) -> None:
-    with anyio.fail_after(15):
-        assert await run(tmp_path, 1)
+    await live_and_die(play, tmp_path, ())

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from controllers.agent.minds import outside_output
-from reconciler.errors import StoreFailed
 from schemas.agent import Outside
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.test_crashes import crashing
+from tests.controllers.agent.mortal import lived
 from tests.controllers.task.yard import is_alive
 
 pytestmark = pytest.mark.anyio
@@ -152,15 +151,14 @@ async def test_another_goal_in_mid_turn_stops_it_and_asks_again(tmp_path: Path) 
 async def test_law_5_what_outlives_its_owner_is_taken_up_and_not_run_twice(tmp_path: Path) -> None:
     line = "echo began >> begins; while ! test -e go; do sleep 0.02; done; echo finished"
     text = f"goal: g\nagent:\n  outside: {{run: '{line}'}}"
-    try:
-        async with arena(tmp_path, options=crashing(15), is_inline=True) as here:
-            await here.apply(text)
-            await here.until((tmp_path / "begins").exists)
-            for number in range(20):
-                await here.tell("agent/.", "still there?", f"m{number}")
-            raise AssertionError("it should have died")
-    except* StoreFailed:
-        pass
+
+    async def until_it_dies(here: Arena) -> None:
+        await here.apply(text)
+        await here.until((tmp_path / "begins").exists)
+        for number in range(20):
+            await here.tell("agent/.", "still there?", f"m{number}")
+
+    assert not await lived(until_it_dies, tmp_path, 1, 15)
     async with arena(tmp_path, epoch=2, is_inline=True) as here:
         (tmp_path / "go").touch()
         await here.until_state("task/.", "done", "failed")

@@ -11,12 +11,10 @@ import pytest
 
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
-from reconciler.errors import StoreFailed
 from schemas.call import CallState, EffectClass
-from schemas.encoding import JsonObject
 from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.test_crashes import crashing
+from tests.controllers.agent.mortal import lived, to_the_end
 
 pytestmark = pytest.mark.anyio
 
@@ -189,44 +187,35 @@ async def test_time_in_a_wait_is_not_active_time(tmp_path: Path) -> None:
         assert ended[0]["active_s"] <= since - started[0].at + 0.2
 
 
-async def live(folder: Path, epoch: int, after: int | None, tools: dict[str, Tool]) -> JsonObject | None:
-    """One owner, which dies after so many batches; what became of the task if it lived to see it."""
-    made: JsonObject | None = None
-    try:
-        options = None if after is None else crashing(after)
-        async with arena(folder, epoch=epoch, options=options, is_inline=True, tools=tools) as here:
-            if here.find("plan/arena") is None:
-                await here.apply(PLAN.replace("WHAT", "input"))
-            if here.state("task/.") not in ("done", "failed"):
-                await waits(here, "second" if (folder / "first").exists() else "first")
-                await touch(here, "first")
-                await waits(here, "second")
-                await touch(here, "second")
-                await here.until_state("task/.", "done", "failed")
-            await here.settled()
-            made = {"state": here.state("task/."), "results": await here.results("list")}
-    except* StoreFailed:
-        pass
-    return made
+async def looked_at(here: Arena) -> None:
+    """Goes on until the task is done; the world is as it waits for, once it waits."""
+    if here.find("plan/arena") is None:
+        await here.apply(PLAN.replace("WHAT", "input"))
+    if here.state("task/.") not in ("done", "failed"):
+        await waits(here, "second" if (here.folder / "first").exists() else "first")
+        await touch(here, "first")
+        await waits(here, "second")
+        await touch(here, "second")
+        await here.until_state("task/.", "done", "failed")
+    await here.settled()
+    await check(here)
 
 
 @pytest.mark.parametrize("after", range(1, 24))
 async def test_law_5_a_crash_at_any_record_goes_on_with_the_wait(tmp_path: Path, after: int) -> None:
     with anyio.fail_after(15):
-        made = await live(tmp_path, 1, after, TOOLS)
-        if made is None:
+        if not await lived(looked_at, tmp_path, 1, after, tools=TOOLS):
             (tmp_path / "first").touch()
             (tmp_path / "second").touch()
-            made = await rest_of_it(tmp_path)
-    assert made["state"] == "done"
-    assert [each["text"] for each in made["results"]] == ["both are there"]
-    assert (tmp_path / "effects").read_text() == "after\n"
+            assert await lived(rest_of_it, tmp_path, 2, tools=TOOLS)
 
 
-async def rest_of_it(folder: Path) -> JsonObject:
-    async with arena(folder, epoch=2, is_inline=True, tools=TOOLS) as here:
-        if here.find("plan/arena") is None:
-            await here.apply(PLAN.replace("WHAT", "input"))
-        await here.until_state("task/.", "done", "failed")
-        await here.settled()
-        return {"state": here.state("task/."), "results": await here.results("list")}
+async def rest_of_it(here: Arena) -> None:
+    await to_the_end(here, PLAN.replace("WHAT", "input"))
+    await check(here)
+
+
+async def check(here: Arena) -> None:
+    assert here.state("task/.") == "done"
+    assert [each["text"] for each in await here.results("list")] == ["both are there"]
+    assert here.read("effects") == "after\n"

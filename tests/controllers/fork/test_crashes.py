@@ -10,8 +10,8 @@ import pytest
 
 from reconciler.effects.processes import Command, Exit, Processes
 from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
-from tests.controllers.agent.arena import Arena, Wrapping, arena
+from tests.controllers.agent.arena import Arena
+from tests.controllers.agent.mortal import Play, lived
 from tests.controllers.fork.repository import Home
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -64,35 +64,19 @@ class Dying:
         return Wrapped()  # type: ignore[return-value]
 
 
-def crashing(after: int) -> StoreOptions:
-    """A store that dies when it has made `after` batches durable, before anybody hears of the last."""
-    left = after
+def played(home: Home) -> Play:
+    """Goes on until the task is done and its fork is brought in."""
 
-    def hook(point: str, rev: int) -> None:
-        nonlocal left
-        if point == "after-commit":
-            left -= 1
-            if left <= 0:
-                raise StoreFailed("crash", "none")
+    async def play(owner: Arena) -> None:
+        if owner.find("plan/arena") is None:
+            await owner.apply(PLAN.replace("ROOT", str(home.path)))
+        await owner.until_state("task/t", "done", "failed")
+        await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
+        await owner.settled()
+        assert owner.state("task/t") == "done"
+        await check(home, owner)
 
-    return StoreOptions(hook=hook)
-
-
-async def run(home: Home, epoch: int, options: StoreOptions | None, git: Wrapping | None) -> bool:
-    """Runs an owner until the task is done (True) or the owner dies (False)."""
-    is_done = False
-    try:
-        async with arena(home.path, epoch=epoch, options=options, is_inline=True, git=git) as owner:
-            if owner.find("plan/arena") is None:
-                await owner.apply(PLAN.replace("ROOT", str(home.path)))
-            await owner.until_state("task/t", "done", "failed")
-            await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
-            await owner.settled()
-            is_done = owner.state("task/t") == "done"
-            await check(home, owner)
-    except* StoreFailed:
-        pass
-    return is_done
+    return play
 
 
 async def check(home: Home, owner: Arena) -> None:
@@ -114,11 +98,16 @@ def begun(path: Path) -> Home:
     return home
 
 
+async def goes_on(home: Home) -> bool:
+    """Whether the owner that comes next brings all of it to its end."""
+    return await lived(played(home), home.path, 2)
+
+
 @pytest.mark.parametrize("nth", range(SLICES))
 async def test_the_owner_may_die_after_any_of_its_writes(tmp_path: Path, nth: int) -> None:
     after = nth + 1
-    while not await run(begun(tmp_path / str(after)), 1, crashing(after), None):
-        assert await run(Home(tmp_path / str(after)), 2, None, None), after
+    while not await lived(played(home := begun(tmp_path / str(after))), home.path, 1, after):
+        assert await goes_on(home), after
         after += SLICES
     assert after > WRITES_MIN
 
@@ -127,7 +116,7 @@ async def test_the_owner_may_die_after_any_of_its_writes(tmp_path: Path, nth: in
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 async def test_the_owner_may_die_at_any_run_of_git(tmp_path: Path, when: str, nth: int) -> None:
     at = nth + 1
-    while not await run(begun(tmp_path / str(at)), 1, None, Dying(at, when).of):
-        assert await run(Home(tmp_path / str(at)), 2, None, None), at
+    while not await lived(played(home := begun(tmp_path / str(at))), home.path, 1, git=Dying(at, when).of):
+        assert await goes_on(home), at
         at += SLICES
     assert at > RUNS_MIN

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import anyio
 import pytest
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
 from schemas.call import EffectClass
-from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.behaviours.tools import Flaky, tools_with
-from tests.controllers.agent.test_crashes import crashing, doubts, give_word
+from tests.controllers.agent.mortal import live_and_die
+from tests.controllers.agent.test_crashes import answered
 
 pytestmark = pytest.mark.anyio
 
@@ -40,22 +38,11 @@ agent:
 """
 
 
-async def run(folder: Path, epoch: int, flaky: Flaky, options: StoreOptions | None = None) -> bool:
-    """Runs an owner until the plan is done (True) or it dies (False)."""
-    is_done = False
-    try:
-        async with arena(folder, epoch=epoch, options=options, is_inline=True, tools=tools_with(flaky)) as here:
-            if here.find("plan/arena") is None:
-                await here.apply(PLAN)
-            while here.state("task/.") not in ("done", "failed"):
-                await here.until(lambda: here.state("task/.") in ("done", "failed") or bool(doubts(here)))
-                await give_word(here)
-            await here.settled()
-            await check(here)
-            is_done = True
-    except* StoreFailed:
-        pass
-    return is_done
+async def play(here: Arena) -> None:
+    if here.find("plan/arena") is None:
+        await here.apply(PLAN)
+    await answered(here)
+    await check(here)
 
 
 async def check(here: Arena) -> None:
@@ -81,8 +68,4 @@ async def test_law_5_a_crash_after_any_append_does_nothing_twice(tmp_path: Path,
 
 async def _die_and_live(folder: Path, after: int) -> None:
     flaky = Flaky(failures=3, effect=EffectClass.READ)
-    for epoch, life in enumerate((after, after * 7 % 11 + 2), start=1):
-        if await run(folder, epoch, flaky, crashing(life)):
-            return
-    with anyio.fail_after(15):
-        assert await run(folder, 3, flaky)
+    await live_and_die(play, folder, (after, after * 7 % 11 + 2), tools=tools_with(flaky))

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
-from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.test_crashes import crashing
+from tests.controllers.agent.arena import Arena
+from tests.controllers.agent.mortal import lived, to_the_end
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -37,20 +35,9 @@ agent:
 """
 
 
-async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
-    """Runs an owner until the plan is done (True) or it dies (False)."""
-    is_done = False
-    try:
-        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
-            if here.find("plan/arena") is None:
-                await here.apply(PLAN)
-            await here.until_state("task/.", "done", "failed")
-            await here.settled()
-            await check(here)
-            is_done = True
-    except* StoreFailed:
-        pass
-    return is_done
+async def play(here: Arena) -> None:
+    await to_the_end(here, PLAN)
+    await check(here)
 
 
 async def check(here: Arena) -> None:
@@ -70,8 +57,8 @@ async def test_what_hooks_remember_and_do_survives_a_crash_at_any_write(tmp_path
     for after in range(1, 200):
         folder = tmp_path / str(after)
         folder.mkdir()
-        if await run(folder, 1, crashing(after)):
+        if await lived(play, folder, 1, after):
             break
         crashes += 1
-        assert await run(folder, 2), f"killed after write {after}"
+        assert await lived(play, folder, 2), f"killed after write {after}"
     assert crashes > 5

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import anyio
 import pytest
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
-from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.test_crashes import crashing
+from tests.controllers.agent.arena import Arena
+from tests.controllers.agent.mortal import live_and_die, to_the_end
 
 pytestmark = pytest.mark.anyio
 
@@ -43,20 +40,9 @@ hooks:
 """
 
 
-async def run(folder: Path, epoch: int, options: StoreOptions | None = None) -> bool:
-    """Runs an owner until the plan is done (True) or it dies (False)."""
-    is_done = False
-    try:
-        async with arena(folder, epoch=epoch, options=options, is_inline=True) as here:
-            if here.find("plan/arena") is None:
-                await here.apply(PLAN)
-            await here.until_state("task/.", "done", "failed")
-            await here.settled()
-            await check(here)
-            is_done = True
-    except* StoreFailed:
-        pass
-    return is_done
+async def play(here: Arena) -> None:
+    await to_the_end(here, PLAN)
+    await check(here)
 
 
 async def check(here: Arena) -> None:
@@ -80,28 +66,18 @@ async def check(here: Arena) -> None:
 LIVES = [(after, after * 5 % 7 + 2) for after in range(1, 46)]
 
 
-async def live_and_die(folder: Path, lives: tuple[int, ...]) -> None:
-    """One owner after the other dies after so many batches; then one that lives goes on to the end."""
-    for epoch, after in enumerate(lives, start=1):
-        if await run(folder, epoch, crashing(after)):
-            return
-    with anyio.fail_after(15):
-        assert await run(folder, len(lives) + 1)
-
-
 async def test_an_untouched_run_asks_five_times(tmp_path: Path) -> None:
-    with anyio.fail_after(15):
-        assert await run(tmp_path, 1)
+    await live_and_die(play, tmp_path, ())
 
 
 @pytest.mark.parametrize("lives", LIVES[::7])
 async def test_owners_that_die_while_a_hook_is_asked_lose_no_answer_and_ask_nothing_twice(
     tmp_path: Path, lives: tuple[int, ...]
 ) -> None:
-    await live_and_die(tmp_path, lives)
+    await live_and_die(play, tmp_path, lives)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lives", LIVES)
 async def test_an_owner_may_die_at_any_append_while_a_hook_is_asked(tmp_path: Path, lives: tuple[int, ...]) -> None:
-    await live_and_die(tmp_path, lives)
+    await live_and_die(play, tmp_path, lives)
