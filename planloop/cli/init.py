@@ -24,7 +24,9 @@ EXAMPLES = "examples"
 @click.argument("name", required=False)
 @click.option("--force", is_flag=True, help="Overwrite a plan file that is there.")
 @click.option(
-    "--example", metavar="EXAMPLE", help="Copy an example instead: quickstart, failure, redirect, webchat, team."
+    "--example",
+    metavar="EXAMPLE",
+    help="Copy an example instead: quickstart, failure, redirect, locks, socratic, webchat, team.",
 )
 def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""
