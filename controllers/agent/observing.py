@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Generic, TypeVar
 
-from controllers.agent import budget, session
+from controllers.agent import budget
 from controllers.agent import status as statuses
 from controllers.agent.hooking import watchers
 from controllers.agent.minds.nature import Nature, nature_of
@@ -17,7 +17,7 @@ from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
-from schemas import limits
+from schemas import limits, session
 from schemas.agent import AgentSpec, Model, Outside, agent_from_json
 from schemas.approval import WAITING
 from schemas.encoding import JsonObject
@@ -297,7 +297,7 @@ def _hooks(spec: AgentSpec, status: AgentStatus, view: View, specs: Specs) -> Ma
 def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
     """Whether the session is with the agent or one that it listens to: what it says then does not end its task."""
     document = view.get(plan) if isinstance(spec.mind, Model | Outside) and not spec.watches else None
-    primary = "" if document is None else session.primary_of(document)
+    primary = "" if document is None else session.primary_of(document.status)
     return bool(primary) and (primary == address or watchers.is_listening(view, address, primary))
 
 

@@ -1,4 +1,4 @@
-"""The session: which agent a person talks with who names none. Pure.
+"""Where the session goes: which agent a person talks with who names none. Pure.
 
 It stands in the plan object's status, so that every chat follows it and a crash forgets nothing. It moves when a hook
 steps forward (`meta`), when an agent hands over to one below it (`endo`), and when a person says so.
@@ -6,32 +6,21 @@ steps forward (`meta`), when an agent hands over to one below it (`endo`), and w
 
 from __future__ import annotations
 
-from typing import Final
-
 from reconciler.storing.store import View
-from schemas.encoding import JsonObject
+from schemas import session
 from schemas.record import SetStatus
-from schemas.resource import Resource
-
-KEY: Final = "session"
-
-
-def primary_of(plan: Resource) -> str:
-    """The address of the primary agent of the plan object; empty while nobody has moved the session."""
-    session: JsonObject = plan.status.get(KEY) or {}
-    return str(session.get("primary", ""))
 
 
 def handed_back(view: View, plan: str, leaving: str, to: str) -> tuple[SetStatus, ...]:
     """The change that gives the session of the agent `leaving` to that at `to`; none when it does not have it."""
     document = view.get(plan)
-    is_primary = document is not None and primary_of(document) == leaving
+    is_primary = document is not None and session.primary_of(document.status) == leaving
     return moved(view, plan, to, f"agent:{leaving.partition('/')[2]}") if is_primary else ()
 
 
 def moved(view: View, plan: str, to: str, by: str) -> tuple[SetStatus, ...]:
     """The change that makes the agent at `to` the primary one, in the name of `by`; none when it is."""
     document = view.get(plan)
-    if document is None or primary_of(document) == to:
+    if document is None or session.primary_of(document.status) == to:
         return ()
-    return (SetStatus(document.address, document.uid, {KEY: {"primary": to, "by": by, "since_rev": view.rev}}),)
+    return (SetStatus(document.address, document.uid, session.moved(to, by, view.rev)),)

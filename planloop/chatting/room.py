@@ -14,6 +14,7 @@ from planloop.exits import Exit, Halt
 from schemas import address as addresses
 from schemas.hook import WORDS_OVER, is_hook_agent
 from schemas.resource import Resource
+from schemas.session import primary_of
 
 
 @dataclass(slots=True)
@@ -41,16 +42,11 @@ class Room:
         if not self.is_following:
             return ""
         agents = {one.address: one for one in self.access.objects("agent")}
-        now = current(agents, primary_of(self.access.object(f"plan/{self.plan}")))
+        now = current(agents, primary_of(self.access.object(f"plan/{self.plan}").status))
         if now in ("", self.agent):
             return ""
         self.agent = now
         return now
-
-
-def primary_of(plan: Resource) -> str:
-    """The session's primary agent as the plan object has it; empty while nobody has moved the session."""
-    return str((plan.status.get("session") or {}).get("primary", ""))
 
 
 def current(agents: Mapping[str, Resource], primary: str) -> str:

@@ -9,8 +9,8 @@ from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
 from planloop.rendering import budgets, descriptions, printing, tables
-from planloop.rendering.hooked import is_of
 from planloop.rendering.records import QUIET, is_echo, parted
+from planloop.rendering.verdicts import is_of
 from schemas.record import Record
 from schemas.resource import Resource
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.rendering import amounts, forks, hooked
+from planloop.rendering import amounts, forks, verdicts
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS
@@ -226,7 +226,7 @@ def _spaced(name: str) -> str:
 
 def _message(data: JsonObject) -> str:
     if "point" in data:
-        return hooked.asking(data)
+        return verdicts.asking(data)
     message = data.get("message") if isinstance(data.get("message"), dict) else data
     assert isinstance(message, dict)
     body = message.get("body", "")
@@ -272,7 +272,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.released": _locked,
     "lock.fenced": _fenced,
     **forks.SAYERS,
-    "hook.fired": hooked.words,
+    "hook.fired": verdicts.words,
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from planloop.rendering import amounts, hooked
+from planloop.rendering import amounts, verdicts
 from planloop.rendering.objects import call_words, one_line
 from planloop.rendering.records import clock_time, parted, words
 from schemas import limits
@@ -107,7 +107,7 @@ def _aside(draft: Draft) -> list[str]:
     """The lines of what is neither said nor done by the agent itself."""
     match draft.type:
         case "hook.fired" if not draft.data.get("late"):
-            return [f"    ? {line}" for line in hooked.lines(draft.data)]
+            return [f"    ? {line}" for line in verdicts.lines(draft.data)]
         case "call.waiting":
             return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
         case "turn.ended":

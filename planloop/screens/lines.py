@@ -11,8 +11,8 @@ from typing import Final
 
 import anyio
 
-from planloop.rendering import hooked, records
 from planloop.rendering import objects as cells
+from planloop.rendering import records, verdicts
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
@@ -57,7 +57,7 @@ class Lines:
         for step in records.parted(record):
             word = TOLD.get(step.draft.type) or _fault_of_server(step)
             is_hook = step.draft.type.startswith("hook.")
-            if is_hook and hooked.is_silent(step.draft.data):
+            if is_hook and verdicts.is_silent(step.draft.data):
                 word = None
             if word is not None:
                 is_named = is_hook or step.draft.type == "conflict.ruled" or step.draft.actor.startswith(OWN)

@@ -8,6 +8,7 @@ from planloop.exits import Exit, Halt
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_CLI
 from schemas.record import Draft
+from schemas.session import primary_of
 
 WHERE = "plan get agents lists whom one can talk with"
 
@@ -18,7 +19,7 @@ async def move(core: Core, body: JsonObject) -> JsonObject:
     agent, plan = view.get(to), view.get(f"plan/{core.place.name}")
     if agent is None or agent.deleting or plan is None:
         raise Halt(Exit.NOT_FOUND, f"there is no {to} to talk with", WHERE)
-    was = session.primary_of(plan)
+    was = primary_of(plan.status)
     changes = session.moved(view, plan.address, to, str(HUMAN_CLI))
     rev = view.rev
     if changes:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from schemas.session import primary_of
 from tests.e2e.folder import Folder
 from tests.e2e.team import call
 from tests.e2e.test_chat import chat
@@ -51,7 +52,7 @@ def running(folder: Folder, name: str, more: str = "") -> Iterator[Path]:
 
 def primary(folder: Folder) -> str:
     (plan,) = folder.json("get", "plans")
-    return str((plan["status"].get("session") or {}).get("primary", ""))
+    return primary_of(plan["status"])
 
 
 def states(folder: Folder) -> dict[str, str]:

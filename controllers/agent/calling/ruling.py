@@ -8,8 +8,8 @@ from controllers.agent import turn
 from controllers.agent.calling import calls, running, waiting
 from controllers.agent.calling.approving import asked_for_yes
 from controllers.agent.calling.calls import Tools
-from controllers.agent.hooking import hooked
-from controllers.agent.hooking.hooked import Heard
+from controllers.agent.hooking import hearing
+from controllers.agent.hooking.hearing import Heard
 from controllers.agent.mail import answering
 from controllers.agent.mail.telling import redirection
 from controllers.agent.observing import Observed
@@ -29,7 +29,7 @@ def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
     changes: list[Change] = []
     data: JsonObject = {}
     rulings = calls.rulings(seen, tools, approve)
-    heard = hooked.heard(seen, tools, approve, rulings) if seen.hooks or opened.fired else Heard(rulings)
+    heard = hearing.heard(seen, tools, approve, rulings) if seen.hooks or opened.fired else Heard(rulings)
     for call, ruled in zip(opened.calls, heard.rulings, strict=True):
         made = heard.made(seen, call.address)
         match ruled:

@@ -137,7 +137,7 @@ def withdrawn(seen: Observed, view: View, opened: OpenTurn) -> tuple[Change, ...
             continue
         asked, hook = question_id(seen, opened, key), seen.hooks.get(name)
         if hook is not None:
-            out += smart.withdrawn(view, seen, hook[0], asked)
+            out += smart.withdrawn(view, hook[0], asked)
         elif (thread := view.get(f"thread/{asked}")) is not None:
             out.append(Drop(thread.address, thread.uid))
     return tuple(out)

@@ -133,7 +133,7 @@ class Firing:
         verdict = smart.answer(ahead, seen, question.hook, asked)
         if verdict is None:
             return None
-        gone = smart.withdrawn(ahead, seen, question.hook, asked)
+        gone = smart.withdrawn(ahead, question.hook, asked)
         if gone:
             ahead.add(seen.resource.address, Draft("object.updated", recording.ACTOR, question.hook.address, gone))
         return lattice.effective(self.expiring(seen, question, verdict), question.spec, question.point)

@@ -31,8 +31,8 @@ def question(
 ) -> tuple[Change, ...] | Verdict:
     """The changes that put `asked` (`facts.question`; its `id` is unique in the plan) to the agent of `hook`.
 
-    None when it was put before. A verdict, with its `fault`, when it cannot be asked. `due_at`, in seconds since 1970,
-    is when nobody waits any more.
+    None are left when it was put before. A verdict, with its `fault`, when it cannot be asked. `due_at`, in seconds
+    since 1970, is when nobody waits any more.
     """
     spec, question_id = hook_from_json(hook.spec), str(asked["id"])
     address = f"thread/{question_id}"
@@ -85,9 +85,8 @@ def answer(view: View, seen: Observed, hook: Resource, question_id: str) -> Verd
     return Verdict(fault=why) if why else None
 
 
-def withdrawn(view: View, seen: Observed, hook: Resource, question_id: str) -> tuple[Change, ...]:
+def withdrawn(view: View, hook: Resource, question_id: str) -> tuple[Change, ...]:
     """The changes that take the question away when it was answered, or is waited for no more."""
-    del seen
     found, agent = view.get(f"thread/{question_id}"), view.get(agent_of(hook_from_json(hook.spec)))
     gone: tuple[Change, ...] = () if found is None else (Drop(found.address, found.uid),)
     if agent is None:

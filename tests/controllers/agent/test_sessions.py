@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controllers.agent import session
 from controllers.agent.hooking import circles
+from schemas import session
 from schemas.encoding import JsonObject
 from schemas.hook import OVER
 from tests.controllers.agent.arena import PLAN, Arena, arena
@@ -23,7 +23,7 @@ NEVER = "{when: {message: never}, done: ok}"
 
 
 def primary(here: Arena) -> str:
-    return session.primary_of(here.get(PLAN))
+    return session.primary_of(here.get(PLAN).status)
 
 
 def scripted(*steps: str, tools: str = "task, endo, meta, quit, hook, discuss", more: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.rendering import hooked, records, transcripts
+from planloop.rendering import records, transcripts, verdicts
 from schemas.record import Also, Change, Draft, Record, SetStatus
 from schemas.resource import Uid
 
@@ -87,7 +87,7 @@ def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
 
 
 def test_what_hooks_let_pass_in_silence_and_whom_they_ask_is_told_apart() -> None:
-    assert hooked.is_silent({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
-    assert not hooked.is_silent({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
+    assert verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
+    assert not verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
     asked = Draft("message.sent", "controller:agent", ME, (), {"to": "hook/wise", "point": "before-reply", "key": "k"})
     assert records.words(asked) == "asks hook/wise at before-reply"
