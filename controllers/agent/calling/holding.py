@@ -229,10 +229,13 @@ def given_up(seen: Observed, view: View, call: Resource) -> Draft | None:
     """
     if call.state != CallState.AWAITING_LOCK:
         return None
-    owner, granted = owner_of(seen), call.status.get("granted") or {}
-    fresh = [path for path, held in leases.held(view, owner) if held.fence == granted.get(path)]
-    changes = leases.unqueued(view, call.address, tuple(call.status.get("wants") or ()))
-    changes += leases.released(view, owner, paths=fresh) if fresh else ()
+    owner, granted, rows = owner_of(seen), call.status.get("granted") or {}, Rows(view)
+    for path in call.status.get("wants") or ():
+        rows.leave(path, call.address)
+    for path, held in leases.held(view, owner):
+        if held.owner == owner.address and held.fence == granted.get(path):
+            rows.release(path, owner.address)
+    changes = rows.changes()
     return Draft("lock.released", "controller:agent", changes[0].address, changes) if changes else None
 
 

@@ -72,8 +72,10 @@ def release(
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
     if not wanted:
         return Settlement(ok("you hold no locks"))
-    changes = leases.released(view, owner, paths=wanted)
-    return Settlement(ok(f"given back: {holding.named(wanted)}"), changes, data={"released": sorted(wanted)})
+    # A glob is given back with what lies in it.
+    given = {path for path in mine if any(leases.covers(each, path) for each in wanted)}
+    changes = leases.released(view, owner, paths=given)
+    return Settlement(ok(f"given back: {holding.named(given)}"), changes, data={"released": sorted(given)})
 
 
 def written(context: Context) -> Mapping[str, LockMode]:

@@ -289,22 +289,24 @@ expect: {error: Interrupted}
 
 async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_go_with_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        holds = "call: {lock: {paths: [a.txt]}}\n{when: let go, done: x}"
-        await begun(here, holds, "call: {lock: {paths: [a.txt]}}\nexpect: {error: Interrupted}\n{when: go, done: x}")
+        holds = "call: {lock: {paths: [docs/b.txt]}}\n{when: let go, done: x}"
+        asks = "call: {lock: {paths: [docs/a.txt]}}\ncall: {lock: {paths: [docs/**]}}"
+        await begun(here, holds, f"{asks}\nexpect: {{error: Interrupted}}\n{{when: go, done: x}}")
         await here.until_state("agent/second", "blocked")
         store, second = here.store, leases.owner_of(here.get("agent/second"))
         (call,) = store.view.owned_by("agent/second")
         # Nothing is awaited here: the agent finds the grant and the message at one look.
-        store.propose(Draft("lock.released", "controller:agent", "lock/a.txt", first_lets_go(here)), {})
-        found = leases.granted(store.view, second, {"a.txt": "write"}, "asked", "", here.world.clock.now())
+        store.propose(Draft("lock.released", "controller:agent", "lock/docs/b.txt", first_lets_go(here)), {})
+        found = leases.granted(store.view, second, {"docs/**": "write"}, "asked", "", here.world.clock.now())
         assert isinstance(found, leases.Granted)
         message = Message("m1", "chat", "human:cli", "agent/second", "stop", 0.0, delivery="interrupt")
         delivered = inbox.delivery(store.view, message)
         assert not isinstance(delivered, inbox.Refusal)
         told = SetStatus(call.address, call.uid, {"granted": found.fences})
-        store.propose(Draft("lock.granted", "controller:lock", "lock/a.txt", (*found.changes, told, *delivered)), {})
+        store.propose(Draft("lock.granted", "controller:lock", "lock/docs", (*found.changes, told, *delivered)), {})
         await here.until(lambda: not store.view.owned_by("agent/second"))
-        assert store.view.list("lock") == []
+        held = leases.held(store.view, second)
+        assert [path for path, _ in held] == ["docs/a.txt"], "what it had before stays"
         await here.tell("agent/second", "go", "m2")
         await here.tell("agent/first", "let go", "m3")
         await here.settled()
