@@ -124,7 +124,7 @@ def _require_followable(made: Making) -> None:
     if made.ruling.how in ("cancel", "fork") or made.yields != made.spec.holds:
         return
     grants = [one for _, one in held(made.view, made.yields, made.status.paths)]
-    if grants and all(one.kept == "declared" for one in grants):
+    if any(one.kept == "declared" for one in grants):
         task = task_of(made.view, made.yields)
         words = (
             f"{task} holds it by its `locks` in the plan, to its end: rule `sequence` or `cancel`, or edit its `locks`"

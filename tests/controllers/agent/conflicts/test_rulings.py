@@ -274,6 +274,20 @@ tasks:
         assert "inbox" not in here.get("task/front").status
 
 
+async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_it_holds(tmp_path: Path) -> None:
+    text = silent(team(NOBODY, front="- {when: never, done: x}", back=ASKS))
+    text = text.replace("  front:\n", f"  front:\n    locks: [{PATH}]\n")
+    text = text.replace(f"{{lock: {{paths: [{PATH}], ", '{lock: {paths: ["**"], ')
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until(lambda: here.state("lock/**") == "held" and holder(here) == "task/front")
+        await here.tell("agent/back", "go", "go")
+        await here.until(lambda: here.state("conflict/1") == "open")
+        with pytest.raises(Unruled) as refused:
+            await rule(here, HUMAN_CLI, "release")
+        assert refused.value.reason == "Declared"
+
+
 async def test_a_branch_is_ruled_only_where_there_is_a_repository(tmp_path: Path) -> None:
     text = team("how: fork", front="- {when: {message: goon}, done: x}", back=ASKS)
     async with arena(tmp_path) as here:
