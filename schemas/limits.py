@@ -218,6 +218,7 @@ BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through t
 
 # Conflicts.
 CONFLICT_AFTER_S: Final = 5.0  # A longer wait for a lock is told to who is above both; most writes take less.
+CONFLICT_LATER: Final = 4  # Times as long as it has waited: when a wait that could open none is looked at again.
 CONFLICT_ANSWER_S: Final = 90.0  # For a ruling, or for following it: two turns of a model; then it goes on upward.
 CONFLICT_RAISED_MAX: Final = 2  # Times that a conflict goes on upward for want of an answer; then a person has it.
 CONFLICTS_OPEN_MAX: Final = 48  # That stand at once: no more are read by whoever rules; the rest only waits.

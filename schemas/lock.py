@@ -7,7 +7,7 @@ grant raises and that is looked at when a file is written, never on the clock.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -21,6 +21,9 @@ LockKept: TypeAlias = Literal["turn", "asked", "task", "declared"]
 LOCK_MODES: tuple[LockMode, ...] = ("read", "write")
 LASTING: tuple[LockKept, ...] = ("turn", "asked", "task", "declared")
 """From the shortest to the longest: of two grants to one owner the longer stays."""
+
+DEADLOCK: Final = "Deadlock"
+"""The reason of a refusal that broke a ring of waits; said by the lock controller, read by whoever it refuses."""
 
 LossHow: TypeAlias = Literal["broken", "lapsed"]
 

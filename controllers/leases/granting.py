@@ -13,7 +13,6 @@ from controllers.leases.owners import Owner, fallen, is_above, path_of, priority
 from controllers.leases.places import covers, overlap
 from controllers.leases.writing import Rows
 from reconciler.storing.store import View
-from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.lock import LASTING, Holder, LockKept, LockMode, Loss, Waiter, locks_of
@@ -256,8 +255,3 @@ def losses(view: View, owner: Owner, wants: Wants) -> Iterator[tuple[str, Loss]]
             loss = Loss(**raw)
             if address != owner.address or (loss.uid, loss.incarnation) == (owner.uid, owner.incarnation):
                 yield lock.spec["path"], loss
-
-
-def named(blockers: Collection[Blocker]) -> tuple[Blocker, ...]:
-    """Those that a sentence names."""
-    return tuple(blockers)[: limits.LOCK_NAMES_SHOWN]

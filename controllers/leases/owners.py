@@ -9,6 +9,7 @@ from __future__ import annotations
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState
+from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.lock import locks_of
@@ -83,7 +84,7 @@ def wishing_of(view: View, found: Resource) -> Owner | None:
     if found.kind == "fork":  # What its task did is to be written where others work.
         task = view.get(str(found.spec["task"]))
         return owner_of(task) if task is not None and found.status.get("wants") else None
-    is_open = found.state == "AwaitingLock" and not {"granted", "refused"} & found.status.keys()
+    is_open = found.state == CallState.AWAITING_LOCK and not {"granted", "refused"} & found.status.keys()
     spec = found.spec
     return Owner(spec["owner"], spec["owner_uid"], spec["incarnation"]) if is_open else None
 

@@ -8,9 +8,8 @@ from controllers.leases.writing import Rows
 from controllers.lock.observing import Wish
 from controllers.lock.waiting import Waits, yielding
 from schemas.encoding import JsonObject
+from schemas.lock import DEADLOCK
 from schemas.record import Also, Change, SetStatus
-
-DEADLOCK = "Deadlock"
 
 
 def answers(granted: tuple[Wish, ...], rows: Rows, now: float, says: list[Also]) -> Iterator[Change]:

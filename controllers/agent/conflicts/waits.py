@@ -14,14 +14,9 @@ from schemas import limits
 from schemas.conflict import Because, Party
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.lock import DEADLOCK
 from schemas.record import Change
 from schemas.resource import Resource
-
-DEADLOCK = "Deadlock"
-"""The reason of a refusal that broke a ring of waits."""
-
-LATER = 4
-"""How many times as long as it has waited a call goes on waiting that can open no conflict."""
 
 CONFLICTS = "conflicts"
 """In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
@@ -70,7 +65,7 @@ def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
     if not addresses:
         # It is behind others who wait, or one of them has said it: looked at again, the longer it waits the later.
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
-        return Stuck((), {}, (), min(now + LATER * waited_s, gives_up_at))
+        return Stuck((), {}, (), min(now + limits.CONFLICT_LATER * waited_s, gives_up_at))
     return Stuck(changes, {CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
 
 

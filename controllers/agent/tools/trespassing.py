@@ -26,6 +26,7 @@ from controllers.leases.granting import place_of
 from controllers.leases.owners import is_above
 from reconciler.storing.store import View
 from schemas import limits
+from schemas.call import CallState
 from schemas.encoding import Json, JsonObject
 from schemas.lock import status_from_json
 from schemas.message import Message
@@ -153,7 +154,7 @@ def _is_theirs(context: Context, path: str, digest: str | None, owner: str, fenc
     if holder is None:
         return True
     return holder.status.get("files", {}).get(path) == digest or any(
-        call.spec.get("is_process") and call.state == "Started" for call in view.owned_by(holder.address)
+        call.spec.get("is_process") and call.state == CallState.STARTED for call in view.owned_by(holder.address)
     )
 
 
