@@ -19,8 +19,10 @@ UNDECIDED: Final = "\0undecided"
 
 _SEPARATORS: Final = re.compile(r"&&|\|\||[;|&\n`]|\$\(|[(){}]")
 _PIECES: Final = re.compile(r"[;|&\n`()]+")
-_ASSIGNED: Final = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+|[0-9]*[<>]+&?\s*\S+\s+)+")
-_COMPUTED: Final = re.compile(r"(?:^|[;&|\n(){}])\s*(?:[A-Za-z_]\w*=\S*\s+)*`")
+_ASSIGNED: Final = re.compile(r"(?:(?<!\w)[A-Za-z_]\w*=\S*\s+|(?<!\d)[0-9]*+[<>]+&?\s*\S+\s+)+")
+_SET: Final = re.compile(r"[A-Za-z_]\w*=")
+_SET_LATER: Final = re.compile(r"[;&|(){}][A-Za-z_]\w*=")
+_COMPUTED: Final = re.compile(r"[;&|(){}]`")
 _SHELLS: Final = frozenset("sh bash dash zsh ksh ash fish".split())
 _LEADING: Final = frozenset("then do else elif if while until ! time {".split())
 _RUNNERS: Final = frozenset(
@@ -63,12 +65,22 @@ def commands_in(line: str) -> tuple[str, ...]:
     """The whole line and every command that may be in it, `UNDECIDED` among them when one cannot be read."""
     plain = re.sub(r"['\"\\]", "", line.replace("\\\n", "")).replace("${IFS}", " ").replace("$IFS", " ")
     parts = [line, *_SEPARATORS.split(line), *_SEPARATORS.split(plain)]
-    if _COMPUTED.search(plain):
+    if any(map(_is_computed, plain.split("\n"))):
         parts.append(UNDECIDED)
     for piece in _PIECES.split(plain):
         parts += _unwrapped(piece)
     squeezed = (" ".join(part.split()) for part in parts)
     return tuple(dict.fromkeys(part for part in squeezed if part))
+
+
+def _is_computed(line: str) -> bool:
+    """Whether a command's name may come of another command, after assignments too. In the line's own time."""
+    is_first = True
+    for word in line.split():
+        if (is_first and word.startswith("`")) or _COMPUTED.search(word):
+            return True
+        is_first = bool((is_first and _SET.match(word)) or word[-1] in ";&|(){}" or _SET_LATER.search(word))
+    return False
 
 
 def _unwrapped(piece: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,3 +167,26 @@ def test_law_11_reading_a_line_takes_bounded_time() -> None:
     for line in ("env " * 20_000 + "rm", "a=1 " * 20_000, "'" * 50_000, "$(" * 20_000, ">x " * 20_000):
         commands_in(line)
         simple_commands(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["echo #" + "x" * 120_000, "1" * 120_000, "\n" * 120_000, ";A=" * 40_000, "a=;" * 40_000, "< " * 60_000],
+    ids=lambda line: line[:8].encode("unicode_escape").decode(),
+)
+def test_a_long_line_is_read_in_its_own_time_for_every_agent_waits_meanwhile(line: str) -> None:
+    began = time.perf_counter()
+    commands_in(line)
+    assert time.perf_counter() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    "line", ["`rm`", "A=1 `rm`", "x; A=1 B=2 `rm`", "x;A=1 `rm`", "x;`rm`", "x\n  `rm`", "{ `rm`; }", "a|A=x;y `rm`"]
+)
+def test_a_command_whose_name_is_computed_is_undecided(line: str) -> None:
+    assert UNDECIDED in commands_in(line)
+
+
+@pytest.mark.parametrize("line", ["echo `date`", "A=`date`", "x; echo a `date`", "A=1 echo `date`"])
+def test_an_argument_that_is_computed_leaves_the_command_readable(line: str) -> None:
+    assert UNDECIDED not in commands_in(line)
