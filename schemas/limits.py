@@ -181,6 +181,8 @@ RULE_TEXT_CHARS_MAX: Final = 16 << 10  # That an expression looks through, in ha
 RULE_WORDS_CHARS_MAX: Final = 4_000  # Of a reason or comment with its blanks filled in; the agent reads it.
 RULE_NOTES_MAX: Final = 16  # Texts that a hook keeps for an agent that it may consult; the oldest are forgotten.
 RULE_NAMES_MAX: Final = 256  # Counters, marks and children that one hook remembers; the oldest are forgotten.
+RULE_NAME_CHARS_MAX: Final = 64  # Of such a name with its blanks filled in: all of them are kept with each verdict.
+RULE_COUNT_MAX: Final = 10**15  # Of a counter: it stays a number that everybody reads alike.
 
 # Hooks that are agents.
 HOOK_SHOWN_BYTES: Final = (4_096, 1_024, 256, 64)

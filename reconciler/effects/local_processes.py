@@ -61,7 +61,7 @@ class LocalProcesses:
         try:
             self._note_boot()
             pid = self._spawn(op, command)
-        except OSError as error:  # Too long a command, no room for its files, no process to be had: nothing began.
+        except (OSError, ValueError) as error:  # Too long, a null byte in it, no room, no process: nothing began.
             return Exit(Ending.NOT_STARTED, None, f"it could not be started: {error}".encode())
         try:
             ending = await self._watch(pid, op, command.timeout_s, command.output_bytes_max)

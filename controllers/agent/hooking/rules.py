@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from controllers.agent.hooking import blanks
-from controllers.agent.hooking.comparing import CannotTell
+from controllers.agent.hooking.comparing import CannotTell, many
 from controllers.agent.hooking.conditions import Known, Memory, holds
 from controllers.agent.hooking.facts import Facts
 from schemas import limits
@@ -148,19 +148,27 @@ class _Reading:
         counted = clause.get("count", [])
         added = counted if isinstance(counted, dict) else dict.fromkeys(self._names(counted, when), 1)
         for name, number in added.items():
-            raised = self.memory.counts.get(name, 0) + number
-            self.memory = replace(self.memory, counts=_bounded({**self.memory.counts, name: raised}))
+            raised = _finite(self.memory.counts.get(name, 0) + number)
+            self.memory = replace(self.memory, counts=self._bounded({**self.memory.counts, name: raised}))
         for name in self._names(clause.get("mark", []), when):
-            self.memory = replace(self.memory, marks=_bounded({**self.memory.marks, name: self.facts.turn}))
-
+            self.memory = replace(self.memory, marks=self._bounded({**self.memory.marks, name: self.facts.turn}))
         if "note" in clause:
             notes = [*self.memory.notes, blanks.shown(clause["note"], when, self._known)]
             self.memory = replace(self.memory, notes=tuple(notes[-limits.RULE_NOTES_MAX :]))
 
     def _names(self, written: Json, when: Json) -> list[str]:
-        return [
-            blanks.shown(str(one), when, self._known) for one in (written if isinstance(written, list) else [written])
-        ]
+        return [_name(one, blanks.filled(one, when, self._known)) for one in many(written)]
+
+    def _bounded(self, named: dict[str, N]) -> dict[str, N]:
+        """Without the oldest names over the bound; only those with blanks go, for an agent may make them up."""
+        surplus = max(0, len(named) - limits.RULE_NAMES_MAX)
+        if not surplus:
+            return named
+        clauses = self.hook.mind.clauses if isinstance(self.hook.mind, Rule) else self.hook.first
+        effects = [clause.get(effect, []) for clause in clauses for effect in ("count", "mark")]
+        stated = {name for written in effects for name in (written if isinstance(written, dict) else many(written))}
+        gone = set([name for name in named if name not in stated][:surplus])
+        return {name: value for name, value in named.items() if name not in gone}
 
     def _rewrite(self, changes: JsonObject, when: Json) -> None:
         arguments = dict(self.facts.arguments if self.arguments is None else self.arguments)
@@ -177,7 +185,14 @@ def _lets_through(clause: JsonObject) -> bool:
     return ("allow" in clause or "quit" in clause) and clause.keys().isdisjoint(("deny", "defer", "ask"))
 
 
-def _bounded(named: dict[str, N]) -> dict[str, N]:
-    """Without the names that were made first, over the bound."""
-    surplus = max(0, len(named) - limits.RULE_NAMES_MAX)
-    return {name: named[name] for name in list(named)[surplus:]}
+def _finite(number: float) -> float:
+    """A count that JSON can hold, however large what is added to it."""
+    return max(-limits.RULE_COUNT_MAX, min(limits.RULE_COUNT_MAX, number))
+
+
+def _name(written: str, filled: str) -> str:
+    """The name of a counter or mark; where blanks make it a long one, its beginning and a digest."""
+    most = limits.RULE_NAME_CHARS_MAX
+    if filled == written or len(filled) <= most:
+        return filled
+    return f"{filled[: most // 2]}…{digest_of(filled)[: most // 4]}"

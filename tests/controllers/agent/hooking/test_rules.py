@@ -14,7 +14,7 @@ from controllers.agent.hooking.rules import First, condition_holds, evaluate, fi
 from controllers.agent.tools import subjects
 from schemas import limits
 from schemas.call import CallResult, CallState
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json, JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
 
@@ -307,6 +307,23 @@ def test_what_cannot_be_told_is_a_fault_and_no_verdict(rule: Json, words: str) -
 
     assert words in verdict.fault
     assert verdict.decision == "allow", "its policy for faults decides, not the rule"
+
+
+def test_an_agent_that_makes_names_up_makes_a_hook_forget_none_of_its_own() -> None:
+    rule = [{"count": "all"}, {"mark": "asked"}, {"count": "at {arguments.path}", "mark": "{arguments.path}"}]
+    memory: Json = None
+    for index in range(limits.RULE_NAMES_MAX + 20):
+        memory = said(rule, at(call=replace(CALL, arguments={"path": f"{index}" * 9_999})), memory).memory
+    assert memory["counts"]["all"] == limits.RULE_NAMES_MAX + 20 and memory["marks"]["asked"] == 3
+    assert len(memory["counts"]) == limits.RULE_NAMES_MAX
+    assert len(encode(memory)) < limits.HOOK_MEMORY_BYTES_MAX
+
+
+def test_a_count_stays_a_number_that_the_log_holds() -> None:
+    memory: Json = None
+    for _ in range(3):
+        memory = said({"count": {"x": 1.7e308, "y": -(10**400)}}, memory=memory).memory
+    assert memory["counts"] == {"x": limits.RULE_COUNT_MAX, "y": -limits.RULE_COUNT_MAX}
 
 
 def test_what_is_remembered_is_bounded() -> None:
