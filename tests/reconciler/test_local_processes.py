@@ -119,6 +119,12 @@ async def test_a_folder_with_quotes_and_spaces_is_no_trouble(tmp_path: Path) -> 
     assert await owner.trace("a") is Trace.ENDED
 
 
+async def test_a_command_with_a_null_byte_is_not_started(tmp_path: Path) -> None:
+    exit_ = await processes(tmp_path).run("a", command(tmp_path, "echo a\0b"))
+
+    assert exit_.ending is Ending.NOT_STARTED and b"null byte" in exit_.output
+
+
 async def test_a_command_too_long_for_the_system_is_not_started(tmp_path: Path) -> None:
     exit_ = await processes(tmp_path).run("a", command(tmp_path, ": " + "x" * 200_000))
 

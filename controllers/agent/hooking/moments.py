@@ -215,7 +215,7 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
             return now
         by, arguments = wanted
         if rewrites == limits.HOOK_REWRITES_MAX:
-            return _without_end(now, seen.hooks[by][1] if by in seen.hooks else None, by)
+            return _without_end(now, by)
         earlier += said
         call = remade(call, arguments=arguments)
         ruled = calls.ruling(call, seen.spec, tools, ())
@@ -232,12 +232,10 @@ def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[Fired]:
             yield one
 
 
-def _without_end(now: Standing, spec: HookSpec | None, name: str) -> Standing:
-    """Rewriting for ever is a fault of the hook that wants one more."""
-    why = f"it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
-    fault = lattice.broken(why)
-    counts = Verdict("deny", why) if spec is None else lattice.effective(fault, spec, "before-call")
-    return remade(now, said=(*now.said, lattice.Said(name, counts)))
+def _without_end(now: Standing, name: str) -> Standing:
+    """Rewriting for ever denies, whatever the policy for faults: what stood before the next one suits a hook not."""
+    why = f"it broke: it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
+    return remade(now, said=(*now.said, lattice.Said(name, Verdict("deny", why))))
 
 
 def _has_run(opened: OpenTurn, call: TurnCall) -> bool:

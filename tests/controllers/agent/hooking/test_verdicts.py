@@ -276,19 +276,36 @@ agent: {script: [{call: {shell: {command: "echo c > ran"}}}, {expect: EXPECT}, {
 """
 
 
-async def test_hooks_that_want_different_arguments_do_not_go_on_for_ever(tmp_path: Path) -> None:
-    text = QUARREL.replace("POLICY", "").replace("EXPECT", "{error: Denied, contains: more than 3 times}")
+@pytest.mark.parametrize("policy", ["", "on-fault: note, "], ids=["deny", "note"])
+async def test_hooks_that_want_different_arguments_do_not_go_on_for_ever(tmp_path: Path, policy: str) -> None:
+    text = QUARREL.replace("POLICY", policy).replace("EXPECT", "{error: Denied, contains: more than 3 times}")
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
         assert len(verdicts(await here.log())) == 8
     assert not (tmp_path / "ran").exists()
 
 
-async def test_where_their_faults_are_noted_the_arguments_stand_as_they_were_left(tmp_path: Path) -> None:
-    text = QUARREL.replace("POLICY", "on-fault: note, ").replace("EXPECT", "ok")
+async def test_a_hook_that_an_agent_attaches_does_not_undo_what_one_above_it_rewrites(tmp_path: Path) -> None:
+    text = """
+goal: g
+hooks:
+  safe: {on: [before-call], match: shell, on-fault: note, rule: [{rewrite: {command: "touch safe"}}]}
+agent:
+  script:
+    - call:
+        hook:
+          name: mine
+          on: [before-call]
+          rule: [{when: {arguments: {command: touch safe}}, rewrite: {command: "touch ran"}}]
+    - call: {shell: {command: "touch safe"}}
+    - expect: {error: Denied}
+    - call: {shell: {command: "touch ran"}}
+    - expect: {error: Denied}
+    - done: ok
+"""
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
-    assert (tmp_path / "ran").read_text() in ("a\n", "b\n")
+    assert not (tmp_path / "ran").exists()
 
 
 async def test_a_yes_is_asked_for_the_arguments_that_the_call_will_have(tmp_path: Path) -> None:
