@@ -6,12 +6,11 @@ and plain values replace, a mind takes the place of the mind it had. Who is watc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from compiler import naming
+from compiler import hook_files, naming
 from compiler.agents import argv_of
 from compiler.declared_at import Words
 from compiler.faults import Faults, Pointer
@@ -28,9 +27,6 @@ from schemas.frozen import frozen
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
-_FILE: Final = re.compile(r"(?!/|-|~|\.\.)[\w./-]*(/|\.(py|sh|js|rb|pl|ts))[\w.-]*")
-"""A word of a command that looks like a file beside the plan: it has a slash or the ending of a script."""
-
 _GOING_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
 """Fields that go when the mind that they are about is replaced."""
 
@@ -42,6 +38,7 @@ class Hook:
     `key` tells declarations apart: two agents that name the same hook with the same settings have the same one.
     `fields` have their settings put in; `mind` is None where an agent decides: then `agent` is resolved, or `existing`
     is the address of an agent of the plan. `provenance` maps a field to where it is from; `to` is where it is written.
+    `made_of` are the files beside the plan that it extends.
     """
 
     name: str
@@ -53,6 +50,7 @@ class Hook:
     agent: Resolved | None = None
     existing: str = ""
     provenance: Mapping[str, str] = field(default_factory=dict)
+    made_of: tuple[str, ...] = ()
 
     @property
     def is_dumb(self) -> bool:
@@ -60,15 +58,17 @@ class Hook:
         return self.mind is not None
 
     def files(self, cwd: str) -> tuple[str, ...]:
-        """The files beside the plan that answer for it where it is set in `cwd`, as far as its command shows them."""
+        """The files beside the plan that answer for it where it is set in `cwd`, as far as the plan shows them."""
+        return hook_files.guarded(self._files(cwd))
+
+    def _files(self, cwd: str) -> Iterator[str]:
+        yield from self.made_of
+        yield from () if self.agent is None else self.agent.files
         match self.mind:
             case HookFunction(target=target) if not target.startswith("lib:"):
-                return (target.rpartition(":")[0].removeprefix("./"),)
+                yield target.rpartition(":")[0]
             case HookProgram(argv=argv):
-                words = argv[2].split() if argv[:2] == ("sh", "-c") else argv
-                found = (word.strip("'\"").removeprefix("./") for word in words if _FILE.fullmatch(word.strip("'\"")))
-                return tuple(word if cwd == "." else f"{cwd.rstrip('/')}/{word}" for word in found)
-        return ()
+                yield from hook_files.of_program(argv, cwd)
 
 
 @dataclass(slots=True)
@@ -133,7 +133,8 @@ class Hooks:
                 agent = self.agents.made(written, f"hook {name}", (*to, "agent"))
         if mind is None and agent is None and not existing:
             return None
-        return Hook(name, key, fields, merge.settings, to, mind, agent, str(existing), merge.provenance)
+        made_of = tuple(merge.files)
+        return Hook(name, key, fields, merge.settings, to, mind, agent, str(existing), merge.provenance, made_of)
 
     def _lay(self, merge: _Merge, own: JsonObject, words: Words, to: Pointer, chain: tuple[str, ...]) -> bool:
         """Lays `own` over what it is made from; False, with a fault, when that cannot be found."""
@@ -151,6 +152,8 @@ class Hooks:
                 summary = f"hooks are made from each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
                 self.faults.add("P0224", summary, "merge some of them", to=place)
                 return False
+            if reference.startswith("file:"):
+                merge.files.append(reference.removeprefix("file:"))
             if not self._lay(merge, base.value, base.words, base.pointer or to, (*chain, base.words)):
                 return False
         merge.take(own, words)
@@ -173,6 +176,7 @@ class _Merge:
         self.settings: JsonObject = {}
         self.provenance: dict[str, str] = {}
         self.declared: set[str] = set()
+        self.files: list[str] = []
 
     def take(self, own: JsonObject, words: Words) -> None:
         if "extends" not in own:

@@ -6,7 +6,7 @@ carried down in a `Place`; equal things are shared, not copied, because nobody c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from posixpath import normpath
 from typing import Final
@@ -123,8 +123,7 @@ class Lowering:
         address = f"task/{suffix}"
         children = task.get("tasks", {})
         prefix = f"{address}/" if path else "task/"
-        guarded = self._guarded(task, place)
-        made, rights, choice = self.making.of_task(task, place.path, guarded, place.choice)
+        made, rights, choice = self._made(task, place)
         agent = f"agent/{suffix}" if made is not None else None
         outer = place.fork
         place = _within(place, task)
@@ -157,7 +156,8 @@ class Lowering:
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
         # What is set here comes with the rights of its place, whatever else is set there.
-        free = rights if guarded is place.rights else replace(rights, guarded=place.rights.guarded)
+        is_free = rights.guarded == place.rights.guarded
+        free = rights if is_free else replace(rights, guarded=place.rights.guarded)
         hooks, carried = self._watched(task, place, free, choice if made is not None else None)
         who = (agent, *(each.address for each in hooks)) if agent else ()
         self._put(address, spec, who)
@@ -185,14 +185,17 @@ class Lowering:
                 ),
             )
 
-    def _guarded(self, task: JsonObject, place: Place) -> Rights:
-        """The rights from above, without writing what answers for the hooks that are set here."""
-        if "hooks" not in task:
-            return place.rights
-        cwd = str(task.get("cwd", place.cwd))
-        hooks = self.watching.hooks.declared(task["hooks"], pointer.of_task(place.path))
-        denied = [f"{tool}({file})" for hook in hooks for file in hook.files(cwd) for tool in WRITING_TOOLS]
-        return replace(place.rights, guarded=union(place.rights.guarded, denied)) if denied else place.rights
+    def _made(self, task: JsonObject, place: Place) -> tuple[AgentSpec | None, Rights, Choice]:
+        """The agent of a task, if it has one, and its rights: without writing what answers for hooks set here."""
+        rights, to, cwd = place.rights, pointer.of_task(place.path), str(task.get("cwd", place.cwd))
+        if "hooks" in task:
+            rights = _keeping_off(rights, self.watching.hooks.declared(task["hooks"], to), cwd)
+        made, rights, choice = self.making.of_task(task, place.path, rights, place.choice)
+        if made is None or "hooks" not in choice.resolved.fields:
+            return made, rights, choice
+        named = self.watching.hooks.named(list(choice.resolved.fields["hooks"]), choice.resolved.at or choice.to)
+        rights = _keeping_off(rights, named, cwd)
+        return replace(made, rights=replace(made.rights, guarded=rights.guarded)), rights, choice
 
     def _watched(
         self, task: JsonObject, place: Place, rights: Rights, chosen: Choice | None
@@ -258,6 +261,12 @@ class Lowering:
         self.choices[address] = choice
         if spec.parent is not None:
             self.agents[spec.parent][1].append(address)
+
+
+def _keeping_off(rights: Rights, hooks: Iterable[Hook], cwd: str) -> Rights:
+    """`rights` without writing what answers for `hooks` that are set in `cwd`."""
+    denied = [f"{tool}({file})" for hook in hooks for file in hook.files(cwd) for tool in WRITING_TOOLS]
+    return replace(rights, guarded=union(rights.guarded, denied)) if denied else rights
 
 
 def _fork_of(path: TaskPath) -> str:

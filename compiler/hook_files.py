@@ -1,0 +1,76 @@
+"""Which files beside the plan answer for a hook: nobody whom it may watch writes them. Pure, and no shell.
+
+Read off what the plan says: the program and what it is given, a function's file, prompts, and the files that the hook
+is made from. What a program reads by itself cannot be seen from here; so of a folder for hooks all files count.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+_SCRIPT: Final = re.compile(r".*\.(py|sh|bash|js|mjs|ts|rb|pl)")
+_PLACE: Final = re.compile(r"\$\{?(CLAUDE_PROJECT_DIR|PWD)\}?/?")
+_RUNS_FILES: Final = re.compile(r"(ba|da|z|k|fi)?sh|python[\d.]*|node|deno|bun|ruby|perl|source|\.|exec|env")
+_SYSTEM: Final = ("/usr/", "/bin/", "/sbin/", "/opt/", "/etc/", "/lib", "/nix/", "/proc/", "/dev/")
+_ODD: Final = re.compile(r"[^\w ./@+-]")
+_HOOKS: Final = re.compile(r"[\w.-]*hooks?")
+
+
+def of_program(argv: Sequence[str], cwd: str) -> Iterator[str]:
+    """Those that a command names which runs in `cwd`, all relative to the plan's folder."""
+    is_line = tuple(argv[:2]) == ("sh", "-c")
+    before = ""
+    for word in _words(argv[2]) if is_line else argv:
+        if before == "-m":
+            yield from (f"{cwd}/{word.replace('.', '/')}.py", f"{cwd}/{word.partition('.')[0]}/**")
+        elif _is_file(word, before):
+            yield from _places(word, cwd)
+        is_option = word.startswith("-") and word != "-m"
+        before = before if is_option and _RUNS_FILES.fullmatch(before) else posixpath.basename(word)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        parts = shlex.shlex(line, posix=True, punctuation_chars=True)
+        parts.whitespace_split = True
+        return list(parts)
+    except ValueError:
+        return re.split(r"[\s;|&()<>'\"]+", line)
+
+
+def _is_file(word: str, before: str) -> bool:
+    if word.startswith(("-", "~", *_SYSTEM)) or _ODD.search(_PLACE.sub("", word)):
+        return False
+    return "/" in word or _SCRIPT.fullmatch(word) is not None or _RUNS_FILES.fullmatch(before) is not None
+
+
+def _places(word: str, cwd: str) -> Iterator[str]:
+    """Where a word may lead: of an absolute path it is not known how much of it is the plan's folder."""
+    place = _PLACE.match(word)
+    if place is not None:
+        yield word[place.end() :]
+    elif word.startswith("/"):
+        names = [name for name in posixpath.normpath(word).split("/") if name]
+        yield from ("/".join(names[index:]) for index in range(len(names)))
+    else:
+        yield f"{cwd}/{word}"
+
+
+def guarded(files: Iterator[str]) -> tuple[str, ...]:
+    """`files` as patterns name them, each once; of a folder for hooks all that is in it."""
+    found: dict[str, None] = {}
+    for file in files:
+        path = _ODD.sub("*", posixpath.normpath(file))  # What patterns are written with is no name in them.
+        if path.startswith(("..", "/")) or path == ".":
+            continue
+        found[path] = None
+        names = path.split("/")[:-1]
+        for depth, name in enumerate(names, start=1):
+            if _HOOKS.fullmatch(name):
+                found["/".join((*names[:depth], "**"))] = None
+                break
+    return tuple(found)

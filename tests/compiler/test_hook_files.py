@@ -1,0 +1,42 @@
+"""Which files answer for a hook, as its command and its plan show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler import hook_files
+from compiler.agents import argv_of
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd", "files"),
+    [
+        (["python3", "hooks/guard.py", "--strict"], ".", {"hooks/guard.py", "hooks/**"}),
+        (["python3", "./checks/guard.py"], "a", {"a/checks/guard.py"}),
+        ("./guard", "./a/../b", {"b/guard"}),
+        ('"$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh', "a", {".claude/hooks/guard.sh", ".claude/hooks/**"}),
+        ('bash "${CLAUDE_PROJECT_DIR}/my checks/guard.sh"', ".", {"my checks/guard.sh"}),
+        ("cd x && python3 -u guard.py; sh other", ".", {"guard.py", "other"}),
+        (["python3", "-m", "guards.first"], ".", {"guards/first.py", "guards/**"}),
+        (["sh", "-e", "guard"], ".", {"guard"}),
+        (["/srv/plan/git-hooks/g"], ".", {"git-hooks/g", "plan/git-hooks/g", "git-hooks/**"}),
+        (["../hooks/guard.py"], "a", {"hooks/guard.py"}),
+    ],
+)
+def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: set[str]) -> None:
+    assert files <= set(hook_files.guarded(hook_files.of_program(argv_of(command), cwd)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["/usr/bin/python3", "-c", "print(1)"],
+        ["jq", "-e", ".ok"],
+        "curl https://example.org/x.sh",
+        ["../out.py"],
+        "exit 2",
+    ],
+    ids=str,
+)
+def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> None:
+    assert hook_files.guarded(hook_files.of_program(argv_of(command), ".")) in ((), (".ok",))
