@@ -29,6 +29,11 @@ from schemas.rights import Rights, rights_from_json
 
 HOOKS: Final = "hooks"
 SHELVES: Final = ("lib:", "file:")
+OF_AGENT: Final = frozenset({"mind", "prompt", "tools", "rights", "mixins"})
+OF_ITS_TASK: Final = frozenset({"goal", "pause", "cancel"})
+OF_PLACE: Final = frozenset({"cwd", "env"})
+"""What counts of an agent of the plan that is asked as a hook, of its task, and of the task where a program is set."""
+
 MINDS: Final = frozenset({"on", "rule", "run", "python", "agent"})
 Path = tuple[str, ...]
 
@@ -256,28 +261,64 @@ def _is_own(patch: Attached, hook: Resource) -> bool:
     return not pointer.has(patch.present.document, tokens) or _is_set_within(patch.author, tokens, patch.present)
 
 
-def _is_as_it_was(patch: Attached, hook: Resource) -> bool:
-    """Whether nothing of the hook and of the agent behind it would change: so for nearly all, whatever the patch."""
+def _answering(patch: Attached, hook: Resource) -> Iterator[tuple[Resource, frozenset[str] | None]]:
+    """A hook and what decides over its answers, each with the members of its spec that count; None for all of them.
+
+    Its program runs where it is set, in that place's surroundings; an agent of the plan answers as what it is there.
+    """
+    yield hook, None
     asked = str(hook.spec["mind"].get("address", ""))
-    behind = patch.live.get(asked) if is_hook_agent(asked) else None
-    both = (hook,) if behind is None else (hook, behind)
-    wants = [patch.wanted.get(one.address) for one in both]
-    return all(
-        want is not None and not one.deleting and one.spec == want.spec for one, want in zip(both, wants, strict=True)
-    )
+    if asked:
+        behind = patch.live.get(asked)
+        task = None if behind is None else patch.live.get(str(behind.spec["task"]))
+        if behind is not None:
+            yield behind, None if is_hook_agent(asked) else OF_AGENT
+        if task is not None and not is_hook_agent(asked):
+            yield task, OF_ITS_TASK
+    elif hook.spec["mind"]["kind"] != "rule":
+        home = patch.live.get(str(addresses.task(*addresses.parse(str(hook.spec["set_at"])).path)))
+        if home is not None:
+            yield home, OF_PLACE
+
+
+def _counting(spec: JsonObject, members: frozenset[str] | None) -> JsonObject:
+    """What of a spec counts; of rights not what guards the files of hooks, which grows with them."""
+    if members is None:
+        return spec
+    found = {name: spec[name] for name in members if name in spec}
+    if "rights" in found:
+        found["rights"] = {name: value for name, value in found["rights"].items() if name != "guarded"}
+    return found
+
+
+def _is_as_it_was(patch: Attached, hook: Resource) -> bool:
+    """Whether nothing of the hook and of what is behind it would change: so for nearly all, whatever the patch."""
+    for one, members in _answering(patch, hook):
+        want = patch.wanted.get(one.address)
+        if want is None or one.deleting:
+            return False
+        if one.spec != want.spec and (members is None or members is OF_ITS_TASK):
+            return False
+        if one.spec != want.spec and _counting(one.spec, members) != _counting(want.spec, members):
+            return False
+    return True
+
+
+def _is_less(was: JsonObject, budget: JsonObject) -> bool:
+    """Whether a budget has a bound that was wider, or not there."""
+    return any(unit not in was or float(bound) < float(was[unit]) for unit, bound in budget.items())
 
 
 def _kept_faults(patch: Attached, hook: Resource) -> Iterator[Fault]:
-    """A hook that is not the author's is as it was, wherever its agent is now, and so is the agent behind it."""
+    """A hook that is not the author's is as it was, wherever its agent is now, and so is what is behind it."""
     watched = patch.moves.get(str(hook.spec["watches"]), str(hook.spec["watches"]))
     if hook.deleting or watched not in patch.wanted:
         return
-    mind = hook.spec["mind"]
-    asked = str(mind.get("address", ""))
-    behind = patch.live.get(asked) if is_hook_agent(asked) else None
-    for one in (hook, *((behind,) if behind is not None else ())):
+    for one, members in _answering(patch, hook):
         want = patch.wanted.get(patch.moves.get(one.address, one.address))
-        if want is None or not patching.same(renamed(one.spec, patch.moves), want.spec):
+        was = renamed(one.spec, patch.moves)
+        is_less = members is OF_ITS_TASK and want is not None and _is_less(was["budget"], want.spec["budget"])
+        if want is None or is_less or not patching.same(_counting(was, members), _counting(want.spec, members)):
             yield _untouchable(f"the patch would change what watches {watched}")
             return
 

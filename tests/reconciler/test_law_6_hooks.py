@@ -391,3 +391,39 @@ def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
             assert {key: hook[key] for key in ("on", "match", "copy", "expires", "options")} == {
                 key: like[key] for key in ("on", "match", "copy", "expires", "options")
             }
+
+
+def _watched_child(hook: JsonObject) -> Imagined:
+    reviewer = {"goal": "review", "agent": {"model": "house/a", "tools": ["read"]}}
+    child = {"goal": "work", "agent": {"model": "house/a"}, "hooks": {"h": hook}}
+    above = {"model": "house/a"}
+    tasks = {"a": {"goal": "first", "agent": above, "tasks": {"rev": reviewer, "w": child}}}
+    document: JsonObject = {"plan": "p", "goal": "all", "agent": {"model": "house/big"}, "tasks": tasks}
+    plan = Imagined(FOLDER, document)
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    return plan
+
+
+@pytest.mark.parametrize(("field", "value"), [(("env",), {"PATH": "/evil"}), (("cwd",), "evil")], ids=str)
+def test_law_6_a_parent_does_not_change_what_a_hook_of_its_child_runs_in(field: tuple[str, ...], value: Json) -> None:
+    plan = _watched_child({"on": ["before-call"], "run": "./guard"})
+    assert _by(plan, A, Op("add", (*_of("a", "w"), *field), value))
+    assert not _by(_watched_child(RULE), A, Op("add", (*_of("a", "w"), *field), value))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(("pause",), True), (("cancel",), True), (("budget",), {"turns": 1}), (("agent", "tools"), [])],
+    ids=str,
+)
+def test_law_6_an_agent_that_a_hook_asks_stays_what_it_was(field: tuple[str, ...], value: Json) -> None:
+    plan = _watched_child({"on": ["before-call"], "agent": {"as": "agent/a/rev"}})
+    assert _by(plan, A, Op("add", (*_of("a", "rev"), *field), value))
+    assert not _by(plan, A, Op("add", (*_of("a", "rev"), "notes"), "be quick"))
+
+
+def test_law_6_an_agent_that_a_hook_asks_may_get_more_budget() -> None:
+    plan = _watched_child({"on": ["before-call"], "agent": {"as": "agent/a/rev"}})
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (*_of("a", "rev"), "budget"), {"turns": 5}),), plan.view.rev))
+    assert not _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 9))
+    assert _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 3))
