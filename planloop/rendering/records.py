@@ -202,6 +202,9 @@ def _began(data: JsonObject) -> str:
 
 
 def _turned(data: JsonObject) -> str:
+    if "called_off" in data:  # Its calls are those that had not ended, by address.
+        left = data.get("calls") or ()
+        return f"called off: {data['called_off']}" + (f", with {amounts.plural(len(left), 'call')}" if left else "")
     calls = amounts.plural(int(data.get("calls", 0)), "call")
     return f"turn {data.get('turn', '')}: {calls}, {amounts.duration(float(data.get('active_s', 0.0)))}"
 

@@ -111,6 +111,8 @@ def _aside(draft: Draft) -> list[str]:
         case "call.waiting":
             return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
         case "turn.ended":
+            if "called_off" in draft.data:
+                return [f"    called off: {draft.data['called_off']}"]
             return [f"    ended after {amounts.duration(float(draft.data.get('active_s', 0.0)))}"]
         case _:
             return []

@@ -60,3 +60,11 @@ def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start()
 def test_a_record_of_one_step_is_told_as_it_is() -> None:
     one = record([Also("task.changed", "task/.", {"state": "done"})])
     assert records.parted(one) == [one]
+
+
+def test_a_turn_that_was_called_off_names_no_number_and_says_why_and_how_many_calls_went_with_it() -> None:
+    """Its record lists the calls themselves, where that of a turn that ended counts them."""
+    off: list[Also] = [Also("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
+    assert told(record(off)) == [("turn.ended", "called off: its task was cancelled, with 1 call")]
+    early: list[Also] = [Also("turn.ended", ME, {"called_off": "it was paused", "calls": []})]
+    assert told(record(early)) == [("turn.ended", "called off: it was paused")]
