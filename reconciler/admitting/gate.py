@@ -24,7 +24,7 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import Store
 from schemas.approval import APPROVED, REJECTED
 from schemas.encoding import JsonObject
-from schemas.patch import Accepted, Author, Held, Patch, Refused, Verdict
+from schemas.patch import Accepted, Author, Fault, Held, Patch, Refused, Verdict
 from schemas.record import Also, Change, Draft
 from schemas.resource import Resource
 
@@ -141,10 +141,17 @@ class Gate:
         """`submit`, with `changes` and `also` in the record if the patch is accepted: all of it, or nothing.
 
         For a ruling, which is a patch and what takes effect with it. The caller has read the view it was computed from
-        and awaited nothing since.
+        and awaited nothing since. What would be held is refused: later, the rest of the ruling would be of another day.
         """
         now = self.present
-        return await self._commit(patch, now, self._admit(patch, now), ruling=(tuple(changes), tuple(also)))
+        answer = self._admit(patch, now)
+        if answer.hold:
+            words = f"a ruling takes effect at once, and this one would wait for a person's yes: {answer.hold}"
+            fault = Fault(
+                "protect", words, hint="rule otherwise, or leave it: without an answer it comes before a person"
+            )
+            answer = replace(answer, hold="", faults=(*answer.faults, fault))
+        return await self._commit(patch, now, answer, ruling=(tuple(changes), tuple(also)))
 
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
         """Says no to what waits at `address`; returns the revision. Raises errors.Terminal when nothing does."""

