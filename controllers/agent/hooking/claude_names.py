@@ -7,12 +7,14 @@ absolute, as those scripts get them, and taken back relative where they lie in t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from schemas.encoding import JsonObject
 from schemas.regular import NotRegular, regular
+from schemas.tools import AGENT_TOOL
 
 NAMES: Final[Mapping[str, str]] = {
     "write": "Write",
@@ -24,6 +26,10 @@ NAMES: Final[Mapping[str, str]] = {
     "fetch": "WebFetch",
     "task": "Task",
 }
+_ALSO: Final[Mapping[str, Sequence[str]]] = {"Task": ("Agent",), "Edit": ("MultiEdit",)}
+"""Names that the same calls have, or had, in other versions: who guards one of them means these."""
+
+_PLAIN: Final = re.compile(r"[\w\-|, ]*", re.ASCII)
 _PATHS: Final = frozenset({"file_path", "path"})
 
 ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -39,19 +45,26 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def name_of(tool: str) -> str:
-    """What the tool is called there."""
+    """What the tool is called there; an agent that is called like a tool is a task for a subagent."""
+    if tool.startswith(AGENT_TOOL):
+        return NAMES["task"]
     server, dot, own = tool.partition(".")
     return f"mcp__{server}__{own}" if dot else NAMES.get(tool, tool)
 
 
 def matches(matcher: str, tool: str) -> bool:
-    """Whether a matcher of a `settings.json` is for `tool`: `Write|Edit`, `Notebook.*`, `*`, in whole and with case."""
-    if matcher in ("", "*"):
+    """Whether a matcher of a `settings.json` is for `tool`: `Write|Edit`, `Edit, Write`, `^Notebook`, `*`.
+
+    Of plain names one has to be the tool's, with case; anything else is an expression that is found in it somewhere.
+    """
+    if matcher.strip() in ("", "*"):
         return True
-    if matcher.replace("|", "").replace("_", "").isalnum():
-        return name_of(tool) in matcher.split("|")
+    name = name_of(tool)
+    names = (name, *_ALSO.get(name, ()))
+    if _PLAIN.fullmatch(matcher):
+        return any(one.strip() in names for one in re.split(r"[|,]", matcher))
     try:
-        return regular(f"^(?:{matcher})$").found_in(name_of(tool))
+        return any(regular(matcher).found_in(each) for each in names)
     except NotRegular:
         return True  # Better asked too often than a guard that is never asked.
 

@@ -229,6 +229,32 @@ async def test_whatever_else_a_script_does_blocks_nothing_and_is_noted(tmp_path:
     assert BROKEN[text] in one["verdict"]["fault"]
 
 
+ECHO = """
+    #!/usr/bin/env python3
+    import json, sys
+    print("no: " + json.load(sys.stdin)["tool_input"]["content"], file=sys.stderr)
+    sys.exit(2)
+"""
+WRITER = """
+    def step(turn):
+        if turn["results"]:
+            return {"done": turn["results"][0]["result"]["state"]}
+        return {"call": {"write": {"path": "a.txt", "content": "%s" * 600_000}}}
+"""
+
+
+@pytest.mark.parametrize("sign", ["x", "é", "\\\\x01"], ids=["plain", "wide", "control"])
+async def test_an_objection_counts_however_much_it_says(tmp_path: Path, sign: str) -> None:
+    script(tmp_path, "echo.py", ECHO)
+    (tmp_path / "mind.py").write_text(textwrap.dedent(WRITER) % sign)
+    head = plan("before-call", "echo.py", "", "Write").partition("agent:")[0]
+    async with arena(tmp_path) as here:
+        assert await run(here, f'{head}agent: {{python: "mind.py:step"}}\n') == "done"
+        (one,) = [each for each in verdicts(await here.log()) if each["tool"] == "write"]
+    assert one["verdict"]["decision"] == "deny"
+    assert not (tmp_path / "a.txt").exists()
+
+
 async def test_what_a_script_leaves_running_keeps_nobody_waiting(tmp_path: Path) -> None:
     script(tmp_path, "notify.sh", "#!/bin/sh\nsleep 60 &\necho no >&2\nexit 2\n")
     steps = '- call: {shell: {command: "true"}}\n- expect: {error: Denied}\n- done: ok'
@@ -247,6 +273,14 @@ async def test_what_a_script_leaves_running_keeps_nobody_waiting(tmp_path: Path)
         ("write", "write", False),
         ("mcp__github__.*", "github.search", True),
         ("mcp__.*", "shell", False),
+        ("^Wri", "write", True),
+        ("mcp__.*__write", "fs.write_file", True),
+        ("^Bash$", "shell", True),
+        ("Edit, Write", "write", True),
+        ("mcp__my-fs__x", "my-fs.x", True),
+        ("Bas", "shell", False),
+        ("Task", "agent:reviewer", True),
+        ("Agent|Bash", "task", True),
     ],
 )
 def test_matchers_are_those_of_settings_json(matcher: str, tool: str, is_asked: bool) -> None:
