@@ -149,6 +149,7 @@ class Watching:
             options=one.hook.options,
             set_at=one.set_at,
             first=tuple(fields.get("first", ())),
+            stated_as="" if name == one.hook.name else one.hook.name,
         )
 
     def _mind(self, one: Carried, agent: str, name: str, *, is_read_only: bool) -> HookMind:

@@ -102,7 +102,8 @@ class HookSpec:
     `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
     original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
     settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
-    `first` are clauses that are read before the agent is asked, which it only is when one of them says so.
+    `first` are clauses that are read before the agent is asked, which it only is when one of them says so. `stated_as`
+    is its name in the plan where its agent has another hook of that name, and so calls it otherwise.
     """
 
     name: str
@@ -120,9 +121,11 @@ class HookSpec:
     options: JsonObject = field(default_factory=dict)
     set_at: str = ""
     first: tuple[JsonObject, ...] = ()
+    stated_as: str = ""
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have it.
+        own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have these.
+        own |= {"stated_as": self.stated_as} if self.stated_as else {}
         return own | {
             "name": self.name,
             "watches": self.watches,

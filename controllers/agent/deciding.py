@@ -38,6 +38,7 @@ from controllers.agent.steps import (
 )
 from controllers.agent.thinking import attempts
 from controllers.agent.tools.tool import Ending
+from reconciler.editing.watching import stated_name
 from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
 from schemas.call import CallState
@@ -400,7 +401,7 @@ def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = 
         words = f"too little of {whose} is left: {left}, and the next request may take {asked}"
     way = f"plan patch {bound} budget.{_unit(spent[0])}=…"
     if spent[0] in seen.spec.budget.to_json() and seen.hook is not None:
-        way = f"plan patch {seen.hook.spec['set_at']} hooks.{seen.hook.spec['name']}.budget.{_unit(spent[0])}=…"
+        way = f"plan patch {seen.hook.spec['set_at']} hooks.{stated_name(seen.hook.spec)}.budget.{_unit(spent[0])}=…"
     return Rest(AgentState.PARKED, words, "BudgetSpent", (way,))
 
 
@@ -430,6 +431,8 @@ def _asleep(seen: Observed) -> Rest:
     live = [child.address for child in seen.children if child.is_live]
     due = next_due(seen)
     after_s = None if due is None else max(0.0, due - seen.now)
+    if not live and seen.status.wake_at is None and (rest := approving.awaited(seen)) is not None:
+        return rest
     if seen.status.wake_at is not None:
         return Rest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
     if live:

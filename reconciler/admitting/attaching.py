@@ -15,6 +15,7 @@ from reconciler.admitting import commanding, ownership
 from reconciler.admitting.canonicalising import ALIASES
 from reconciler.admitting.materialising import renamed
 from reconciler.admitting.present import Present
+from reconciler.editing.watching import stated_name
 from schemas import address as addresses
 from schemas import patching, pointer
 from schemas.encoding import Json, JsonObject
@@ -252,9 +253,7 @@ def _is_own(patch: Attached, hook: Resource) -> bool:
         return False
     set_at = addresses.parse(str(hook.spec["set_at"]))
     if set_at.kind == "task":
-        entries, name = _entries(patch.present.document, set_at.path), str(hook.spec["name"])
-        name = name if name in entries else name.rpartition("-")[0]
-        return _is_mine(patch.author, set_at.path, name, patch.present)
+        return _is_mine(patch.author, set_at.path, stated_name(hook.spec), patch.present)
     tokens = (*pointer.of_task(set_at.path), "agent")
     if not _is_below(set_at.path, patch.author):
         return False
@@ -342,9 +341,8 @@ def _is_stated_anew(patch: Attached, spec: JsonObject) -> bool:
     before, after = _node(patch.present.document, addresses.parse(was).path), _node(patch.document, set_at.path)
     if set_at.kind == "agent":
         return before is None or before.get("agent") != (after or {}).get("agent")
-    name = str(spec["name"])
+    name = stated_name(spec)
     stated = [(node or {}).get(HOOKS, {}) for node in (before, after)]
-    name = name if name in stated[1] else name.rpartition("-")[0]
     return stated[0].get(name) is None or not patching.same(stated[0][name], stated[1].get(name))
 
 

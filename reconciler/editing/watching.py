@@ -15,7 +15,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource, Wanted
 
-OWN: Final = frozenset({"watches", "original", "is_read_only"})
+OWN: Final = frozenset({"watches", "original", "is_read_only", "name", "stated_as"})
 """Fields in which the hooks of two agents differ though the plan states one."""
 
 Key: TypeAlias = tuple[str, str]
@@ -55,6 +55,11 @@ def edits(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], renamed: R
             yield HookEdit("change", first, "HookChanged", words, fields)
 
 
+def stated_name(spec: JsonObject) -> str:
+    """The name of a hook where it is `set_at`, from its spec as JSON."""
+    return str(spec.get("stated_as") or spec["name"])
+
+
 def _is_told(address: str, deleting: bool = False) -> bool:
     return address.startswith("hook/") and "/~" not in address and not deleting
 
@@ -63,7 +68,7 @@ def _by_key(specs: Mapping[str, JsonObject]) -> dict[Key, dict[str, JsonObject]]
     """Hooks by what states them: where, and under which name."""
     found: dict[Key, dict[str, JsonObject]] = {}
     for address, spec in sorted(specs.items(), key=lambda one: bool(one[1]["original"])):
-        found.setdefault((str(spec["set_at"]), str(spec["name"])), {})[address] = spec
+        found.setdefault((str(spec["set_at"]), stated_name(spec)), {})[address] = spec
     return found
 
 

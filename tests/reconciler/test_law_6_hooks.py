@@ -427,3 +427,14 @@ def test_law_6_an_agent_that_a_hook_asks_may_get_more_budget() -> None:
     assert plan.submit(Patch(HUMAN_FILE, (Op("add", (*_of("a", "rev"), "budget"), {"turns": 5}),), plan.view.rev))
     assert not _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 9))
     assert _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 3))
+
+
+def test_law_6_no_name_makes_another_ones_hook_ones_own() -> None:
+    plan = _watched_child({"on": ["before-call"], "run": "./guard"})
+    assert plan.submit(Patch(HUMAN_FILE, (Op("add", ("hooks",), {"h": RULE}),), plan.view.rev))
+    beside = plan.view.get("hook/a/w/h-2")
+    assert beside is not None and beside.spec["mind"]["kind"] == "program"
+    assert not _by(plan, A, Op("add", (*_of("a", "w"), "hooks", "h-2"), NEW))
+    assert _by(plan, A, Op("add", (*_of("a", "w"), "env"), {"PATH": "/evil"}))
+    assert not _by(plan, A, Op("remove", (*_of("a", "w"), "hooks", "h-2")))
+    assert plan.view.get("hook/a/w/h-2") == beside
