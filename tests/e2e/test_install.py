@@ -13,17 +13,22 @@ from tests.e2e import team
 from tests.fakes.model_server.running import started
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(path.name for path in (ROOT / "plans/examples").iterdir())
+TALKING = "socratic"  # It ends when a person has said enough.
+EXAMPLES = sorted({path.name for path in (ROOT / "plans/examples").iterdir()} - {TALKING})
+LESSON = ("teach me", "it calls itself", "to make big things small", "the empty list is returned as it is", "thanks")
 SETUP_S = 300  # Downloads where nothing is cached.
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_S)]
 
 
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Runs `command` as in a fresh shell: no venv of ours, nothing of ours on Python's path."""
+def run(*command: str | Path, cwd: Path, said: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `command` as in a fresh shell: no venv of ours, nothing of ours on Python's path; `said` is its input."""
     ours = ("PYTHON", "VIRTUAL_ENV", "PLANLOOP")
     env = {name: value for name, value in wiring.environment().items() if not name.startswith(ours)}
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, check=False, text=True, timeout=SETUP_S)
+    given = {"input": said} if said is not None else {"stdin": subprocess.DEVNULL}
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, check=False, text=True, timeout=SETUP_S, **given
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -64,6 +69,17 @@ def test_an_example_goes_from_init_to_done(plan: Path, tmp_path: Path, example: 
         assert ended.returncode == 0, ended.stdout + ended.stderr
         assert f"{example}  done:" in ended.stdout
         assert run(plan, "diff", file.name, *on_model, cwd=tmp_path).returncode == 0
+
+
+def test_the_example_that_talks_with_a_person_ends_with_the_lesson(plan: Path, tmp_path: Path) -> None:
+    assert run(plan, "init", "--example", TALKING, cwd=tmp_path).returncode == 0
+    file = f"{TALKING}.plan.yaml"
+    assert run(plan, "apply", "--yes", "--detach", file, cwd=tmp_path).returncode == 0
+    try:
+        talked = run(plan, "chat", cwd=tmp_path, said="".join(f"{line}\n" for line in LESSON))
+        assert "You have just explained recursion" in talked.stdout, talked.stdout + talked.stderr
+    finally:
+        run(plan, "down", cwd=tmp_path)
 
 
 def test_a_first_plan_of_ones_own_validates_and_runs(plan: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ STEPS = [
     {"when": WRITER, "status": 503},
     {"when": WRITER, "reply": {"calls": [_call("shell", command="echo the end >> tale.txt")]}},
     {"when": WRITER, "reply": {"text": "The tale is written."}},
-    {"when": TELLER | {"any": '"done"'}, "reply": {"calls": [_call("read", path="tale.txt")]}},
+    {"when": TELLER | {"any": "task/writer is done"}, "reply": {"calls": [_call("read", path="tale.txt")]}},
     {"when": TELLER | {"any": "the end"}, "reply": {"text": "It is told."}},
     {"when": TELLER, "reply": {"text": "I wait."}, "times": "always"},
 ]

@@ -17,7 +17,7 @@ WEBCHAT = ROOT / "plans/examples/webchat"
 
 # What a snippet lacks to run in this version: a model, containers, hooks. The others have nothing that cannot run.
 STOPPED = {
-    "format-plan.yaml": ("P0402", "P0403"),
+    "format-plan.yaml": ("P0402",),
     "format-tree.edn": ("P0225",),
     "plan-map.edn": ("P0225",),
     "task-tree.edn": ("P0225",),
