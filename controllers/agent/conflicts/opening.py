@@ -14,7 +14,7 @@ from schemas import conflict as conflicts
 from schemas import limits
 from schemas.conflict import Because, ConflictSpec, ConflictStatus, Party, conflict_from_json, status_from_json
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen
 from schemas.record import Change, Drop, Put
 from schemas.resource import Resource
 
@@ -31,9 +31,10 @@ class Ask:
 
 @frozen
 class Opened:
-    """The conflict that stands by now. No changes: everything about it was said before."""
+    """The conflict with `against` that stands by now. No changes: everything about it was said before."""
 
     address: str
+    against: str
     changes: tuple[Change, ...]
     is_new: bool
 
@@ -48,11 +49,24 @@ def opened(view: View, ask: Ask, now: float, also: int = 0) -> Opened:
     if not meant:
         return _new(view, ask, now, also)
     first, *rest = sorted(meant, key=lambda one: conflicts.number_of(one.address))
-    taken_in = [path for one in rest if one.state == conflicts.OPEN for path in status_from_json(one.status).paths]
-    joined = _joined(view, first, remade(ask, paths=tuple(sorted({*ask.paths, *taken_in}))))
     # What is ruled stays as it was ruled; what is open is one question from now on.
-    absorbed = [change for one in rest if one.state == conflicts.OPEN for change in _absorbed(view, one, first, now)]
-    return Opened(joined.address, (*joined.changes, *absorbed), is_new=False)
+    taken_in = [one for one in rest if one.state == conflicts.OPEN]
+    joined = _joined(view, first, ask, taken_in)
+    absorbed = [change for one in taken_in for change in _absorbed(view, one, first, now)]
+    return Opened(joined.address, ask.against, (*joined.changes, *absorbed), is_new=False)
+
+
+def opened_with(
+    view: View, party: Party, others: Iterable[str], paths: tuple[str, ...], because: Because, now: float
+) -> tuple[Opened, ...]:
+    """The conflicts of `party` with each of `others` over `paths`. One that stands is joined, a new one needs room."""
+    found: list[Opened] = []
+    for other in others:
+        new_count = sum(one.is_new for one in found)
+        made = opened(view, Ask(party, other, paths, because), now, also=new_count)
+        if not made.is_new or has_room(view, new_count):
+            found.append(made)
+    return tuple(found)
 
 
 def open_between(view: View, one: str, other: str) -> Iterable[Resource]:
@@ -111,7 +125,7 @@ def _new(view: View, ask: Ask, now: float, also: int) -> Opened:
     }
     refs = tuple(dict.fromkeys((*spec.parties, *_tasks(view, spec.parties), *_locks(view, ask.paths))))
     put = Put(address, uid, spec.to_json(), refs, status=status)
-    return Opened(address, (put, *_forgotten(known)), is_new=True)
+    return Opened(address, ask.against, (put, *_forgotten(known, also)), is_new=True)
 
 
 def _tasks(view: View, parties: Iterable[str]) -> Iterable[str]:
@@ -125,18 +139,27 @@ def _locks(view: View, paths: Sequence[str]) -> Iterable[str]:
     return (*named, *touched)
 
 
-def _forgotten(known: Sequence[Resource]) -> Iterable[Change]:
-    """The oldest that are over, when there are many. The newest stays, so that no number is used twice."""
+def _forgotten(known: Sequence[Resource], also: int) -> Iterable[Change]:
+    """The oldest that are over, when there are many. The newest stays, so that no number is used twice.
+
+    Of several that one append opens each has others forgotten.
+    """
     over = sorted((each for each in known if not is_open(each)), key=lambda one: conflicts.number_of(one.address))
-    surplus = len(known) + 1 - limits.CONFLICTS_KEPT_MAX
-    return tuple(Drop(each.address, each.uid) for each in over[: max(0, surplus)])
+    surplus = max(0, len(known) + 1 + also - limits.CONFLICTS_KEPT_MAX)
+    first = max(0, surplus - 1) if also else 0
+    return tuple(Drop(each.address, each.uid) for each in over[first:surplus])
 
 
-def _joined(view: View, conflict: Resource, ask: Ask) -> Opened:
-    """Says what is new about the asker and its paths."""
+def _joined(view: View, conflict: Resource, ask: Ask, taken_in: Sequence[Resource]) -> Opened:
+    """Says what is new about the asker and its paths, and what it has of those that it takes in."""
     status = status_from_json(conflict.status)
     merge: JsonObject = {}
-    paths = tuple(sorted({*status.paths, *ask.paths}))
+    # Its end takes them out of the plan, as theirs would have.
+    orders = [order for one in taken_in for order in one.status.get("order") or ()]
+    if orders:
+        merge["order"] = [*(conflict.status.get("order") or ()), *orders]
+    theirs = (path for one in taken_in for path in status_from_json(one.status).paths)
+    paths = tuple(sorted({*status.paths, *ask.paths, *theirs}))
     if paths != status.paths:
         merge["paths"] = list(paths)
     known = status.parties.get(ask.party.agent)
@@ -144,10 +167,10 @@ def _joined(view: View, conflict: Resource, ask: Ask) -> Opened:
     if party != known:
         merge["parties"] = {party.agent: [party.to_json()]}
     if not merge:
-        return Opened(conflict.address, (), is_new=False)
+        return Opened(conflict.address, ask.against, (), is_new=False)
     refs = tuple(dict.fromkeys((*conflict.refs, *_locks(view, paths))))
     put = Put(conflict.address, conflict.uid, conflict.spec, refs, conflict.owner, status=merge)
-    return Opened(conflict.address, (put,), is_new=False)
+    return Opened(conflict.address, ask.against, (put,), is_new=False)
 
 
 def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Iterable[Change]:

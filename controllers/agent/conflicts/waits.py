@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from controllers import leases
 from controllers.agent.conflicts import opening, standing
-from controllers.agent.conflicts.opening import Ask
 from controllers.agent.observing import Observed
 from controllers.leases import Owner, Taken, Wants
 from reconciler.storing.store import View
@@ -89,17 +88,14 @@ def _opened(seen: Observed, view: View, call: Resource, because: Because) -> tup
     waits_on = call.address if because == "wait" else ""
     me = seen.resource
     party = Party(me.address, me.uid, seen.status.incarnation, intent=_intent(seen, call), call=waits_on)
-    addresses: list[str] = []
-    changes: list[Change] = []
-    for other in against(view, leases.owner_of(me), wants):
-        # The first of a queue speaks for all of it: who holds the files is to be moved once.
-        is_said = because == "wait" and opening.is_contested(view, me.address, other, tuple(wants))
-        if is_said or not opening.has_room(view, len(addresses)):
-            continue
-        made = opening.opened(view, Ask(party, other, tuple(sorted(wants)), because), seen.now, also=len(addresses))
-        addresses.append(made.address)
-        changes += made.changes
-    return tuple(addresses), tuple(changes)
+    # The first of a queue speaks for all of it: who holds the files is to be moved once.
+    others = (
+        other
+        for other in against(view, leases.owner_of(me), wants)
+        if because != "wait" or not opening.is_contested(view, me.address, other, tuple(wants))
+    )
+    made = opening.opened_with(view, party, others, tuple(sorted(wants)), because, seen.now)
+    return tuple(one.address for one in made), tuple(change for one in made for change in one.changes)
 
 
 def _intent(seen: Observed, call: Resource) -> str:

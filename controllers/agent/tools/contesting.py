@@ -8,7 +8,7 @@ from pydantic import Field
 
 from controllers import leases
 from controllers.agent.conflicts import grounds, opening, resolving, routing, waits
-from controllers.agent.conflicts.opening import Ask
+from controllers.agent.conflicts.opening import Opened
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.locking import canonical
@@ -45,17 +45,23 @@ def contest(
     if not others:
         raise ToolFailed("NoConflict", f"nobody keeps you off {', '.join(wanted)}: take it with `lock`, or write")
     seen = context.seen
-    if not opening.has_room(view) and not any(opening.open_between(view, context.agent, others[0])):
-        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts stand already: wait until some are over")
     party = Party(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
-    made = opening.opened(view, Ask(party, others[0], wanted, "contest"), seen.now)
-    before = routing.first_able(view, routing.lowest_above(context.agent, others[0]))
+    made = opening.opened_with(view, party, others, wanted, "contest", seen.now)
+    if not made:
+        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts stand already: wait until some are over")
+    words = ". ".join(_stands(context, one) for one in made)
+    found = [one.address for one in made]
+    changes = tuple(change for one in made for change in one.changes)
+    return Settlement(ok(f"{words}. You are told the ruling", {"conflicts": found}), changes)
+
+
+def _stands(context: Context, made: Opened) -> str:
+    """A conflict in words: between whom it is, and who is to rule."""
+    above = routing.lowest_above(context.agent, made.against)
+    before = routing.first_able(context.world.store.view, above)
     where = "a person" if before == PERSON else before
     stands = "stands" if made.is_new else "stands already"
-    words = (
-        f"{made.address} {stands} between you and {name(others[0])}; it comes before {where}. You are told the ruling"
-    )
-    return Settlement(ok(words, {"conflict": made.address}), made.changes)
+    return f"{made.address} {stands} between you and {name(made.against)}; it comes before {where}"
 
 
 def _placed(context: Context, path: str) -> str:

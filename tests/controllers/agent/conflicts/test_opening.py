@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.conflicts import opening
+from controllers.agent.conflicts import opening, resolving
 from controllers.agent.conflicts.opening import Ask
 from controllers.leases import overlap
 from reconciler.storing.view import MemoryView
 from schemas import limits
-from schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json
-from schemas.record import Change, Draft, Record, SetStatus
+from schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json, uid_of
+from schemas.record import Change, Draft, Drop, Record, SetStatus
 
 AGENTS = st.sampled_from(["agent/a", "agent/b", "agent/c"])
 FILES = st.sampled_from(["src/**", "src/a.py", "src/b.py", "docs/c.md", "**"])
@@ -71,3 +71,44 @@ def test_so_many_stand_at_once_and_no_more() -> None:
         assert opening.has_room(view)
         fold(view, *opening.opened(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
     assert not opening.has_room(view)
+
+
+def test_who_is_kept_off_by_several_has_a_conflict_with_each_in_one_append() -> None:
+    view, party = MemoryView(), Party("agent/a", "u", 1, "it wants it")
+    made = opening.opened_with(view, party, ("agent/b", "agent/c"), ("f",), "contest", 1.0)
+    fold(view, *(change for one in made for change in one.changes))
+    assert [(one.address, one.against) for one in made] == [("conflict/1", "agent/b"), ("conflict/2", "agent/c")]
+    assert len(view.list("conflict")) == 2
+    for count in range(limits.CONFLICTS_OPEN_MAX - 2):
+        fold(view, *opening.opened(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
+    again = opening.opened_with(view, party, ("agent/b", "agent/d"), ("f",), "contest", 2.0)
+    assert [one.against for one in again] == ["agent/b"], "what stands is joined, and there is no room for another"
+
+
+def test_several_that_are_opened_at_once_each_make_room_for_themselves() -> None:
+    view, party = MemoryView(), Party("agent/a", "u", 1, "it wants it")
+    for count in range(limits.CONFLICTS_KEPT_MAX):
+        made = opening.opened(view, ask(("agent/a", "agent/b"), ["f"]), float(count))
+        fold(view, *made.changes)
+        fold(view, SetStatus(made.address, uid_of(made.address, float(count)), {"state": OVER}))
+    found = opening.opened_with(view, party, ("agent/b", "agent/c"), ("f",), "contest", 99.0)
+    changes = [change for one in found for change in one.changes]
+    dropped = [change.address for change in changes if isinstance(change, Drop)]
+    assert dropped == ["conflict/1", "conflict/2"]
+    fold(view, *changes)
+    assert len(view.list("conflict")) == limits.CONFLICTS_KEPT_MAX
+
+
+def test_a_conflict_that_takes_in_another_has_its_orders_too_so_that_they_leave_the_plan_again() -> None:
+    view = MemoryView()
+    fold(view, *opening.opened(view, ask(("agent/a", "agent/b"), ["src/a.py"]), 1.0).changes)
+    fold(view, *opening.opened(view, ask(("agent/a", "agent/b"), ["src/b.py"]), 1.0).changes)
+    order = {"task": "task/a", "needs": "b"}
+    fold(view, SetStatus("conflict/2", uid_of("conflict/2", 1.0), {"order": [order]}))
+    made = opening.opened(view, ask(("agent/b", "agent/a"), ["src/**"]), 2.0)
+    fold(view, *made.changes)
+    first, second = view.get("conflict/1"), view.get("conflict/2")
+    assert first is not None and second is not None
+    assert (made.address, second.state) == ("conflict/1", OVER)
+    document = {"tasks": {"a": {"needs": ["b"]}, "b": {}}}
+    assert [op.op for op in resolving.undone(first, document)] == ["remove"]
