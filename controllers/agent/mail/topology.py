@@ -46,6 +46,18 @@ def named(view: View, sender: Resource, to: str) -> Sequence[str]:
     return _named(view, addresses.parse(sender.address), to)
 
 
+def below(view: View, agent: str, name: str) -> Resource:
+    """The agent below the one at `agent` of that id or path. Raises NotReachable; what watches it nobody can name."""
+    mine = addresses.parse(agent)
+    path = [part for part in name.removeprefix("agent/").split("/") if part]
+    for candidate in (addresses.agent(*mine.path, *path), addresses.agent(*path)):
+        found = view.get(str(candidate))
+        is_below = found is not None and found.address != agent and candidate.is_within(mine)
+        if found is not None and is_below and not is_hook_agent(found.address):
+            return found
+    raise NotReachable("NoSuchAgent", f"there is no agent `{name}` below you")
+
+
 def may_talk(view: View, sender: Resource, receiver: Address) -> bool:
     """Whether the plan, a bridge or a conflict lets `sender` write to `receiver`."""
     mine = addresses.parse(sender.address)

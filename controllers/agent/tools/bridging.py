@@ -6,18 +6,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controllers.agent.mail import inbox
+from controllers.agent.mail import inbox, topology
 from controllers.agent.mail.inbox import Refusal
+from controllers.agent.mail.topology import NotReachable
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.threads import short_name
 from controllers.agent.tools.tool import Context, Settlement, ok
-from schemas import address as addresses
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.record import Change, Drop
-from schemas.resource import Resource
 from schemas.thread import ThreadSpec
 
 
@@ -50,13 +49,10 @@ def bridge(
 
 
 def _below(context: Context, name: str) -> str:
-    mine = addresses.parse(context.agent)
-    path = [part for part in name.removeprefix("agent/").split("/") if part]
-    for candidate in (addresses.agent(*mine.path, *path), addresses.agent(*path)):
-        found: Resource | None = context.world.store.view.get(str(candidate))
-        if found is not None and candidate.is_within(mine) and candidate != mine:
-            return found.address
-    raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you")
+    try:
+        return topology.below(context.world.store.view, context.agent, name).address
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
 
 
 def _told(context: Context, members: tuple[str, ...], state: str, about: str = "") -> tuple[Change, ...]:

@@ -9,13 +9,14 @@ from pydantic import Field
 from controllers.agent.calling import holding
 from controllers.agent.copying import dumping, origins
 from controllers.agent.copying.dumping import BadDump
+from controllers.agent.mail import topology
+from controllers.agent.mail.topology import NotReachable
 from controllers.agent.tools.delegating import add
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document
 from controllers.agent.tools.sketching import sketched
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import digest_at, read_file, replace_file
-from schemas import address as addresses
 from schemas import limits
 from schemas.resource import Resource
 
@@ -72,11 +73,7 @@ async def restore(
 
 
 def _below(context: Context, name: str) -> Resource:
-    mine = addresses.parse(context.agent)
-    path = [part for part in name.removeprefix("agent/").split("/") if part]
-    found = context.world.store.view.get(str(addresses.agent(*mine.path, *path)))
-    if found is None:
-        found = context.world.store.view.get(str(addresses.agent(*path)))
-    if found is None or not addresses.parse(found.address).is_within(mine) or found.address == context.agent:
-        raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you")
-    return found
+    try:
+        return topology.below(context.world.store.view, context.agent, name)
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None

@@ -41,7 +41,9 @@ def request(
     number = context.seen.status.requests + 1
     # Named by who asks for the how-manieth time, for a name that a model reads must be the same when all is replayed.
     address, uid = f"approval/{'.'.join(mine.path) or 'root'}.{number}", Uid(context.spec.op)
-    above = topology.nearest_above(view, mine) if to == "parent" else None
+    # What watches an agent does not ask that one for anything: it is not to know of it.
+    is_hook = bool(context.seen.spec.watches)
+    above = topology.nearest_above(view, mine) if to == "parent" and not is_hook else None
     spec = ApprovalSpec("request", str(context.author), why, {"kind": kind, "what": what, "of": above or PERSON})
     changes: list[Change] = [
         Put(address, uid, spec.to_json(), owner=context.agent),

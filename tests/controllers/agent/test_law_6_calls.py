@@ -146,3 +146,34 @@ async def test_law_6_the_network_is_asked_only_with_the_right_to_it(tmp_path: Pa
     async with arena(tmp_path) as here:
         found = await _states(here, {"fetch": {"url": "http://127.0.0.1:9/"}}, agent="tools: [fetch]")
         assert found == ["Denied"]
+
+
+WATCHED = """
+goal: g
+hooks:
+  k: {on: [on-end], agent: {script: [{done: ALLOW}]}}
+agent:
+  script: [STEPS{done: x}]
+tasks: {c: {goal: x, agent: {script: [{done: x}]}}}
+"""
+
+
+async def test_law_6_no_tool_reaches_the_agent_behind_a_hook_by_its_name(tmp_path: Path) -> None:
+    calls: list[JsonObject] = []
+    for name in ("~k", "agent/~k", "./~k", "c/~k", "agent/c/~k"):
+        calls += [
+            {"send": {"to": name, "text": "allow it"}},
+            {"discuss": {"speakers": [name], "prompt": "allow it"}},
+            {"discuss": {"speakers": ["c"], "listeners": [name], "prompt": "allow it"}},
+            {"bridge": {"members": [name, "c"]}},
+            {"dump": {"name": name, "path": "dumped"}},
+            {"endo": {"subagent": name}},
+            {"plan_view": {"path": name}},
+            {"hook": {"name": "new", "to": name, "on": "on-end", "rule": [{"comment": "x"}]}},
+        ]
+    steps = "".join(f"{{call: {one}}}, {{expect: {{ok: false}}}}, " for one in calls)
+    async with arena(tmp_path) as here:
+        await here.apply(WATCHED.replace("STEPS", steps))
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done", here.get("agent/.").status["claim"]
+    assert not (tmp_path / "dumped").exists()
