@@ -84,6 +84,11 @@ def _items(value: JsonObject | list[Json]) -> Iterable[Json]:
     return value.values() if isinstance(value, dict) else value
 
 
+def printable(name: str) -> str:
+    """The name of a file as a log can hold it: bytes that are no UTF-8, which Python has as half pairs, as `\\xff`."""
+    return name if name.isascii() else name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def digest(content: bytes) -> str:
     """The 64 hex digits of SHA-256: names blobs, prompts and documents."""
     return hashlib.sha256(content).hexdigest()

@@ -66,7 +66,7 @@ class ForkStatus:
     `folder` is relative to the plan's folder and empty when there is none. `base` is the snapshot that the branch has
     taken in, `incoming` the one that is being merged or written over, `head` what is written. `answered` is the newest
     wish to be brought in that has an answer; `files` are those in conflict, `left_out` those that are not brought.
-    `ignored` are files that git ignores and for which the working tree is left, though all else of it is in.
+    `ignored` is what no commit has (ignored files, repositories within it): for it the working tree is left.
     `unchecked`: it has taken in what its task's checks have not seen; `rounds` counts how often they ran for that.
     `fault` is why git could not do the next step, after `tries` tries; the next is at `retry_at`, seconds since 1970.
     """

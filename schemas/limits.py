@@ -209,6 +209,7 @@ FORK_ROUNDS_MAX: Final = 8  # Of merging what moved on meanwhile; then it waits,
 FORK_CHECKS_MAX: Final = 3  # Of checks run once more on what was merged, in a row; then it comes back as it is.
 FORK_LOOK_S: Final = 5.0  # How soon a merge that a person mends is looked at again.
 FORK_LOCKS_MAX: Final = 64  # Of files that a fork changed, one by one; more are locked as the folder above them.
+FORK_NAME_BYTES_MAX: Final = 120  # Of a task's path in names of files and branches, which have 255 for all of it.
 FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.
 
 # The log.

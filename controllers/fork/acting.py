@@ -17,7 +17,7 @@ from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from schemas import limits
 from schemas.address import Address
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, printable
 from schemas.fork import KIND
 from schemas.record import Draft, Mark
 
@@ -96,6 +96,6 @@ class ForkReconciler:
             return
         except (GitFailed, OSError) as failed:
             tries = fork.status.tries + 1
-            merge: JsonObject = {"tries": tries, "fault": str(failed)}
+            merge: JsonObject = {"tries": tries, "fault": printable(str(failed))}
             merge["retry_at"] = self._desk.clock.now() + deciding.retry_s(tries)
-            await fork.note("fork.failed", merge, {"message": str(failed)})
+            await fork.note("fork.failed", merge, {"message": printable(str(failed))})

@@ -15,11 +15,13 @@ from controllers.fork.carrying import Carrier
 from controllers.fork.desk import Fork
 from controllers.fork.git import GitFailed
 from controllers.fork.repository import Repository
+from controllers.fork.restoring import restore
 from controllers.fork.worktree import Difference, Worktree
 from schemas import limits
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json, JsonObject, printable
 from schemas.fork import ForkState, asked_of
 
+_UNSEEN: Final = "something stands there that git does not look at (ignored, or kept out of its index): move it away"
 _WELL: Final[JsonObject] = {"tries": None, "fault": None, "retry_at": None}
 
 
@@ -27,17 +29,25 @@ async def bring(fork: Fork) -> None:
     """Brings a fork in state `merging` or `writing` in, or says which files conflict. Raises GitFailed and OSError."""
     repository = await fork.repository()
     worktree = fork.worktree(repository)
+    async with fork.desk.turns:
+        await restore(worktree)
     if not (worktree.folder / ".git").exists():
         async with fork.desk.turns:
             await worktree.make(fork.status.base)  # Somebody removed it: what was committed is on the branch.
     await worktree.unlock()
     if fork.status.state is ForkState.WRITING:
-        if await _written(fork, worktree):
+        if not await _written(fork, worktree):
             return
     elif not await _committed(fork, worktree):
         return
+    moved: tuple[str, ...] = ()
     for _ in range(limits.FORK_ROUNDS_MAX):
-        if not await _merged(fork, worktree) or await _checked_anew(fork) or await _written(fork, worktree):
+        base = fork.status.base
+        if not await _merged(fork, worktree) or await _checked_anew(fork):
+            return
+        if moved and fork.status.base == base:
+            raise GitFailed(f"{', '.join(map(printable, moved[: limits.FORK_FILES_SHOWN]))}: {_UNSEEN}")
+        if not (moved := await _written(fork, worktree)):
             return
     raise GitFailed("the files that it changed are being changed by others all the time")
 
@@ -46,9 +56,10 @@ async def _committed(fork: Fork, worktree: Worktree) -> bool:
     """Commits what was done in the fork. False: an open merge is not mended, which is then said."""
     status = fork.status
     if await worktree.is_merging():
-        if not status.files:
+        if status.incoming and not status.files:
             await worktree.back_to(status.head)  # A crash cut the merge off: it is made anew.
-        elif left := await worktree.unmended(status.files, is_claimed=_is_claimed(fork)):
+        # Without that, it is a merge that was begun by who works there.
+        elif left := await worktree.unmended(status.files or await worktree.open(), is_claimed=_is_claimed(fork)):
             await _conflict(fork, left)
             return False
     elif status.incoming and status.head and not status.files:
@@ -100,8 +111,9 @@ async def _checked_anew(fork: Fork) -> bool:
 
 
 async def _conflict(fork: Fork, files: Sequence[str]) -> None:
-    merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": list(files), "answered": _asked(fork), **_WELL}
-    await fork.note("fork.conflict", merge, {"files": list(files), "branch": fork.status.branch})
+    named: list[Json] = [printable(path) for path in files]
+    merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": named, "answered": _asked(fork), **_WELL}
+    await fork.note("fork.conflict", merge, {"files": named, "branch": fork.status.branch})
 
 
 def _asked(fork: Fork) -> int:
@@ -109,35 +121,36 @@ def _asked(fork: Fork) -> int:
     return max(fork.status.answered, asked_of(task.status).bring if task is not None else 0)
 
 
-async def _written(fork: Fork, worktree: Worktree) -> bool:
+async def _written(fork: Fork, worktree: Worktree) -> tuple[str, ...]:
     """Writes what differs into the folder, under locks, or waits for those.
 
-    False when some of it moved on first, which is then to be taken in.
+    Returns what moved on first, which is then to be taken in.
     """
     status, repository = fork.status, worktree.repository
     differences = await worktree.differences(status.base, status.head)
     left_out = [each.path for each in differences if not _is_brought(fork, repository, each)]
     todo = [each for each in differences if each.path not in left_out]
+    named_out: list[Json] = [printable(path) for path in left_out]
     if status.state is not ForkState.WRITING:
         wants = locking.wants_of(fork, repository.prefix, [each.path for each in todo])
         grants = locking.taken(fork, wants)
         if grants is None:
             await locking.wait(fork, wants)
-            return True
-        merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": list(left_out), **locking.NO_WISH}
+            return ()
+        merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": named_out, **locking.NO_WISH}
         await fork.note("fork.writing", merge, more=grants)
     moved = await Carrier(repository, fork.desk.forks / f"{fork.name}.out").carry(status.head, todo)
     if moved:
         await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=locking.freed(fork))
-        return False
-    paths: list[Json] = [each.path for each in todo]
+        return moved
+    paths: list[Json] = [printable(each.path) for each in todo]
     data: JsonObject = {"branch": status.branch, "files": paths[: limits.FORK_FILES_SHOWN], "count": len(paths)}
     if left_out:
-        data["left_out"] = list(left_out)
+        data["left_out"] = named_out
     merge = {"state": str(ForkState.IN), "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
     merge |= {"unchecked": None, "rounds": None}
     await fork.note("fork.brought", merge, data, locking.freed(fork))
-    return True
+    return ()
 
 
 def _is_brought(fork: Fork, repository: Repository, each: Difference) -> bool:

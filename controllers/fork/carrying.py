@@ -89,7 +89,8 @@ class Carrier:
 
     async def _objects(self, paths: Sequence[str]) -> Mapping[str, str]:
         named: dict[str, str] = {}
-        plain = [path for path in paths if "\n" not in path]
+        # What git reads line by line it takes for quoted, or for the end of a line of DOS.
+        plain = [path for path in paths if "\n" not in path and path[0] != '"' and path[-1] != "\r"]
         git, top, more = self._git, self.repository.top, self.repository.environment
         if plain:
             lines = "".join(f"{path}\n" for path in plain).encode(errors="surrogateescape")

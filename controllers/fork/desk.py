@@ -16,6 +16,7 @@ from controllers.fork.worktree import Worktree
 from reconciler.clock import Clock
 from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store, View
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.fork import KIND, ForkSpec, ForkStatus, fork_from_json, fork_status
 from schemas.frozen import frozen
@@ -128,5 +129,6 @@ def outer_tree(view: View, spec: ForkSpec) -> str:
 
 
 def slug(task: str) -> str:
-    """A task's path as one name of a file or of a part of a branch."""
-    return _NO_NAME.sub("-", task.partition("/")[2]).strip("-") or "plan"
+    """A task's path as one name of a file or of a part of a branch; of a long one its end."""
+    name = _NO_NAME.sub("-", task.partition("/")[2]).encode()[-limits.FORK_NAME_BYTES_MAX :]
+    return name.decode(errors="ignore").strip("-") or "plan"

@@ -37,6 +37,7 @@ _OWN: Final = {
     "GIT_COMMITTER_EMAIL": "planloop@localhost",
     "LC_ALL": "C",
 }
+_WARNINGS: Final = re.compile(rb"\A(?:(?:warning|hint): .*\n)+")
 _COMMIT: Final = re.compile(rb"^[0-9a-f]{40,64}$", re.MULTILINE)
 
 
@@ -88,7 +89,7 @@ class Git:
             raise GitFailed(f"git could not be run: {exit_.output.decode(errors='replace').strip()}")
         if exit_.ending is not Ending.EXITED or exit_.code is None or exit_.code < 0:
             raise GitFailed(f"`git {arguments[0]}` did not end by itself: {exit_.ending.value}")
-        return Said(exit_.code, exit_.output)
+        return Said(exit_.code, exit_.output if exit_.code else _WARNINGS.sub(b"", exit_.output))
 
     async def run(self, *arguments: str, cwd: str, more: Mapping[str, str] | None = None, stdin: bytes = b"") -> bytes:
         """What git prints when it succeeds. Raises GitFailed with its last words."""

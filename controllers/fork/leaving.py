@@ -9,8 +9,9 @@ from typing import Final
 
 from controllers.fork import locking
 from controllers.fork.desk import Fork
+from controllers.fork.restoring import restore
 from controllers.fork.worktree import Worktree
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, printable
 from schemas.fork import ForkState
 
 UNMENDED: Final = "-unmended"  # After a branch's name: a merge into it that was given up.
@@ -20,6 +21,9 @@ async def leave(fork: Fork) -> None:
     """Keeps on the branch what was done in the fork, and says what is kept. Raises GitFailed and OSError."""
     status = fork.status
     worktree = fork.worktree(await fork.repository())
+    if status.state is not ForkState.MAKING:
+        async with fork.desk.turns:
+            await restore(worktree)
     if status.state is ForkState.MAKING or not (worktree.folder / ".git").exists():
         head = await worktree.repository.branch(status.branch)
     else:
@@ -38,13 +42,13 @@ async def leave(fork: Fork) -> None:
 
 
 async def _end_merge(fork: Fork, worktree: Worktree) -> None:
-    """Takes an open merge back: marks are no work, and what goes on from the branch must not take them for some.
+    """Takes an open merge of ours back: marks are no work, and whoever goes on from the branch must not take them so.
 
     How far somebody had mended it is kept on a branch beside.
     """
     status = fork.status
     is_cut_off = status.state is ForkState.MERGING and bool(status.incoming) and not status.files
-    is_open = not is_cut_off and await worktree.is_merging()
+    is_open = not is_cut_off and bool(status.incoming) and await worktree.is_merging()
     if is_open and not await worktree.unmended(status.files, is_claimed=False):
         return
     if is_open:
@@ -64,15 +68,15 @@ async def _has(worktree: Worktree, commit: str, head: str) -> bool:
 async def clear(fork: Fork) -> None:
     """Removes the working tree, and the branch when all of it is in and the plan did not name it.
 
-    A tree that is in but still holds files that git ignores stays until the fork is made anew or goes: they are in no
-    branch. Raises GitFailed and OSError.
+    A tree that is in but still holds what git ignores, or repositories within it, stays until the fork is made anew or
+    goes: that is in no branch. Raises GitFailed and OSError.
     """
     status, resource = fork.status, fork.resource
     worktree = fork.worktree(await fork.repository())
     is_brought = status.state is ForkState.IN and not resource.deleting
-    ignored = await worktree.ignored() if is_brought and (worktree.folder / ".git").exists() else ()
+    ignored = await worktree.beyond() if is_brought and (worktree.folder / ".git").exists() else ()
     if ignored:
-        await fork.note("fork.cleared", {"ignored": list(ignored)})
+        await fork.note("fork.cleared", {"ignored": [printable(name) for name in ignored]})
         return
     gone: JsonObject = {}
     async with fork.desk.turns:

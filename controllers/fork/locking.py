@@ -14,7 +14,7 @@ from controllers.fork.desk import Fork
 from controllers.leases import Granted, Owner, Wants
 from controllers.leases.words import barred
 from schemas import limits
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, printable
 from schemas.fork import lock_place
 from schemas.lock import LockKept
 from schemas.record import Change
@@ -26,7 +26,7 @@ NO_WISH: Final[JsonObject] = {"wants": None, "kept": None, "reason": None, "lock
 
 def wants_of(fork: Fork, prefix: str, paths: Sequence[str]) -> Wants:
     """The locks of `paths`, which are relative to the root of a repository, in which `prefix` is the plan's folder."""
-    names = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
+    names = [printable(path.removeprefix(prefix)) for path in paths if path.startswith(prefix)]
     if len(names) > limits.FORK_LOCKS_MAX:
         above = os.path.commonpath([name.rpartition("/")[0] or "." for name in names])
         names = [f"{above}/**" if above not in ("", ".") else "**"]

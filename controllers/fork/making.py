@@ -5,6 +5,8 @@ What is to be made is noted before it is, so that whoever comes after a crash ma
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from controllers.fork import locking
 from controllers.fork.desk import FOLDER, Fork, slug
 from controllers.fork.git import GitFailed
@@ -40,8 +42,16 @@ async def _free_branch(fork: Fork, repository: Repository) -> str:
         if await repository.branch(wanted):
             raise GitFailed(f"the branch `{wanted}` is there already: merge and delete it, or name another")
         return wanted
-    name = f"plan/{slug(f'plan/{fork.desk.plan}')}/{slug(fork.spec.task)}"
-    count = 1
-    while await repository.branch(name if count == 1 else f"{name}-{count}"):
-        count += 1
-    return name if count == 1 else f"{name}-{count}"
+    known = await repository.branches()
+    names = ("plan", slug(f"plan/{fork.desk.plan}"), slug(fork.spec.task))
+    # A branch `plan` leaves no room for any that begin with `plan/`.
+    is_barred = bool({names[0], "/".join(names[:2])} & known)
+    name = "-".join(names) if is_barred else "/".join(names)
+    found = (
+        each for each in (name, *(f"{name}-{count}" for count in range(2, len(known) + 3))) if _is_free(each, known)
+    )
+    return next(found)
+
+
+def _is_free(name: str, known: Collection[str]) -> bool:
+    return not any(each == name or each.startswith(f"{name}/") for each in known)

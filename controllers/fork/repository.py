@@ -7,6 +7,8 @@ so that a fork works everywhere and nobody finds a `.git` that they did not make
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +19,8 @@ from schemas.frozen import frozen
 
 PRIVATE: Final = "repository"
 _IGNORED: Final = b"paths are ignored by one of your .gitignore files"
+_SPARSE: Final = b"outside of your sparse-checkout definition"
+_NO_COMMIT: Final = re.compile(rb"^error: '(.+)/' does not have a commit checked out$", re.MULTILINE)
 ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
 
 
@@ -76,13 +80,34 @@ class Repository:
         )
         return said.text.splitlines()[-1] if said.code == 0 and said.text else ""
 
+    async def branches(self) -> frozenset[str]:
+        """The names of all branches."""
+        listing = await self.git.run(
+            *("for-each-ref", "--format=%(refname)", "refs/heads/"), cwd=self.top, more=self.environment
+        )
+        refs = listing.decode(errors="surrogateescape").splitlines()
+        return frozenset(ref.removeprefix("refs/heads/") for ref in refs)
+
 
 async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) -> None:
-    """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed."""
-    said = await git.says("add", "-A", *ALL, cwd=folder, more=more)
-    # Git has added everything and still complains when what we leave out is ignored by the user as well.
-    if said.code != 0 and not (said.code == 1 and _IGNORED in said.output):
-        raise GitFailed(f"`git add`: {said.words}")
+    """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed.
+
+    A repository within it that has no commit yet cannot be taken, and is left out.
+    """
+    left: list[str] = []
+    sparse: tuple[str, ...] = ()
+    while True:
+        but = (f":(top,exclude,literal){name}" for name in left)
+        said = await git.says("add", "-A", *sparse, *ALL, *but, cwd=folder, more=more)
+        # Git has added everything and still complains when what we leave out is ignored by the user as well.
+        if said.code == 0 or (said.code == 1 and _IGNORED in said.output):
+            return
+        empty = [os.fsdecode(name) for name in _NO_COMMIT.findall(said.output)]
+        if said.code == 1 and _SPARSE in said.output and not sparse:
+            sparse = ("--sparse",)
+        elif not empty or set(empty) <= set(left):
+            raise GitFailed(f"`git add`: {said.words}")
+        left += empty
 
 
 def _begin(index: Path, used: Path) -> None:

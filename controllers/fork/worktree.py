@@ -16,6 +16,7 @@ import anyio.to_thread
 from controllers.fork.git import GitFailed, Said
 from controllers.fork.repository import Repository, add_all
 from schemas import limits
+from schemas.encoding import printable
 from schemas.frozen import frozen
 
 _MARKS: Final = (b"<<<<<<< ", b">>>>>>> ")
@@ -53,10 +54,10 @@ class Worktree:
         """Makes the branch at `base`, unless it is there, and the working tree. What is half made is made anew."""
         repository = self.repository
         if not await repository.branch(self.branch):
-            await self._around("update-ref", f"refs/heads/{self.branch}", base, "")
+            await self.around("update-ref", f"refs/heads/{self.branch}", base, "")
         await self.remove()
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        await self._around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
+        await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:
         """Takes the working tree away, with whatever is in it. The branch stays."""
@@ -73,13 +74,29 @@ class Worktree:
     async def drop_branch(self, at: str) -> None:
         """Deletes the branch if it still is at the commit `at`."""
         if await self.repository.branch(self.branch) == at:
-            await self._around("update-ref", "-d", f"refs/heads/{self.branch}", at)
+            await self.around("update-ref", "-d", f"refs/heads/{self.branch}", at)
 
     async def unlock(self) -> None:
         """Takes away the locks that a git left which was killed in the working tree; none runs there now."""
         where = Path(await self._text("rev-parse", "--absolute-git-dir"))
         for name in ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock"):
             (where / name).unlink(missing_ok=True)
+
+    async def shared(self) -> Path:
+        """The absolute folder of the data that all working trees of the repository share."""
+        said = await self.around("rev-parse", "--git-common-dir")
+        return Path(self.repository.top, said.decode(errors="surrogateescape").strip().splitlines()[-1])
+
+    async def names(self) -> tuple[str, ...]:
+        """The files that the branch has; none when there is no such branch."""
+        if not await self.repository.branch(self.branch):
+            return ()
+        listing = await self.around("ls-tree", "-r", "-z", "--name-only", "--full-tree", f"refs/heads/{self.branch}")
+        return tuple(name for name in listing.decode(errors="surrogateescape").split("\0") if name)
+
+    async def forget_index(self) -> None:
+        """Has git look at every file anew, as if none of them had been added."""
+        await self._run("reset", "-q")
 
     async def head(self) -> str:
         """The commit that is checked out."""
@@ -88,6 +105,10 @@ class Worktree:
     async def is_merging(self) -> bool:
         """Whether a merge stands open."""
         return (await self._says("rev-parse", "--verify", "-q", "MERGE_HEAD")).code == 0
+
+    async def open(self) -> tuple[str, ...]:
+        """The files that are in conflict in an open merge."""
+        return tuple(sorted(await self._unmerged()))
 
     async def has(self, commit: str) -> bool:
         """Whether `commit` is among what the branch has taken in."""
@@ -109,7 +130,7 @@ class Worktree:
         said = await self._says("merge", "-q", "--no-ff", "--no-edit", "--no-verify", "-m", words, commit)
         if said.code == 0:
             return ()
-        files = tuple(sorted(await self._unmerged()))
+        files = await self.open()
         if not files:
             raise GitFailed(f"`git merge`: {said.words}")
         return files
@@ -127,13 +148,15 @@ class Worktree:
         await self._run("reset", "-q", "--hard", commit)
 
     async def unmended(self, files: tuple[str, ...], *, is_claimed: bool) -> tuple[str, ...]:
-        """Those of `files` that are still in conflict.
+        """Those of `files`, named as in the log, that are still in conflict.
 
         Text is mended when no mark of git is left in it. What has no marks (binary files, a file that one side
         removed) is mended when it is added to the index, or when whoever works there says so (`is_claimed`).
         """
-        open_ = await self._unmerged()
-        return tuple(path for path in files if self._is_unmended(path, open_.get(path, ()), is_claimed))
+        stages = await self._unmerged()
+        real = {printable(path): path for path in stages}
+        known = [real.get(path, path) for path in files]
+        return tuple(path for path in known if self._is_unmended(path, stages.get(path, ()), is_claimed))
 
     def _is_unmended(self, path: str, stages: tuple[str, ...], is_claimed: bool) -> bool:
         content = self._content(path)
@@ -168,10 +191,17 @@ class Worktree:
         pairs = zip(parts[::2], parts[1::2], strict=False)
         return tuple(Difference(path, *head[1:].split(" ")[:4]) for head, path in pairs)
 
-    async def ignored(self) -> tuple[str, ...]:
-        """Files and folders in it that git ignores."""
-        listing = await self._run("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
-        return tuple(name for name in listing.decode(errors="surrogateescape").split("\0") if name)
+    async def beyond(self) -> tuple[str, ...]:
+        """Files and folders in it that no commit has: what git ignores, and what lies in repositories within it."""
+        listing = await self._run("ls-files", "-o", "--directory", "--no-empty-directory", "-z")
+        others = [name for name in listing.decode(errors="surrogateescape").split("\0") if name]
+        staged = (await self._run("ls-files", "-s", "-z")).decode(errors="surrogateescape").split("\0")
+        within = [entry.partition("\t")[2] for entry in staged if entry.startswith(_SUBMODULE)]
+        return (*others, *(f"{name}/" for name in within if self._has_files(name)))
+
+    def _has_files(self, name: str) -> bool:
+        folder = self.folder / name
+        return folder.is_dir() and not folder.is_symlink() and any(folder.iterdir())
 
     async def _text(self, *arguments: str) -> str:
         said = await self._run(*arguments)
@@ -183,6 +213,6 @@ class Worktree:
     async def _says(self, *arguments: str) -> Said:
         return await self.repository.git.says(*arguments, cwd=str(self.folder))
 
-    async def _around(self, *arguments: str) -> bytes:
+    async def around(self, *arguments: str) -> bytes:
         """Runs git in the folder that is left, not in the fork."""
         return await self.repository.git.run(*arguments, cwd=self.repository.top, more=self.repository.environment)

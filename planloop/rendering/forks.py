@@ -48,7 +48,7 @@ def facts(item: Resource) -> list[tuple[str, str]]:
     out += [("within", str(item.spec["outer"]))] if item.spec.get("outer") else []
     out += [("conflict", path) for path in status.files]
     out += [("left out", f"{path} (the plan file and submodules are not brought)") for path in status.left_out]
-    out += [("ignored", f"{path} is in the working tree only; git ignores it") for path in status.ignored]
+    out += [("left", f"{path} is in the working tree only (ignored, or a repository)") for path in status.ignored]
     return out
 
 
