@@ -29,3 +29,5 @@ def command(what: str, plan: str | None, reason: str) -> None:
     address = what if what.startswith("lock/") else pointing.address_of(what.strip("/"), "lock")
     answer = access_to(plan).post("unlock", {"lock": address, "reason": reason})
     click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")
+    for task in answer["commands"]:
+        click.echo(f"the command of {task} goes on and may still write there; to stop it: plan cancel {task}")

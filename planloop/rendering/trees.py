@@ -90,7 +90,9 @@ def children_of(tasks: Mapping[str, Resource], address: str) -> Sequence[str]:
 
 def _row(task: Resource, branch: str, now: float) -> Row:
     name = task.address.rpartition("/")[2]
-    what, checks = cells.what_of(task), cells.checks_of(task)
+    # The row is that of the agent's own task: who waits need not be said once more.
+    what = cells.what_of(task).removeprefix(f"agent/{cells.path_of(task)}: ")
+    checks = cells.checks_of(task)
     return Row(branch, name, cells.state_of(task), checks, cells.age_of(task, now), what, address=task.address)
 
 

@@ -6,6 +6,7 @@ from controllers.agent.mail import inbox
 from controllers.leases import broken
 from planloop.core import Core
 from planloop.exits import Exit, Halt
+from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.message import Message
 from schemas.patch import HUMAN_CLI
@@ -23,7 +24,17 @@ async def unlock(core: Core, body: JsonObject) -> JsonObject:
     told = [change for owner in made.owners for change in _told(core, address, owner, reason, now)]
     data: JsonObject = {"owners": list(made.owners), "why": "broken", "reason": reason}
     rev = await core.store.append(Draft("lock.fenced", str(HUMAN_CLI), address, (*made.changes, *told), data))
-    return {"rev": rev, "owners": list(made.owners)}
+    return {
+        "rev": rev,
+        "owners": list(made.owners),
+        "commands": [each for each in made.owners if _is_command(view, each)],
+    }
+
+
+def _is_command(view: View, owner: str) -> bool:
+    """Whether a task holds it whose command writes what it likes: nothing of it passes a fence."""
+    found = view.get(owner)
+    return found is not None and found.kind == "task" and found.spec["work"]["kind"] == "run"
 
 
 def _told(core: Core, lock: str, owner: str, reason: str, now: float) -> tuple[Change, ...]:

@@ -53,6 +53,9 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         agent = folder.run("describe", "backend").out
         assert "Progressing  True     AwaitingLock  agent/backend: lock src/** is held by agent/docs" in agent
         assert "agent/docs" in agent and "plan unlock lock/src/**" in agent
+        tree = folder.run("tree").out
+        assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 stands over it", tree)
+        assert "agent/backend" not in tree
         lock = folder.run("describe", "lock/src/**").out
         assert "held by   agent/docs (write), for" in lock
 
@@ -94,3 +97,14 @@ tasks:
         assert folder.run("send", "a", "go").code == 0
         assert owner.ended() == 0
     assert not [one for one in folder.records() if one["type"] == "lock.fenced"]
+
+
+def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder) -> None:
+    folder.write("task.yaml", "plan: demo\ntasks: {x: {locks: [out], run: 'until test -e go; do sleep 0.05; done'}}\n")
+    with folder.started("task.yaml") as owner:
+        owner.until("its command runs")
+        said = folder.run("unlock", "out").out
+        assert "lock/out was taken from task/x" in said
+        assert "the command of task/x goes on and may still write there; to stop it: plan cancel task/x" in said
+        folder.write("go", "")
+        assert owner.ended() == 0, owner.text
