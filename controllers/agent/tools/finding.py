@@ -10,6 +10,7 @@ from typing import Final
 from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.workspace import Spot, Workspace, read_file
 from schemas import limits, patterns
+from schemas.encoding import printable
 from schemas.frozen import frozen
 
 SKIPPED: Final = frozenset({".git", ".plan"})
@@ -18,7 +19,7 @@ LINE_SHOWN_CHARS: Final = 300
 
 @frozen
 class Found:
-    """A regular file. `below` is relative to the folder that was walked, `path` to the plan's folder."""
+    """A regular file. `below` is relative to the folder walked, `path` to the plan's; both can be printed."""
 
     below: str
     path: str
@@ -35,12 +36,20 @@ def files_below(workspace: Workspace, path: str, most: int, tool: str = "list") 
                 whole = f"{spot.path}/{below}".removeprefix("/")
                 if not workspace.shows(tool, whole):
                     continue
-                about = os.stat(name, dir_fd=number, follow_symlinks=False)
-                if stat.S_ISREG(about.st_mode):
-                    found.append(Found(below, whole, about.st_size))
+                about = _about(name, number)
+                if about is not None and stat.S_ISREG(about.st_mode):
+                    found.append(Found(printable(below), printable(whole), about.st_size))
                 if len(found) >= most:
                     return found
     return found
+
+
+def _about(name: str, folder: int) -> os.stat_result | None:
+    """None for a file that went since its folder was listed."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _walk(spot: Spot) -> Iterator[tuple[str, list[str], int]]:

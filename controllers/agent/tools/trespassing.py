@@ -8,8 +8,10 @@ a condition of the agent that ran the command.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
@@ -121,12 +123,20 @@ def _files_of(space: Workspace, lock: str) -> Iterable[str]:
 
 
 def _digest(space: Workspace, path: str) -> str | None:
-    """None for a file that is not there, or cannot be looked at."""
+    """None for a file that is not there. Of what is too large to be read or no file, what changes when it does."""
     try:
         with _whole(space).spot(path, "read", "shell") as spot:
             return digest_at(spot, limits.LOCK_FILE_BYTES_MAX)
     except (ToolFault, OSError):
+        return _mark(space.folder / path)
+
+
+def _mark(path: Path) -> str | None:
+    try:
+        seen = path.lstat()
+    except OSError:
         return None
+    return None if stat.S_ISDIR(seen.st_mode) else f"{seen.st_mode}.{seen.st_ino}.{seen.st_size}.{seen.st_mtime_ns}"
 
 
 def _whole(space: Workspace) -> Workspace:
@@ -153,7 +163,8 @@ def _is_theirs(context: Context, path: str, digest: str | None, owner: str, fenc
     holder = view.get(owner.replace("task/", "agent/", 1))
     if holder is None:
         return True
-    return holder.status.get("files", {}).get(path) == digest or any(
+    has_written = digest is not None and holder.status.get("files", {}).get(path) == digest
+    return has_written or any(
         call.spec.get("is_process") and call.state == CallState.STARTED for call in view.owned_by(holder.address)
     )
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from schemas import limits, patterns
-from schemas.encoding import digest
+from schemas.encoding import digest, printable
 from schemas.fork import LOCK_PLACES
 from schemas.frozen import frozen
 
@@ -237,7 +237,7 @@ class _Walk:
             try:
                 names = list(Path(target).relative_to(self.space.root).parts)
             except ValueError:
-                raise ToolDenied(f"a symbolic link leads outside the workspace, to `{target}`") from None
+                raise ToolDenied(f"a symbolic link leads outside the workspace, to `{printable(target)}`") from None
             while len(self.names) > self._floor:
                 self._ascend()
         return [name for name in names if name not in ("", ".")]
