@@ -11,7 +11,8 @@ from compiler.faults import Faults, Pointer
 from compiler.suggesting import nearest
 from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
-from schemas.fields_hook import CALL_POINTS, HOOK_MINDS
+from schemas.fields_hook import HOOK_MINDS
+from schemas.hook import ABOUT_CALLS
 from schemas.patterns import call_pattern
 from schemas.regular import NotRegular, regular
 from schemas.rule_faults import RuleFault, condition_faults, faults_of
@@ -63,8 +64,8 @@ def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, fa
     """A pattern that no call can be like would leave open what the hook is there to guard."""
     here, written, points = (*to, "match"), str(fields["match"]), fields["on"]
     found = call_pattern(written)
-    if not any(point in CALL_POINTS for point in points):
-        hint = "it narrows " + ", ".join(f"`{point}`" for point in CALL_POINTS)
+    if not any(point in ABOUT_CALLS for point in points):
+        hint = "it narrows " + ", ".join(f"`{point}`" for point in ABOUT_CALLS)
         faults.add("P0227", f"`match` with `on: {points[0]}`, which is about no call", hint, to=here)
     elif fields.get("contract") == "claude-code":
         _check_matcher(written, here, faults)

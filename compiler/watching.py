@@ -18,9 +18,8 @@ from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
-from schemas.fields_hook import CALL_POINTS
 from schemas.frozen import frozen
-from schemas.hook import Expiry, HookAgent, HookMind, HookSpec, hook_address, hook_agent_address
+from schemas.hook import ABOUT_CALLS, Expiry, HookAgent, HookMind, HookSpec, hook_address, hook_agent_address
 from schemas.resource import Wanted
 from schemas.rights import Rights
 
@@ -58,7 +57,7 @@ class Carried:
 
     @property
     def concerns_calls(self) -> bool:
-        return any(point in CALL_POINTS for point in self.hook.fields["on"])
+        return any(point in ABOUT_CALLS for point in self.hook.fields["on"])
 
     @property
     def copy(self) -> str:
@@ -134,7 +133,7 @@ class Watching:
         return HookSpec(
             name=name,
             watches=agent,
-            on=tuple(point for point in fields["on"] if not one.is_inner or point in CALL_POINTS),
+            on=tuple(point for point in fields["on"] if not one.is_inner or point in ABOUT_CALLS),
             mind=self._mind(one, agent, name, is_read_only=is_read_only),
             match=fields.get("match", ""),
             original=one.original,

@@ -24,13 +24,7 @@ from schemas.fields import (
     Table,
 )
 from schemas.fields_agent import AGENT_FIELDS
-
-POINTS: Final = (
-    *("on-input", "before-call", "after-call", "before-reply", "on-wake", "on-sleep", "on-child"),
-    *("on-patch", "on-conflict", "on-budget", "on-end"),
-)
-CALL_POINTS: Final = ("before-call", "after-call", "on-patch")
-"""The points that are about one call, so that `match` can narrow them."""
+from schemas.hook import POINTS
 
 HOOK_MINDS: Final = ("rule", "run", "python", "agent")
 _TEXT: Final = Scalar("text", settable=True)

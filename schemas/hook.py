@@ -8,7 +8,7 @@ the same for rules, Python functions, programs and agents.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -28,6 +28,14 @@ Point: TypeAlias = Literal[
     "on-budget",
     "on-end",
 ]
+POINTS: Final[tuple[Point, ...]] = get_args(Point)
+STARTING: Final[tuple[Point, ...]] = ("before-call", "on-patch")
+"""Before a call starts: whoever guards these has to say yes, and one that breaks there says no."""
+ABOUT_CALLS: Final[tuple[Point, ...]] = (*STARTING, "after-call")
+"""The points that are about one call, so that `match` can narrow them."""
+DECIDING: Final[tuple[Point, ...]] = (*STARTING, "before-reply")
+"""Where a decision counts, for the call, the patch or the answer is still to come; elsewhere hooks only comment."""
+
 Decision: TypeAlias = Literal["allow", "ask", "defer", "deny"]
 STRICTNESS: Final[tuple[Decision, ...]] = ("allow", "ask", "defer", "deny")
 """The lattice: of several verdicts the last in this order counts. `ask` wants a person's yes; `defer` is a no for now,
@@ -209,7 +217,7 @@ def verdict_from_json(raw: JsonObject) -> Verdict:
 
 def default_on_fault(point: Point) -> OnFault:
     """What a fault means where the hook does not say: what guards calls and patches guards them when it is broken."""
-    return "deny" if point in ("before-call", "on-patch") else "note"
+    return "deny" if point in STARTING else "note"
 
 
 def hook_address(agent: str, name: str) -> str:

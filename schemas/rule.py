@@ -14,11 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from schemas.encoding import Json
-from schemas.hook import STRICTNESS, Point
-
-CALLS: Final[tuple[Point, ...]] = ("before-call", "on-patch", "after-call")
-GUARDED: Final[tuple[Point, ...]] = ("before-call", "on-patch", "before-reply")
-"""The points at which a decision means something: the call, the patch or the final answer is still to come."""
+from schemas.hook import ABOUT_CALLS, DECIDING, STARTING, STRICTNESS, Point
 
 CONDITIONS: Final[Mapping[str, str]] = {
     "on": "The point at which the hook is asked, or one of several.",
@@ -114,10 +110,10 @@ BLANK: Final = re.compile(r"\{\{|\}\}|\{([a-z][a-z-]*)(?:\.([^{}\s]+))?\}")
 _SETTING: Final = re.compile(r"\$([A-Za-z_][\w-]*)")
 
 NEEDS: Final[Mapping[str, tuple[Point, ...]]] = {
-    "call": CALLS,
-    "effect": CALLS,
-    "arguments": CALLS,
-    "children-then": ("before-call", "on-patch"),
+    "call": ABOUT_CALLS,
+    "effect": ABOUT_CALLS,
+    "arguments": ABOUT_CALLS,
+    "children-then": STARTING,
     "result": ("after-call",),
     "outcome": ("after-call",),
     "error": ("after-call",),
@@ -125,8 +121,8 @@ NEEDS: Final[Mapping[str, tuple[Point, ...]]] = {
     "prompt": ("on-input",),
     "nudges": ("on-sleep",),
     "sent-back": ("before-reply",),
-    **dict.fromkeys(STRICTNESS, GUARDED),
-    "rewrite": ("before-call", "on-patch"),
+    **dict.fromkeys(STRICTNESS, DECIDING),
+    "rewrite": STARTING,
 }
 """The points at which a condition can hold, and an effect can have effect."""
 

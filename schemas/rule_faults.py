@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 from schemas import limits, patterns
 from schemas.encoding import Json
 from schemas.frozen import frozen
-from schemas.hook import STRICTNESS, Point
+from schemas.hook import POINTS, STRICTNESS
 from schemas.regular import NotRegular, regular
 from schemas.rule import (
     BLANK,
@@ -29,8 +29,6 @@ from schemas.rule import (
 )
 
 Place: TypeAlias = tuple[str, ...]
-
-_POINTS: Final[tuple[str, ...]] = get_args(Point)
 
 
 @frozen
@@ -201,8 +199,8 @@ class _Reading:
         for name in _many(value):
             if setting_of(name) is not None:
                 continue
-            if name not in _POINTS:
-                yield _unknown(name, _POINTS, at, "a point")
+            if name not in POINTS:
+                yield _unknown(name, POINTS, at, "a point")
             elif self.points and name not in self.points:
                 yield RuleFault(at, "P0211", f"the hook is not asked at `{name}`", f"add it to the hook's `on`: {name}")
 

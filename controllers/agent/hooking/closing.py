@@ -19,14 +19,13 @@ from schemas import limits
 from schemas.call import as_map
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.frozen import frozen
-from schemas.hook import Point
+from schemas.hook import ABOUT_CALLS, Point
 from schemas.message import Message
 from schemas.record import Change, Drop
 
 SENDER: Final = "hook:"
 """Before a hook's name, where a comment is a message."""
 OPENING: Final[tuple[Point, ...]] = ("on-wake", "on-input", "on-child", "on-budget", "on-conflict")
-ABOUT_CALLS: Final[tuple[Point, ...]] = ("before-call", "on-patch", "after-call")
 LAST: Final[tuple[Point, ...]] = ("before-reply", "on-sleep", "on-end")
 PLACES: Final = {point: place for place, point in enumerate((*OPENING, *ABOUT_CALLS, *LAST))}
 _SPEAKING: Final = frozenset({"send", "discuss", "answer", "task", "restore"})

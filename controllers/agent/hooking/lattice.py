@@ -10,10 +10,7 @@ from collections.abc import Iterable, Sequence
 from controllers.agent.status import Fired
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.hook import STRICTNESS, Decision, HookProgram, HookSpec, Point, Verdict, default_on_fault
-
-VERDICT_POINTS: frozenset[Point] = frozenset({"before-call", "on-patch", "before-reply"})
-"""Where a verdict decides; everywhere else hooks can only comment."""
+from schemas.hook import DECIDING, STRICTNESS, Decision, HookProgram, HookSpec, Point, Verdict, default_on_fault
 
 
 @frozen
@@ -89,7 +86,7 @@ def words_of(verdict: Verdict, point: Point) -> str:
     Where a hook can only comment, its reason against something is a comment too.
     """
     parts = [verdict.comment]
-    if verdict.decision != "allow" and point not in VERDICT_POINTS:
+    if verdict.decision != "allow" and point not in DECIDING:
         parts.insert(0, verdict.reason)
     return "\n".join(part for part in parts if part)
 

@@ -23,7 +23,7 @@ from schemas.approval import YES
 from schemas.call import CallState, as_map
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
-from schemas.hook import HookProgram, HookSpec, Point, Verdict
+from schemas.hook import STARTING, HookProgram, HookSpec, Point, Verdict
 from schemas.resource import Resource
 from schemas.tools import AGENT_TOOL, PATCHING_TOOLS
 
@@ -228,7 +228,7 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
 def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[Fired]:
     """The verdicts on a call with the arguments that it has after so many rewritings."""
     for one in opened.fired.values():
-        if one.point in ("before-call", "on-patch") and (one.index, one.rewrites) == (index, rewrites):
+        if one.point in STARTING and (one.index, one.rewrites) == (index, rewrites):
             yield one
 
 

@@ -13,11 +13,8 @@ from typing import Final
 
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.hook import Decision, Point, Verdict
+from schemas.hook import STARTING, Decision, Point, Verdict
 from schemas.thread import Answer
-
-GUARDED: Final[frozenset[Point]] = frozenset({"before-call", "on-patch"})
-"""Where silence and chatter are no permission."""
 
 SAID_NOTHING: Final = "(it said nothing)"
 
@@ -47,7 +44,7 @@ def verdict_of(answer: Answer, point: Point) -> Verdict:
 
 
 def _of_text(text: str, point: Point) -> Verdict:
-    is_guarded = point in GUARDED
+    is_guarded = point in STARTING
     if text.lower().rstrip(".") in SILENT:
         return Verdict(fault="it gave no decision") if is_guarded else Verdict()
     first = _FIRST.match(text)
@@ -76,7 +73,7 @@ def _of_object(said: JsonObject, point: Point) -> Verdict:
         return Verdict(fault="`updated_input` is to be a map of arguments")
     comment = _text(said, "comment", "additionalContext")
     is_last = said.get("quit") is True
-    if decision is None and arguments is None and point in GUARDED and not is_last:
+    if decision is None and arguments is None and point in STARTING and not is_last:
         return Verdict(fault="it gave no decision", comment=comment)
     reason = _text(said, "reason", "permissionDecisionReason")
     return Verdict(decision or "allow", reason, arguments, comment, is_last=is_last)
