@@ -19,7 +19,7 @@ from schemas.hook import Point
 from schemas.patching import Op
 from schemas.rule import CONDITIONS, EFFECTS
 
-AS_WRITTEN: Final = ("on", "match", "rule", "run", "extends", "settings", "expires")
+AS_WRITTEN: Final = ("on", "match", "rule", "run", "extends", "settings", "expires", "budget")
 """Fields of a hook that are in the document what they are here."""
 
 OF_AGENT: Final = ("prompt", "model", "tools")
@@ -79,12 +79,10 @@ def sketched(fields: JsonObject) -> JsonObject:
     """One hook as the plan is to have it. Raises ToolFailed."""
     node: JsonObject = {**fields.get("more", {}), **{name: fields[name] for name in AS_WRITTEN if name in fields}}
     own: JsonObject = {name: fields[name] for name in OF_AGENT if name in fields}
-    if own and "prompt" not in own:
-        raise ToolFailed("BadArguments", f"{', '.join(own)}: of a hook that thinks, and it has no `prompt`")
-    if own:
-        node["agent"] = own
-        node |= {"budget": fields["budget"]} if "budget" in fields else {}
-    return node
+    if own and "prompt" not in own and "extends" not in fields:
+        said = " and ".join(f"`{name}`" for name in own)
+        raise ToolFailed("BadArguments", f"{said} without `prompt`: say what the agent behind it is to watch out for")
+    return node | ({"agent": own} if own else {})
 
 
 def _place(context: Context, to: str) -> tuple[str, ...]:

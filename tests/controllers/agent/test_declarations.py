@@ -9,6 +9,8 @@ import pytest
 
 from controllers.agent.thinking.prompting import declared
 from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.attaching import sketched
+from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.registry import BUILT_IN
 from schemas.encoding import encode
 
@@ -53,3 +55,11 @@ def test_null_is_taken_for_left_out_and_a_wrong_kind_is_told() -> None:
 
 def test_all_tools_together_stay_short() -> None:
     assert sum(len(encode(declared(tool))) for tool in BUILT_IN.values()) < ALL_BYTES_MAX
+
+
+def test_a_hook_that_is_made_from_another_may_have_its_own_model_and_budget() -> None:
+    fields = {"extends": "lib:on-your-toes", "model": "house/small", "budget": {"tokens": 1000}}
+    made = {"extends": "lib:on-your-toes", "agent": {"model": "house/small"}, "budget": {"tokens": 1000}}
+    assert sketched(fields) == made
+    with pytest.raises(ToolFailed, match="`model` without `prompt`"):
+        sketched({"on": ["on-wake"], "model": "house/small"})
