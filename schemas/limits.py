@@ -45,6 +45,7 @@ LOCK_TTL_S: Final = 600.0  # A lease whose holder shows no progress for so long 
 LOCK_AGEING_S: Final = 30.0  # One step of priority is worth so long a wait: who waits long enough is before anybody.
 LOCK_PRIORITY_MAX: Final = 20  # Steps that count, either way: nobody is overtaken by who comes 20 minutes later.
 LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence; `plan get locks` has them all.
+LOCKS_TOLD_MAX: Final = 32  # Of those that an agent holds, in its prompt: each turn has them anew.
 LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 
 # Pages.

@@ -241,9 +241,14 @@ def given_up(seen: Observed, view: View, call: Resource) -> Draft | None:
 
 def held_text(seen: Observed, view: View) -> str:
     """What it holds, for the end of a prompt; empty when that is nothing."""
-    held = leases.held(view, owner_of(seen))
-    said = ", ".join(f"`{path}` ({_until(one)})" for path, one in held)
-    return f"[locked for you: {said}]" if said else ""
+    return listed(leases.held(view, owner_of(seen)))
+
+
+def listed(held: Sequence[tuple[str, Holder]]) -> str:
+    """What is held in a line, of very many the first."""
+    said = ", ".join(f"`{path}` ({_until(one)})" for path, one in held[: limits.LOCKS_TOLD_MAX])
+    rest = f" and {len(held) - limits.LOCKS_TOLD_MAX} more" if len(held) > limits.LOCKS_TOLD_MAX else ""
+    return f"[locked for you: {said}{rest}]" if said else ""
 
 
 def _until(held: Holder) -> str:

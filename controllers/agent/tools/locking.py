@@ -17,7 +17,7 @@ from controllers.agent.calling import holding
 from controllers.agent.calling.holding import Wish
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
-from controllers.agent.tools.workspace import Workspace
+from controllers.agent.tools.workspace import CLOSED, Workspace
 from controllers.leases import Granted, Wants
 from schemas import limits, patterns
 from schemas.lock import LockMode
@@ -98,6 +98,8 @@ def named(argument: str, context: Context) -> Mapping[str, LockMode]:
 def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
     """The canonical path or glob, if the agent may have it. Raises ToolDenied and ToolFailed."""
     found = canonical(space, path)
+    if closed := CLOSED & {name.casefold() for name in found.split("/")}:  # Forks' files have their names from there.
+        raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")
     globs = space.read if mode == "read" else space.write
     if not patterns.any_path(globs, found):
         raise ToolDenied(f"`{found}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}")
@@ -109,10 +111,16 @@ def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
 
 
 def canonical(space: Workspace, path: str) -> str:
-    """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked."""
+    """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked.
+
+    Raises ToolDenied and ToolFailed: BadPath for a glob that steps back from what it may be about.
+    """
     names = path.split("/")
     fixed = next((index for index, name in enumerate(names) if _WILD & set(name)), len(names))
     if fixed == len(names):
         return space.leads_to(path)
     base = space.leads_to("/".join(names[:fixed]) or ("/" if path.startswith("/") else "."))
-    return "/".join((*(() if base == "." else (base,)), *names[fixed:]))
+    rest = [name for name in names[fixed:] if name not in ("", ".")]
+    if ".." in rest:
+        raise ToolFailed("BadPath", f"`{path}` steps back behind a wildcard: name the folder itself")
+    return "/".join((*(() if base == "." else (base,)), *rest))

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from controllers import leases
+from controllers.agent.calling import holding
 from controllers.agent.mail import inbox
+from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.lock import Holder
 from schemas.message import Message
 from schemas.record import Change, Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena
@@ -97,6 +100,32 @@ done: x
         (granted,) = [data["fences"] for data in await records_with(here, "call.settled") if data["tool"] == "lock"]
         assert sorted(granted) == ["real/*.md", "real/new.txt", "real/x.txt"]
         assert not await records_with(here, "lock.granted")
+
+
+async def test_globs_are_locked_by_one_name_however_they_are_written(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        script = """
+call: {lock: {paths: ["src/**/", "a/*//./b", "*/"]}}
+call: {release: {paths: ["src/**"]}}
+call: {lock: {paths: ["src/*/../../b"]}}
+expect: {error: BadPath}
+call: {lock: {paths: [".plan/forks/t/b"]}}
+expect: {error: Denied}
+call: {lock: {paths: [".plan/**"], mode: read}}
+expect: {error: Denied}
+done: x
+"""
+        await run(here, script)
+        assert here.state("task/one") == "done", here.get("task/one").status
+        (granted,) = [data["fences"] for data in await records_with(here, "call.settled") if "fences" in data]
+        assert sorted(granted) == ["*", "a/*/b", "src/**"]
+
+
+def test_a_prompt_names_some_of_many_locks() -> None:
+    grant = Holder("agent/one", "u", 1, "write", 0.0, 1, "asked")
+    said = holding.listed([(f"f{number:02}", grant) for number in range(limits.LOCKS_TOLD_MAX + 5)])
+    assert said.startswith("[locked for you: `f00` (until you `release` it), `f01` (until")
+    assert said.endswith("`f31` (until you `release` it) and 5 more]")
 
 
 async def test_what_may_not_be_written_may_not_be_kept_from_others(tmp_path: Path) -> None:
