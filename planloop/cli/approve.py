@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import click
 
 from planloop import pointing
@@ -26,26 +29,41 @@ Examples:
 """
 
 
+Runs: TypeAlias = Callable[..., None]
+
+
+def flag(name: str, among: str, words: str) -> Callable[[Runs], Runs]:
+    """One flag of several that exclude each other: all that were given are kept, to be refused together."""
+    return click.option(f"--{name}", among, flag_value=name, multiple=True, help=words)
+
+
+def only(flags: tuple[str, ...]) -> str | None:
+    """The one that was given. Raises Halt for more: what is meant decides over others' work."""
+    if len(set(flags)) > 1:
+        raise Halt(Exit.USAGE, f"{' and '.join(f'--{each}' for each in flags)} exclude each other", "say one of them")
+    return flags[0] if flags else None
+
+
 @click.command(epilog=EXAMPLE)
 @click.argument("what", metavar="APPROVAL | CALL | CONFLICT | HOOK")
 @plan_option
-@click.option("--happened", "happened", flag_value="yes", help="The call in doubt did happen.")
-@click.option("--did-not", "happened", flag_value="no", help="The call in doubt did not happen.")
+@flag("happened", "happened", "The call in doubt did happen.")
+@flag("did-not", "happened", "The call in doubt did not happen.")
 @click.option("--answer", "answers", metavar="NAME=VALUE", multiple=True, help="Part of the answer to a question.")
-@click.option("--release", "how", flag_value="release", help="In a conflict: the holder lets go of the files.")
-@click.option("--sequence", "how", flag_value="sequence", help="One goes first, the other when its task has ended.")
-@click.option("--merge", "how", flag_value="merge", help="One does both parts.")
-@click.option("--fork", "how", flag_value="fork", help="One works in a branch of its own, merged when it is done.")
-@click.option("--cancel", "how", flag_value="cancel", help="The task of one is cancelled.")
+@flag("release", "hows", "In a conflict: the holder lets go of the files.")
+@flag("sequence", "hows", "One goes first, the other when its task has ended.")
+@flag("merge", "hows", "One does both parts.")
+@flag("fork", "hows", "One works in a branch of its own, merged when it is done.")
+@flag("cancel", "hows", "The task of one is cancelled.")
 @click.option("--for", "for_agent", metavar="AGENT", default="", help="Which of the two a ruling is about.")
 @click.option("--tell", default="", help="What the two are told of a ruling.")
 @click.option("--reason", default="", help="Why, for the history and for who asked.")
 def command(
     what: str,
     plan: str | None,
-    happened: str | None,
+    happened: tuple[str, ...],
     answers: tuple[str, ...],
-    how: str | None,
+    hows: tuple[str, ...],
     for_agent: str,
     tell: str,
     reason: str,
@@ -55,6 +73,7 @@ def command(
     A held edit, an agent's request, a question of a tool server, a call whose outcome nobody saw (say which it was), a
     conflict of two agents over files (say how it goes on), or a hook that is there until somebody says that it may go.
     """
+    how, did = only(hows), only(happened)
     access = access_to(plan)
     address = pointing.address_of(what, "approval")
     address = address.replace("approval/conflict-", "conflict/")
@@ -71,12 +90,12 @@ def command(
         return
     if answers:
         raise Halt(Exit.USAGE, f"{address} asks no question", f"plan approve {address} --happened, or --did-not")
-    if happened is None:
+    if did is None:
         call = access.object(address)
         hint = f"look first: plan describe {address}; then --happened or --did-not"
         raise Halt(Exit.USAGE, f"did {call.spec.get('tool')} of {call.spec.get('owner')} happen or not?", hint)
-    answer = access.post("settle", {"address": address, "happened": happened == "yes", "reason": reason})
-    then = "taken as done" if happened == "yes" else "made again"
+    answer = access.post("settle", {"address": address, "happened": did == "happened", "reason": reason})
+    then = "taken as done" if did == "happened" else "made again"
     click.echo(f"{address} is {then}, rev {answer['rev']}")
 
 

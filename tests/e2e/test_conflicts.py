@@ -53,6 +53,9 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
         assert unsure.code == 2
         assert "--sequence" in unsure.text
         assert folder.run("approve", "conflict/1", "--merge", "--for", "nobody").code == 2
+        both = folder.run("approve", "conflict/1", "--release", "--cancel")
+        assert (both.code, "--release and --cancel exclude each other" in both.text) == (2, True), both
+        assert folder.run("approve", "conflict/1", "--release", "--tell", "x" * 2_001).code == 2
         assert folder.run("approve", "conflict/7", "--release").code == 6
         ruled = folder.run("approve", "conflict/1", "--merge", "--tell", "keep the names")
         assert (ruled.code, "ruled `merge` for front" in ruled.text) == (0, True), ruled

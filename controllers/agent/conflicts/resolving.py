@@ -66,6 +66,8 @@ class Ruled:
 def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) -> Ruled:
     """What `wish` comes to. Raises Unruled."""
     conflict = _found(view, wish.conflict)
+    if len(wish.plan) > limits.CONFLICT_PLAN_MAX:
+        raise Unruled("BadArguments", f"the parties are told {limits.CONFLICT_PLAN_MAX} characters at most")
     spec, status = conflict_from_json(conflict.spec), status_from_json(conflict.status)
     ruling = Ruling(_how(wish.how), _party(spec, wish), str(by), wish.plan, now)
     if status.ruling is not None and _is_same(status.ruling, ruling):
