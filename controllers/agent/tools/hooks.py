@@ -21,6 +21,7 @@ from controllers.agent.status import boxed
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
+from reconciler.editing.watching import stated_name
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits, pointer
@@ -68,8 +69,9 @@ def meta(context: Context, reason: Annotated[str, Field(description="Why now, fo
     served = _served(context)
     view = context.world.store.view
     moved = session.moved(view, context.world.plan, context.agent, str(context.author))
-    # Who was made for a hook stays one; who became one by `endo` takes back what it handed over.
-    ended = () if context.seen.spec.watches else _over(view, served, reason or "it took the session back")
+    # What it handed over by `endo` it takes back; whatever else it is a hook of it stays.
+    handed = [each for each in served if stated_name(each.spec) == _name_by(context)]
+    ended = _over(view, handed, reason or "it took the session back")
     watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
     return Settlement(ok(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
 
@@ -100,8 +102,7 @@ async def _attached(context: Context, below: str, reason: str, moved: Sequence[C
 
     Else that agent could end its task by an answer between the two. A hook of it that was over is asked again.
     """
-    own = "-".join(context.task_path) or "root"
-    name = f"by-{own[-limits.TASK_ID_CHARS_MAX :].strip('-')}"
+    name = _name_by(context)
     path = (*pointer.of_task(addresses.parse(below).path), "hooks")
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
     is_first = not pointer.has(document(context), path)
@@ -110,6 +111,12 @@ async def _attached(context: Context, below: str, reason: str, moved: Sequence[C
     is_over = old is not None and old.state == OVER
     again = (SetStatus(old.address, old.uid, {"state": ACTIVE, "why": None}),) if old is not None and is_over else ()
     return await submit(context, [op], reason or f"hands over to {below}", (*moved, *again))
+
+
+def _name_by(context: Context) -> str:
+    """What the hooks are called that the caller becomes by `endo`."""
+    own = "-".join(context.task_path) or "root"
+    return f"by-{own[-limits.TASK_ID_CHARS_MAX :].strip('-')}"
 
 
 def _below(context: Context, name: str) -> str:

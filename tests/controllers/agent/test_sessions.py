@@ -71,6 +71,20 @@ async def test_meta_takes_the_session_back_and_endo_hands_it_over_again(tmp_path
         await here.until(lambda: "I see" in str(here.get("agent/pupil").status))
 
 
+async def test_meta_ends_nothing_but_what_the_agent_handed_over(tmp_path: Path) -> None:
+    watched = "tasks: {work: {goal: w, agent: {script: [" + NEVER.strip() + "]}, hooks: {lead: HOOK}}}\n"
+    hook = "{on: [before-call], agent: {as: agent/.}}"
+    steps = ("call: {endo: {subagent: work}}", "{when: {message: back}, call: {meta: {}}}", NEVER)
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps, more=watched.replace("HOOK", hook)))
+        await here.until(lambda: primary(here) == "agent/work")
+        await here.tell("agent/.", "back", "m1")
+        await here.until(lambda: primary(here) == "agent/.")
+        await here.settled_but_timers()
+        assert here.state("hook/work/by-root") == OVER
+        assert here.state("hook/work/lead") != OVER
+
+
 @pytest.mark.parametrize(
     ("name", "error"),
     [("parent", "NoSuchAgent"), ("other", "NotBelow"), ("nobody", "NoSuchAgent"), (".", "NoSuchAgent")],
