@@ -6,7 +6,8 @@ single files are looked at by the file tools, which alone know where a path lead
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
@@ -15,6 +16,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.status import TurnCall
 from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.kept import KeptTools
+from controllers.agent.tools.subjects import subjects_of
 from controllers.agent.tools.tool import Tool
 from schemas import limits, patterns
 from schemas.agent import AgentSpec
@@ -22,7 +24,7 @@ from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
-from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS
+from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS, WRITING_TOOLS
 
 Tools = Mapping[str, Tool]
 
@@ -31,6 +33,9 @@ STUCK: Final = "Stuck"
 SAME_CHARS: Final = 12  # Of the digest of a call: enough to tell one from the one before.
 ENDINGS: Final = ("done", "fail")
 """What an agent may still call in its last turn."""
+
+_OF_PATHS: Final = re.compile(r"path|file|folder|dir|uri|url|source|dest|target", re.IGNORECASE)
+"""In the names of arguments that servers take for paths; any other text may have the name of a file by chance."""
 
 MALFORMED: Final = "Malformed"
 
@@ -109,11 +114,33 @@ def forbidden(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> str:
     """Why the agent's rights forbid this very call; empty when they do not. A denial beats everything."""
     if denial := _covering((*spec.rights.deny, *spec.rights.guarded), tool.name, tool.subjects(arguments)):
         return f"`{tool.name}` on this is denied by `{denial}`"
+    if "." in tool.name and tool.effect is not EffectClass.READ and _leads_to_guarded(arguments, spec):
+        return f"`{tool.name}` may write this, and it is not yours to write"
     if tool.name in ONLINE_TOOLS and not spec.rights.network:
         return f"`{tool.name}` needs the network, and your rights have none"
     if not is_free(tool, spec) and not is_allowed(tool, arguments, spec):
         return f"you may use `{tool.name}` only like {', '.join(_examples(tool.name, spec))}"
     return ""
+
+
+def _leads_to_guarded(arguments: JsonObject, spec: AgentSpec) -> bool:
+    """Whether a path in the arguments for a tool server may be that of a file which answers for a hook."""
+    if not spec.rights.guarded:
+        return False
+    paths = subjects_of({"paths": list(_in_paths(arguments))})
+    return bool(paths) and bool(patterns.denied_by(spec.rights.guarded, WRITING_TOOLS[0], paths))
+
+
+def _in_paths(value: Json) -> Iterator[Json]:
+    """What stands under the names of paths, at whatever depth."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield from (each for name, each in one.items() if _OF_PATHS.search(name))
+            waiting += [each for name, each in one.items() if not _OF_PATHS.search(name)]
+        elif isinstance(one, list):
+            waiting += one
 
 
 def barred(call: Resource, tool: Tool, spec: AgentSpec) -> str:

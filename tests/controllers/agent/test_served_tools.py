@@ -108,3 +108,24 @@ def test_law_6_a_denial_of_a_folder_holds_however_a_server_is_told_of_it(data: s
 @given(PATHS)
 def test_a_denial_of_a_folder_leaves_other_files_alone(rest: str) -> None:
     assert isinstance(ruled({"path": f"src/{rest}"}, deny=("files.write_file(.git/**)",)), Allowed)
+
+
+@given(st.data())
+def test_law_6_no_server_writes_what_answers_for_a_hook(data: st.DataObject) -> None:
+    text = data.draw(disguises("hooks/guard.py"))
+    ways: list[JsonObject] = [{"path": text}, {"fileUri": text}, {"edits": [{"destination": [text]}]}]
+    arguments = data.draw(st.sampled_from(ways))
+    guarded = AgentSpec("task/.", Script(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
+    call = TurnCall("call/a", "files.write_file", arguments | {"title": "guard.py"})
+    assert isinstance(calls.ruling(call, guarded, registry(server("write_file")), ()), Refused)
+
+
+def test_a_guarded_file_leaves_servers_all_else() -> None:
+    guarded = AgentSpec("task/.", Script(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
+    harmless: list[JsonObject] = [{}, {"path": "src/guard.py"}, {"title": "hooks/guard.py"}]
+    for arguments in harmless:
+        call = TurnCall("call/a", "files.write_file", arguments)
+        assert isinstance(calls.ruling(call, guarded, registry(server("write_file")), ()), Allowed)
+    readers = registry(server("write_file", effects={"write_file": "read"}))
+    call = TurnCall("call/a", "files.write_file", {"path": "hooks/guard.py"})
+    assert isinstance(calls.ruling(call, guarded, readers, ()), Allowed)
