@@ -62,6 +62,14 @@ def covers(lock: str, path: str) -> bool:
     return is_plain and any(any_path((lock,), "/".join(names[:end])) for end in range(1, len(names) + 1))
 
 
+def inner(name: str) -> tuple[str, str]:
+    """A lock's path as those who work in its tree name it, and the fork that this is; empty: the plan's folder."""
+    if not name.startswith(APART):
+        return name, ""
+    fork, _, path = name.removeprefix(APART).partition("/")
+    return path, f"fork/{fork.replace('+', '/')}"
+
+
 def _names(glob: str) -> tuple[str, ...]:
     """The glob's names; one that ends in a plain name goes on with `**`, for what is below."""
     names = tuple(name for name in glob.split("/") if name not in (".", ""))

@@ -16,11 +16,13 @@ from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from controllers.leases import Blocker, Granted, Owner, Taken, Wants, words
 from controllers.leases.granting import losses
+from controllers.leases.places import inner
 from controllers.leases.writing import Rows
 from reconciler.storing.store import View
 from schemas import limits, patterns
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from schemas.fork import lock_place
 from schemas.frozen import frozen
 from schemas.lock import Holder, LockKept
 from schemas.record import Change, Draft
@@ -146,7 +148,7 @@ def standing(context: Context, path: str) -> Settlement | None:
     if seen.spec.lock == "off" or context.spec.arguments != context.call.spec["arguments"]:
         blockers = blockers_of(seen, view, {path: "write"})
         return refused(seen, view, blockers) if blockers else None
-    return Settlement(failure(LOST, f"{why}. Nothing was written. {exits(seen, view)}"))
+    return Settlement(failure(LOST, f"{_inner(seen, why)}. Nothing was written. {exits(seen, view)}"))
 
 
 def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
@@ -161,7 +163,7 @@ def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
     for lock, _ in lost:
         rows.told(lock, owner.address)
     whys = "; ".join(leases.fenced(view, owner, path, mode) for path, mode in wants.items())
-    text = f"{whys}. Nothing was written: look at what is there now. {exits(seen, view)}"
+    text = f"{_inner(seen, whys)}. Nothing was written: look at what is there now. {exits(seen, view)}"
     return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [lock for lock, _ in lost]})
 
 
@@ -179,7 +181,7 @@ def refused(
     `changes` go with it: a wish leaves the queues.
     """
     said = ". ".join(part for part in (words.barred(blockers).message, before) if part)
-    text = f"{said}. Nothing was done. {exits(seen, view)}"
+    text = f"{_inner(seen, said)}. Nothing was done. {exits(seen, view)}"
     return Settlement(failure(LOCKED, text), changes)
 
 
@@ -209,8 +211,13 @@ def _may(tool: str, seen: Observed) -> bool:
 
 
 def named(paths: Iterable[str]) -> str:
-    """The paths in words."""
-    return ", ".join(f"`{path}`" for path in sorted(paths))
+    """The paths in words, as those who work in their tree name them."""
+    return ", ".join(f"`{inner(path)[0]}`" for path in sorted(paths))
+
+
+def _inner(seen: Observed, text: str) -> str:
+    """`text` about locks with the names that the agent has for them in its fork."""
+    return text.replace(f"{lock_place(seen.fork.address)}/", "") if seen.fork is not None else text
 
 
 def given_back(seen: Observed, view: View, kept: Collection[LockKept] | None = None) -> Draft | None:
@@ -246,7 +253,7 @@ def held_text(seen: Observed, view: View) -> str:
 
 def listed(held: Sequence[tuple[str, Holder]]) -> str:
     """What is held in a line, of very many the first."""
-    said = ", ".join(f"`{path}` ({_until(one)})" for path, one in held[: limits.LOCKS_TOLD_MAX])
+    said = ", ".join(f"`{inner(path)[0]}` ({_until(one)})" for path, one in held[: limits.LOCKS_TOLD_MAX])
     rest = f" and {len(held) - limits.LOCKS_TOLD_MAX} more" if len(held) > limits.LOCKS_TOLD_MAX else ""
     return f"[locked for you: {said}{rest}]" if said else ""
 

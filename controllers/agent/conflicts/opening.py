@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from controllers.agent.conflicts.standing import gives_way, held, task_of, touches
+from controllers.leases.places import inner
 from reconciler.storing.store import View
 from schemas import conflict as conflicts
 from schemas import limits
@@ -202,5 +203,7 @@ def _merged(known: Party | None, said: Party) -> Party:
 
 
 def paths_of(status: ConflictStatus) -> str:
-    """The paths in words."""
-    return ", ".join(f"`{path}`" for path in status.paths)
+    """The paths in words, as both parties name them."""
+    found = [inner(path) for path in status.paths]
+    fork = next((f" (in {fork})" for _, fork in found if fork), "")
+    return ", ".join(f"`{path}`" for path, _ in found) + fork

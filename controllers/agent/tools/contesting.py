@@ -7,7 +7,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from controllers import leases
-from controllers.agent.conflicts import grounds, opening, resolving, routing, waits
+from controllers.agent.calling.holding import named
+from controllers.agent.conflicts import opening, resolving, routing, waits
 from controllers.agent.conflicts.opening import Opened
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
 from controllers.agent.tools.faults import ToolFailed
@@ -43,7 +44,7 @@ def contest(
     owner, wants = leases.owner_of(context.seen.resource), dict.fromkeys(wanted, WRITE)
     others = tuple(waits.against(view, owner, wants))
     if not others:
-        raise ToolFailed("NoConflict", f"nobody keeps you off {', '.join(wanted)}: take it with `lock`, or write")
+        raise ToolFailed("NoConflict", f"nobody keeps you off {named(wanted)}: take it with `lock`, or write")
     seen = context.seen
     party = Party(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
     made = opening.opened_with(view, party, others, wanted, "contest", seen.now)
@@ -84,7 +85,6 @@ async def resolve(
     """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
     world = context.world
     try:
-        grounds.require(world.folder, how)
         made = resolving.ruled(
             world.store.view, document(context), Wish(conflict, how, for_agent, plan), context.author, world.clock.now()
         )
