@@ -31,7 +31,7 @@ How: TypeAlias = Literal["release", "sequence", "merge", "fork", "cancel"]
 Side: TypeAlias = Literal["wants", "holds"]
 
 _WAYS: Final[dict[How, tuple[Side, str]]] = {
-    "release": ("wants", "{other} lets go of it, and {who} has it"),
+    "release": ("wants", "{other} has it to the end of its turn, then {who}"),
     "sequence": ("holds", "{who} goes first, and {other} when the task of {who} has ended"),
     "merge": ("holds", "{who} does both parts, and {other} gives up its own"),
     "fork": ("wants", "{who} works in a branch of its own, merged when it is done"),

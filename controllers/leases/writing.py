@@ -48,6 +48,10 @@ class Rows:
         """`owner` holds the lock no more."""
         self._merge(path, "holders", owner, None)
 
+    def shorten(self, path: str, owner: str) -> None:
+        """`owner` keeps the lock to the end of its open turn, whatever it took it for."""
+        self._merge(path, "holders", owner, {"kept": "turn"})
+
     def lose(self, path: str, owner: str, loss: Loss) -> None:
         """The same, and it is told so when it next comes."""
         self._merge(path, "holders", owner, None)

@@ -24,7 +24,7 @@ Examples:
   plan approve approval/5b1e --answer name=Ada --answer age=36
   plan approve call/91c2 --did-not            a call in doubt did not happen: do it again
   plan approve hook/plan-first                it need not be watched for any longer
-  plan approve conflict/3 --release           whoever holds the files lets go of them
+  plan approve conflict/3 --release           whoever holds the files has them to the end of its turn
   plan approve conflict/3 --merge --for backend --tell "keep the old names"
 """
 
@@ -50,7 +50,7 @@ def only(flags: tuple[str, ...]) -> str | None:
 @flag("happened", "happened", "The call in doubt did happen.")
 @flag("did-not", "happened", "The call in doubt did not happen.")
 @click.option("--answer", "answers", metavar="NAME=VALUE", multiple=True, help="Part of the answer to a question.")
-@flag("release", "hows", "In a conflict: the holder lets go of the files.")
+@flag("release", "hows", "In a conflict: the holder lets go as its turn ends.")
 @flag("sequence", "hows", "One goes first, the other when its task has ended.")
 @flag("merge", "hows", "One does both parts.")
 @flag("fork", "hows", "One works in a branch of its own, merged when it is done.")

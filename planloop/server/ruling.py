@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.agent.conflicts import grounds, resolving
+from controllers.agent.conflicts import resolving
 from controllers.agent.conflicts.resolving import Unruled, Wish
 from planloop.core import Core
 from planloop.exits import Exit, Halt
@@ -18,7 +18,6 @@ async def rule(core: Core, body: JsonObject) -> JsonObject:
     view, plan = core.store.view, core.plan
     wish = Wish(str(body["conflict"]), str(body["how"]), str(body.get("for") or ""), str(body.get("plan") or ""))
     try:
-        grounds.require(core.place.root.absolute(), wish.how)
         made = resolving.ruled(view, {} if plan is None else plan.spec, wish, HUMAN_CLI, core.clock.now())
     except Unruled as fault:
         raise Halt(

@@ -210,17 +210,52 @@ def test_a_conflict_that_nobody_answers_goes_to_the_next_above_and_then_to_a_per
     check(story)
 
 
-def test_a_ruling_that_nobody_follows_goes_on_upward_too() -> None:
-    rules = """
-        - when: {message: "resolve("}
-          call: {resolve: {conflict: conflict/1, how: release}}
+@pytest.mark.parametrize("how", ["release", "sequence, for_agent: group/back", "merge, for_agent: group/back"])
+def test_a_ruling_has_its_effect_on_a_holder_that_does_nothing_for_it(how: str) -> None:
+    story = played(deep(holder="- sleep: 400\n- done: x", group=rules(how)))
+    assert records(story, "conflict.raised") == []
+    assert at(story, "conflict.ruled") == [1 + limits.CONFLICT_AFTER_S]
+    assert (story.files[PATH], settled(story, "write")) == ("by back", [1 + limits.CONFLICT_AFTER_S])
+    check(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+@pytest.mark.parametrize("how", ["release", "sequence, for_agent: group/back", "merge, for_agent: group/back"])
+def test_law_5_what_a_ruling_takes_is_taken_once_through_a_crash_at_any_write(how: str, point: Point) -> None:
+    text = deep(holder=f"- sleep: 400\n{WRITES_TOO}\n- done: x", group=rules(how), kept="lock: task")
+    clean = played(text)
+    for commit in range(clean.commits + 1):
+        story = played(text, *([Crash(commit, point)] if commit else []))
+        assert story.states("task")["task/group/back"] == "done", (commit, story.states("task", "agent", "conflict"))
+        # What the holder wants to write later it has to have read.
+        assert story.files[PATH] == "by back", commit
+        assert len(records(story, "conflict.ruled")) == 1, commit
+        assert records(story, "conflict.raised") == [], commit
+        check(story)
+
+
+WRITES_TOO = f"- call: {{write: {{path: {PATH}, content: by front}}}}\n- expect: {{}}"
+
+
+def rules(how: str) -> str:
+    """The steps of an agent that makes this ruling."""
+    return f"""
+        - when: {{message: "resolve("}}
+          call: {{resolve: {{conflict: conflict/1, how: {how}}}}}
         - expect: ok
     """
-    story = played(deep(holder="- sleep: 400\n- done: x", group=rules))
-    assert [data["before"] for data in records(story, "conflict.raised")] == ["agent/.", "person"]
-    assert "nobody gave way" in str(records(story, "conflict.raised")[0]["why"])
-    assert story.files[PATH] == "by back"
-    check(story)
+
+
+def settled(story: Story, tool: str) -> list[int]:
+    """When the calls of a tool had an end, in seconds since the beginning."""
+    ended = {
+        entry.subject: round(record.at - story.log[0].at)
+        for record in story.log
+        for entry in record.draft.entries
+        if entry.type == "call.settled" and entry.data.get("tool") == tool
+    }
+    return sorted(ended.values())
 
 
 @pytest.mark.slow
@@ -234,7 +269,7 @@ def test_timers_of_a_conflict_outlive_every_owner() -> None:
         check(story)
 
 
-def deep(holder: str, group: str = "") -> str:
+def deep(holder: str, group: str = "", kept: str = "") -> str:
     """The two below a group with an agent of its own, below the root's."""
     return f"""
 agent:
@@ -253,6 +288,7 @@ tasks:
       front:
         goal: the page
         agent:
+          {kept}
           script:
             - call: {{lock: {{paths: [{PATH}]}}}}
 {textwrap.indent(holder, "            ")}
@@ -398,13 +434,9 @@ def test_an_order_is_kept_by_the_holder_too_and_is_taken_out_of_the_plan_when_th
         - done: x
     """
     story = played(plan("how: sequence, for_agent: back", front, back))
-    ended = {
-        entry.subject: round(record.at - story.log[0].at)
-        for record in story.log
-        for entry in record.draft.entries
-        if entry.type == "call.settled" and entry.data.get("tool") == "write"
-    }
-    assert sorted(ended.values()) == [6, 206], "the holder's next write waits for the other's task, though nobody locks"
+    assert settled(story, "write") == [6, 206], (
+        "the holder's next write waits for the other's task, though nobody locks"
+    )
     needs = [one for one in story.log if one.draft.type == "plan.patched" and one.draft.actor == "controller:conflict"]
     assert len(needs) == 1
     assert story.states("task") == DONE

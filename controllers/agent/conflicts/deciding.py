@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from controllers.agent.conflicts import routing
-from controllers.agent.conflicts.standing import is_followed, over_because
+from controllers.agent.conflicts.standing import over_because, will_follow
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.conflict import OPEN, PERSON, ConflictSpec, ConflictStatus
@@ -51,7 +51,7 @@ def decide(view: View, spec: ConflictSpec, status: ConflictStatus, now: float) -
     if not status.before:
         return Bring(routing.first_able(view, routing.lowest_above(*spec.parties)), 0, "")
     if status.due_at is not None and status.due_at <= now:
-        is_done = status.ruling is not None and is_followed(view, spec, status, status.ruling)
+        is_done = status.ruling is not None and will_follow(view, spec, status, status.ruling)
         return Rest(None) if is_done else _raised(view, status)
     if status.state == OPEN and status.before != PERSON:
         if not routing.is_able(view, status.before):

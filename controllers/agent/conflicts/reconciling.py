@@ -13,6 +13,7 @@ from controllers.agent.conflicts.deciding import Bring, Close, Rest, decide, run
 from controllers.agent.conflicts.evidence import changes_of
 from controllers.agent.conflicts.standing import task_of
 from controllers.agent.conflicts.telling import Case
+from controllers.agent.conflicts.yielding import going_on
 from controllers.agent.ports import Gate
 from reconciler.clock import Clock
 from reconciler.contract import Again, Done, Outcome
@@ -62,7 +63,7 @@ class ConflictReconciler:
         merge: JsonObject = {"state": conflicts.OVER, "why": why, "due_at": None, "ended_at": now}
         changes = (
             Put(conflict.address, conflict.uid, conflict.spec, status=merge),
-            *resolving.going_on(view, case.spec),
+            *going_on(view, case.spec),
             *_without_approval(view, conflict.address),
             *telling.closed(view, case, why, now),
         )
@@ -99,7 +100,7 @@ class ConflictReconciler:
         refs = tuple(dict.fromkeys((*conflict.refs, *judge)))
         put = Put(conflict.address, conflict.uid, conflict.spec, refs, owner, status=merge)
         first = () if status.before else telling.opened(view, case, to, now)
-        told = (*told, *resolving.going_on(view, spec))
+        told = (*told, *going_on(view, spec))
         data: JsonObject = {
             "conflict": conflict.address,
             "before": to,

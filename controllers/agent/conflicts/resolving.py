@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
-from controllers import leases
 from controllers.agent.conflicts import routing, telling
 from controllers.agent.conflicts.opening import is_open
-from controllers.agent.conflicts.standing import has_ended, held, is_waiting, kept_back, task_of
+from controllers.agent.conflicts.standing import held, is_waiting, task_of
 from controllers.agent.conflicts.telling import Said
-from controllers.agent.conflicts.terms import Making, for_stays, for_yields, forked, news
+from controllers.agent.conflicts.terms import Making, for_stays, for_yields, news
+from controllers.agent.conflicts.yielding import given_way, going_on
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import conflict as conflicts
 from schemas import limits, pointer
-from schemas.call import CallState
 from schemas.conflict import ConflictSpec, How, Ruling, conflict_from_json, name, status_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -32,7 +31,7 @@ from schemas.resource import Resource
 
 
 class Unruled(Exception):
-    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, NoRepository, Declared …"""
+    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, Declared …"""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -80,7 +79,9 @@ def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) 
         raise Unruled("Resolved", f"{author_in_words(status.ruling.by)} has ruled `{status.ruling.how}` already")
     made = Making(view, conflict, spec, status, ruling)
     _require_followable(made)
-    return Ruled(ruling, tuple(_ops(made, document)), tuple(_changes(made)), (_told(made),))
+    yielded = given_way(made)
+    changes = (*_changes(made), *yielded.changes)
+    return Ruled(ruling, tuple(_ops(made, document)), changes, (_told(made), *yielded.also))
 
 
 def _found(view: View, name_: str) -> Resource:
@@ -197,7 +198,6 @@ def _changes(made: Making) -> Iterator[Change]:
     if approval is not None:
         yield Drop(approval.address, approval.uid)
     yield from going_on(made.view, made.spec)
-    yield from _of_call(made)
     said = Said(conflict.address, int(conflict.status.get("rulings", 0)) + 1)
     waits = is_waiting(made.view, made.status.parties[made.spec.wants].call)
     for agent in made.spec.parties:
@@ -223,42 +223,6 @@ def _order(made: Making) -> JsonObject:
     if made.ruling.how != "sequence" or task is None or first in task.spec["needs"]:
         return {}
     return {"task": task.address, "needs": first.partition("/")[2]}
-
-
-def _of_call(made: Making) -> Iterator[Change]:
-    """What becomes of the call that waits when its agent is the one that gives way."""
-    if made.yields != made.spec.wants or made.ruling.how == "cancel":
-        return
-    address = made.status.parties[made.spec.wants].call
-    call = made.view.get(address) if is_waiting(made.view, address) else None
-    if call is None:
-        return
-    yield from leases.unqueued(made.view, call.address, tuple(call.status.get("wants") or {}))
-    merge: JsonObject
-    if made.ruling.how == "sequence":
-        after = task_of(made.view, made.stays)
-        state = CallState.AUTHORIZED if _is_past(made.view, after) else CallState.AWAITING_CHILD
-        why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
-        # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
-        merge = {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
-    else:
-        words = forked(made) if made.ruling.how == "fork" else for_yields(made)
-        said = f"{made.conflict.address} was ruled by {author_in_words(made.ruling.by)}: {words}"
-        merge = {"refused": {"reason": "Ruled", "message": said, "conflict": made.conflict.address}}
-    yield SetStatus(call.address, call.uid, merge)
-
-
-def going_on(view: View, spec: ConflictSpec) -> Iterator[Change]:
-    """The changes that let go on what was kept back by an order that holds no more."""
-    for agent in spec.parties:
-        for call in kept_back(view, agent):
-            merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
-            yield SetStatus(call.address, call.uid, merge)
-
-
-def _is_past(view: View, task: str) -> bool:
-    found = view.get(task)
-    return found is None or has_ended(found)
 
 
 def _told(made: Making) -> Also:

@@ -69,16 +69,27 @@ def kept_back(view: View, agent: str) -> Iterator[Resource]:
 
 def first_of(view: View, agent: str, paths: Sequence[str]) -> str:
     """The task that goes first on any of `paths` by a ruling that puts `agent` behind it; empty when none does."""
+    for spec, status, ruling in _against(view, agent, paths):
+        if ruling.how == "sequence" and not over_because(view, spec, status):
+            return task_of(view, stays(spec, ruling))
+    return ""
+
+
+def is_to_yield(view: View, agent: str, paths: Sequence[str]) -> bool:
+    """Whether a ruling that stands takes any of `paths` from `agent`: it gets no grant that outlasts its turn."""
+    return next(_against(view, agent, paths), None) is not None
+
+
+def _against(view: View, agent: str, paths: Sequence[str]) -> Iterator[tuple[ConflictSpec, ConflictStatus, Ruling]]:
+    """The rulings that stand by which `agent` gives way on any of `paths`."""
     for each in view.list(conflict.KIND):
         if each.state != conflict.RULED:
             continue
         spec, status = conflict.conflict_from_json(each.spec), conflict.status_from_json(each.status)
-        ruling = status.ruling
-        if ruling is None or ruling.how != "sequence" or gives_way(spec, ruling) != agent:
+        if status.ruling is None or gives_way(spec, status.ruling) != agent:
             continue
-        if any(touches(path, paths) for path in status.paths) and not over_because(view, spec, status):
-            return task_of(view, stays(spec, ruling))
-    return ""
+        if any(touches(path, paths) for path in status.paths):
+            yield spec, status, status.ruling
 
 
 def over_because(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
@@ -94,6 +105,13 @@ def over_because(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
     if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
         return ""  # Of an order nothing is left when the task of either has ended, which is said above.
     return f"{name(gives_way(spec, ruling))} {'has let go' if gives_way(spec, ruling) == spec.holds else 'gives way'}"
+
+
+def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
+    """Whether the one that is to give way does so at the end of its open turn, if it has not done so yet."""
+    yields = gives_way(spec, ruling)
+    waits = yields == spec.wants and is_waiting(view, status.parties[spec.wants].call)
+    return not waits and all(one.kept == "turn" for _, one in held(view, yields, status.paths))
 
 
 def is_followed(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controllers.agent.conflicts.opening import paths_of
 from controllers.agent.conflicts.standing import gives_way, stays
 from reconciler.storing.store import View
 from schemas.conflict import ConflictSpec, ConflictStatus, Ruling, name
 from schemas.frozen import frozen
 from schemas.resource import Resource
+
+LETS_GO: Final = (
+    "What you hold of it goes with the end of your turn, or now with `release`; read it again before you write"
+)
+"""What becomes of what the holder holds, whether it does something for it or not."""
 
 
 @frozen
@@ -58,11 +65,12 @@ def for_yields(made: Making) -> str:
     match made.ruling.how:
         case "merge":
             first = f"{other} does your part on {paths} too: leave it alone"
-            text = f"{first}, and let go of it with `release`" if is_holder else first
+            text = f"{first}. {LETS_GO}" if is_holder else first
         case "sequence":
-            text = f"{other} goes first on {paths}: let go of it with `release`; your turn is when its task has ended"
+            text = f"{other} goes first on {paths}, and you when its task has ended"
+            text = f"{text}. {LETS_GO}" if is_holder else text
         case _ if is_holder:
-            text = f"let go of {paths} now with `release`: {other} has it next"
+            text = f"{other} has {paths} next. {LETS_GO}"
         case _:
             text = f"{other} keeps {paths}: do something else, or take it later"
     return f"{text}. {plan}" if plan else text
@@ -78,5 +86,5 @@ def forked(made: Making) -> str:
     """What the one that works in a branch is told."""
     text = "you work in a branch of your own from now on, and what you do there is merged when your task is done"
     if made.yields == made.spec.holds:
-        text += f"; let go of {made.paths} with `release`"
+        text += f". {LETS_GO}"
     return f"{text}. {made.ruling.plan}" if made.ruling.plan else text

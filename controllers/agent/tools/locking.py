@@ -15,12 +15,13 @@ from pydantic import Field
 from controllers import leases
 from controllers.agent.calling import holding
 from controllers.agent.calling.holding import Wish
+from controllers.agent.conflicts.standing import is_to_yield
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import CLOSED, Workspace
 from controllers.leases import Granted, Wants
 from schemas import limits, patterns
-from schemas.lock import LockMode
+from schemas.lock import LockKept, LockMode
 
 _WILD: Final = frozenset("*?")
 
@@ -47,13 +48,15 @@ def lock(
     wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
     if (wait := holding.behind(seen, view, wants)) is not None:
         return wait
-    found = leases.granted(view, holding.owner_of(seen), wants, "asked", reason, seen.now)
+    # What a ruling takes from it is not taken back by asking again.
+    kept: LockKept = "turn" if is_to_yield(view, context.agent, tuple(wants)) else "asked"
+    found = leases.granted(view, holding.owner_of(seen), wants, kept, reason, seen.now)
     if isinstance(found, Granted):
         return Settlement(ok(f"you hold {holding.named(wants)}"), found.changes, data={"fences": found.fences})
     if wait_s == 0:
         return holding.refused(seen, view, found.blockers)
     bound_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
-    return holding.waiting(seen, view, context.call, Wish(wants, "asked", reason, bound_s), found.blockers)
+    return holding.waiting(seen, view, context.call, Wish(wants, kept, reason, bound_s), found.blockers)
 
 
 def release(

@@ -22,8 +22,14 @@ FRONT = f"""
 
 
 @pytest.mark.slow
-async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_the_file(tmp_path: Path) -> None:
-    home = Home(tmp_path).begin(**{PATH: "\n".join(LINES) + "\n"})
+@pytest.mark.parametrize("has_repository", [True, False])
+async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_the_file(
+    tmp_path: Path, has_repository: bool
+) -> None:
+    home = Home(tmp_path)
+    if has_repository:
+        home.begin()
+    home.write(PATH, "\n".join(LINES) + "\n")
     back = f"""
         - call: {{read: {{path: {PATH}}}}}
         - call: {{edit: {{path: {PATH}, old: line 17, new: by back}}}}
@@ -42,4 +48,23 @@ async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_t
     lines = home.read(PATH).splitlines()
     assert (lines[2], lines[17]) == ("by front", "by back")
     assert len(lines) == len(LINES)
-    assert home.branches() == []
+    assert not has_repository or home.branches() == []
+
+
+@pytest.mark.slow
+async def test_a_branch_is_ruled_where_there_is_no_repository_too(tmp_path: Path) -> None:
+    back = f"""
+        - call: {{write: {{path: {PATH}, content: by back}}}}
+        - expect: {{error: Ruled}}
+        - call: {{write: {{path: {PATH}, content: by back}}}}
+        - expect: ok
+        - done: x
+    """
+    front = "- {when: {message: works in a branch of its own}, done: x}"
+    async with arena(tmp_path) as here:
+        await begin(here, team("how: fork", front=front, back=back))
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done", await here.results()
+        await here.until(lambda: not here.get("fork/back").status.get("folder"))
+        assert here.read(PATH) == "by back"
+    assert not (tmp_path / ".git").exists()

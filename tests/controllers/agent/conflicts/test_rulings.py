@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from controllers.agent.conflicts.resolving import Unruled, Wish
 from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
 from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.conflicts.teams import PATH, begin, holder, over, team
+from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, holder, over, team
 
 pytestmark = pytest.mark.anyio
 
@@ -123,7 +124,7 @@ async def test_contesting_again_joins_the_conflict_that_stands_and_another_file_
 
 async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_path: Path) -> None:
     front = """
-        - when: {message: "let go of"}
+        - when: {message: "`back` has `src/api.py` next"}
           call: {release: {}}
         - when: {message: goon}
           done: x
@@ -146,18 +147,55 @@ async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_follo
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
-        assert isinstance(await rule(here, Author("agent", "."), "release"), Accepted)
-        assert isinstance(await rule(here, HUMAN_CLI, "cancel"), Accepted)
+        assert isinstance(await rule(here, Author("agent", "."), "sequence", "back"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "cancel", "back"), Accepted)
         await over(here)
         await here.until_state("task/back", "cancelled")
         assert here.get("conflict/1").status["ruling"][0]["by"] == "human:cli"
+
+
+async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_turn_and_no_longer(
+    tmp_path: Path,
+) -> None:
+    front = f"""
+        - call: {{shell: {{command: head -n 1 gate}}}}
+        - call: {{lock: {{paths: [{PATH}], reason: I want it back}}}}
+        - expect: {{contains: you hold}}
+        - when: {{message: goon}}
+          done: x
+    """
+    os.mkfifo(tmp_path / "gate")
+    gate = os.open(tmp_path / "gate", os.O_RDWR)
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert (holder(here), here.state("conflict/1")) == ("agent/front", "ruled")
+        assert here.get(LOCK).status["holders"]["agent/front"]["kept"] == "turn"
+        os.write(gate, b"on\n")
+        await over(here)
+        assert (holder(here), here.state("task/front")) == ("", "running")
+        assert here.get("conflict/1").status["why"] == "`front` has let go"
+    os.close(gate)
+
+
+@pytest.mark.parametrize("how", ["release", "merge", "sequence"])
+async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_path: Path, how: str) -> None:
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await here.until_state("agent/front", "asleep")
+        assert isinstance(await rule(here, HUMAN_CLI, how, "back"), Accepted)
+        assert holder(here) == ""
+        (released,) = [one for one in await here.log() if one.type == "lock.released"]
+        assert released.data == {"owner": "agent/front", "locks": [LOCK], "why": "as ruled in conflict/1"}
 
 
 async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back"), Accepted)
         with pytest.raises(Unruled) as late:
             await rule(here, Author("agent", "."), "cancel")
         assert (late.value.reason, here.state("conflict/1")) == ("Resolved", "ruled")
@@ -305,21 +343,9 @@ async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_
         assert refused.value.reason == "Declared"
 
 
-async def test_a_branch_is_ruled_only_where_there_is_a_repository(tmp_path: Path) -> None:
-    text = team("how: fork", front="- {when: {message: goon}, done: x}", back=ASKS)
-    async with arena(tmp_path) as here:
-        await begin(here, text.replace("- expect: ok\n\n", "- expect: {error: NoRepository}\n\n"))
-        await here.until_state("agent/.", "asleep")
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
-        await here.settled_but_timers()
-        assert [each["error"] for each in await here.results("resolve")] == ["NoRepository"]
-        assert here.state("conflict/1") == "open"
-        assert "fork" not in here.get("task/back").spec
-
-
 async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_nobody_back(tmp_path: Path) -> None:
     front = """
-        - when: {message: "let go of `src/api.py` now"}
+        - when: {message: "`back` has `src/api.py` next"}
           call: {release: {}}
         - expect: ok
         - when: {message: goon}
@@ -352,7 +378,7 @@ async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_th
     tmp_path: Path,
 ) -> None:
     front = """
-        - when: {message: "let go of"}
+        - when: {message: "`back` has `src/api.py` next"}
           call: {release: {}}
         - expect: ok
         - when: {message: goon}
