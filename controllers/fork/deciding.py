@@ -109,4 +109,4 @@ def _bring(seen: Observed) -> Step:
 
 def retry_s(tries: int) -> float:
     """Seconds before git is tried once more after `tries` failures in a row."""
-    return min(limits.BACKOFF_CAP_S, float(2**tries))
+    return min(limits.BACKOFF_CAP_S, 2.0 ** min(tries, 30))  # More is over any cap, and at last no float.

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, decide
+from controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, decide, retry_s
 from controllers.fork.observing import Observed
+from schemas import limits
 from schemas.fork import Asked, ForkSpec, ForkState, fork_status
 from schemas.resource import Resource, Uid
 
@@ -98,3 +99,9 @@ def test_there_is_a_tree_to_work_in_only_while_it_is_in_use(state: ForkState) ->
     tree = fork_status({"state": str(state), **TREE, "prefix": "part/"}).tree
 
     assert tree == (".plan/p/forks/t-1/part" if state in ("ready", "merging", "conflict", "writing") else "")
+
+
+def test_git_is_tried_again_later_and_later_and_for_ever() -> None:
+    waits = [retry_s(tries) for tries in (1, 2, 3, 5_000)]
+    assert waits == sorted(waits) and waits[0] < waits[1]
+    assert waits[-1] == limits.BACKOFF_CAP_S
