@@ -8,17 +8,18 @@ from typing import Final
 from compiler.checking import check_command
 from compiler.checking_parts import check_target
 from compiler.faults import Faults, Pointer
-from compiler.suggesting import nearest
 from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
 from schemas.fields_hook import HOOK_MINDS
+from schemas.frozen import remade
 from schemas.hook import ABOUT_CALLS
 from schemas.patterns import call_pattern
 from schemas.regular import NotRegular, regular
-from schemas.rule_faults import RuleFault, condition_faults, faults_of
-from schemas.tools import TOLD_APART, TOOLS
+from schemas.rule_faults import Around, RuleFault, condition_faults, faults_of, pattern_faults
+from schemas.rule_names import Tools, kept_by, tools_of
 
-_GOES_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
+GOES_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
+"""Fields that are about one kind of mind: they go when that is replaced."""
 
 
 def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faults: Faults) -> bool:
@@ -32,7 +33,7 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
         faults.on_key("P0210", f"hook `{to[-1]}` has nobody to ask", hint, to=to)
     if not fields.get("on") and not faults.is_at((*to, "on")):
         faults.on_key("P0210", f"hook `{to[-1]}` is never asked", "as in `on: before-call`", to=(*to, "on"))
-    for name, mind in _GOES_WITH.items():
+    for name, mind in GOES_WITH.items():
         if name in fields and len(minds) == 1 and mind not in minds:
             faults.on_key("P0211", f"`{name}` without `{mind}`", f"it says how `{mind}` is asked", to=(*to, name))
     check_command(dict(fields), "run", to, faults)
@@ -44,15 +45,28 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
     return len(minds) == 1 and bool(fields.get("on")) and not is_told
 
 
-def check_rules(fields: Mapping[str, Json], settings: JsonObject, to: Pointer, faults: Faults) -> None:
+def check_rules(
+    fields: Mapping[str, Json], settings: JsonObject, to: Pointer, toolsets: Toolsets, faults: Faults
+) -> None:
     """Tells of what is wrong with the rules of the hook and with the condition of its end."""
-    points = fields["on"]
-    for name in ("rule", "first"):
-        for fault in faults_of(fields[name], points, settings, is_first=name == "first") if name in fields else ():
+    rules = {name: fields[name] for name in ("rule", "first") if name in fields}
+    around = Around(
+        points=fields["on"],
+        settings=settings,
+        tools=_tools_of(toolsets),
+        called=tools_of(fields["match"]) if "match" in fields else None,
+        kept=kept_by(*rules.values()) if rules else None,
+    )
+    for name, rule in rules.items():
+        for fault in faults_of(rule, remade(around, is_first=name == "first")):
             _tell(fault, (*to, name), faults)
     ends = fields.get("expires", {}).get("when")
-    for fault in condition_faults(ends, settings=settings) if ends is not None else ():
+    for fault in condition_faults(ends, remade(around, points=(), called=None)) if ends is not None else ():
         _tell(fault, (*to, "expires", "when"), faults)
+
+
+def _tools_of(toolsets: Toolsets) -> Tools:
+    return Tools(toolsets.is_tool, tuple(toolsets.servers), is_open=bool(toolsets.servers))
 
 
 def _tell(fault: RuleFault, to: Pointer, faults: Faults) -> None:
@@ -71,13 +85,9 @@ def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, fa
         _check_matcher(written, here, faults)
     elif found is None:
         faults.add("P0223", f"`{written}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=here)
-    elif not toolsets.is_tool(found.tool):
-        near = nearest(found.tool, [*TOOLS, *toolsets.servers])
-        hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
-        faults.add("P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint, to=here)
-    elif found.subject is not None and found.tool in TOOLS and found.tool not in TOLD_APART:
-        summary = f"calls of `{found.tool}` are not told apart by what they are about"
-        faults.add("P0227", summary, f"name the tool alone: `{found.tool}`", to=here)
+    else:
+        for fault in pattern_faults(written, _tools_of(toolsets)):
+            _tell(fault, here, faults)
 
 
 def _is_existing_wrong(agent: Json, to: Pointer, faults: Faults) -> bool:

@@ -14,7 +14,7 @@ from compiler import hook_files, naming
 from compiler.agents import argv_of
 from compiler.declared_at import Words
 from compiler.faults import Faults, Pointer
-from compiler.hook_checks import check_hook, check_rules
+from compiler.hook_checks import GOES_WITH, check_hook, check_rules
 from compiler.mixing import Filling, filled, named_settings
 from compiler.resolving import Agents, Resolved
 from compiler.shelves import Shelves
@@ -27,9 +27,6 @@ from schemas.frozen import frozen
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
-_GOING_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
-"""Fields that go when the mind that they are about is replaced."""
-
 
 @frozen
 class Hook:
@@ -120,7 +117,7 @@ class Hooks:
         fields = filled(Filling(Table("hook"), to, merge.settings, "hook"), merge.fields, self.faults)
         if fields is None or not check_hook(fields, to, self.agents.toolsets, self.faults):
             return None
-        check_rules(fields, merge.settings, to, self.faults)
+        check_rules(fields, merge.settings, to, self.agents.toolsets, self.faults)
         mind = _mind(fields)
         agent: Resolved | None = None
         existing = ""
@@ -198,7 +195,7 @@ class _Merge:
         for mind in HOOK_MINDS:
             if mind != kept:
                 self.fields.pop(mind, None)
-        for name, mind in _GOING_WITH.items():
+        for name, mind in GOES_WITH.items():
             if mind not in own:
                 self.fields.pop(name, None)
 

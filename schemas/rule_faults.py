@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from schemas import limits, patterns
 from schemas.encoding import Json
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.hook import POINTS, STRICTNESS
 from schemas.regular import NotRegular, regular
 from schemas.rule import (
@@ -27,6 +27,7 @@ from schemas.rule import (
     clauses_of,
     setting_of,
 )
+from schemas.rule_names import BUDGET_UNITS, ERRORS, WORDS, Kept, Tools, is_not_told_apart, kept_by, narrowed
 
 Place: TypeAlias = tuple[str, ...]
 
@@ -45,32 +46,44 @@ class RuleFault:
     is_key: bool = False
 
 
-def faults_of(
-    rule: Json, points: Collection[str] = (), settings: Collection[str] | None = None, *, is_first: bool = False
-) -> tuple[RuleFault, ...]:
-    """Everything that is wrong with a rule, in order.
+@frozen
+class Around:
+    """What is known of the hook that a rule is of.
 
-    `points` are those at which its hook is asked, empty if that is not known; `settings` the names that `$name` may
-    say, None for any. `is_first`: it stands before an agent, which it may have consulted.
+    `points` are those at which it is asked, empty if that is not known; `settings` the names that `$name` may say, None
+    for any. `tools` are those of the plan, None if that is not known; `called` the ones that the hook's own `match`
+    names, None for any. `kept` is what all of its rules count and mark, None for what the rule at hand does.
+    `is_first`: the rule stands before an agent, which it may have consulted.
     """
+
+    points: Collection[str] = ()
+    settings: Collection[str] | None = None
+    tools: Tools | None = None
+    called: frozenset[str] | None = None
+    kept: Kept | None = None
+    is_first: bool = False
+
+
+_UNKNOWN: Final = Around()
+
+
+def faults_of(rule: Json, around: Around = _UNKNOWN) -> tuple[RuleFault, ...]:
+    """Everything that is wrong with a rule, in order."""
     clauses = clauses_of(rule)
     if not clauses:
         return (RuleFault((), "P0210", "a rule without clauses", "as in `[{when: {call: shell}, deny: not here}]`"),)
     if len(clauses) > limits.RULE_CLAUSES_MAX:
         most = limits.RULE_CLAUSES_MAX
         return (RuleFault((), "P0224", f"a rule of {len(clauses)} clauses", f"at most {most}: make it several hooks"),)
-    reading = _Reading(frozenset(points), None if settings is None else frozenset(settings), is_first)
+    reading = _Reading(around if around.kept is not None else remade(around, kept=kept_by(rule)), around.called)
     numbered = isinstance(rule, list)
     places = (((str(index),) if numbered else (), clause) for index, clause in enumerate(clauses))
     return tuple(fault for at, clause in places for fault in reading.clause(clause, at))
 
 
-def condition_faults(
-    condition: Json, points: Collection[str] = (), settings: Collection[str] | None = None
-) -> tuple[RuleFault, ...]:
+def condition_faults(condition: Json, around: Around = _UNKNOWN) -> tuple[RuleFault, ...]:
     """The same for a condition alone, as `expires: {when: …}` has it."""
-    reading = _Reading(frozenset(points), None if settings is None else frozenset(settings))
-    return tuple(reading.condition(condition, ()))
+    return tuple(_Reading(around, around.called).condition(condition, ()))
 
 
 Faults: TypeAlias = Iterator[RuleFault]
@@ -78,11 +91,15 @@ Faults: TypeAlias = Iterator[RuleFault]
 
 @frozen
 class _Reading:
-    """The checks, for a hook asked at `points` (empty: unknown) with these `settings` (None: unknown)."""
+    """The checks, for a hook with this `around`. `called` are the tools of which a call is here, None for any."""
 
-    points: frozenset[str]
-    settings: frozenset[str] | None
-    is_first: bool = False
+    around: Around
+    called: frozenset[str] | None = None
+
+    def within(self, when: Json) -> _Reading:
+        """The checks of what is so only where `when` holds."""
+        called = narrowed(when)
+        return self if called is None else remade(self, called=called)
 
     def clause(self, clause: Json, at: Place) -> Faults:
         if not isinstance(clause, dict):
@@ -99,16 +116,18 @@ class _Reading:
             yield RuleFault((*at, decisions[1]), "P0211", f"a clause with {said}", "it decides one thing")
         yield from self.condition(clause.get("when", {}), (*at, "when"))
         allowed = self._asked_at(clause.get("when", {}))
+        inside = self.within(clause.get("when", {}))
         for name in clause:
             if name in EFFECTS:
                 yield from self._misplaced(name, (*at, name), allowed)
-                yield from self._effect(name, clause[name], (*at, name))
+                yield from inside.effect(name, clause[name], (*at, name))
 
     def _asked_at(self, when: Json) -> frozenset[str]:
         """The points at which a clause can have effect, empty if that is not known."""
         stated = when.get("on") if isinstance(when, dict) else None
-        named = frozenset(_many(stated)) if stated is not None else self.points
-        return named & self.points if self.points else named
+        points = frozenset(self.around.points)
+        named = frozenset(_many(stated)) if stated is not None else points
+        return named & points if points else named
 
     def _misplaced(self, name: str, at: Place, points: frozenset[str]) -> Faults:
         needs = NEEDS.get(name)
@@ -116,7 +135,7 @@ class _Reading:
             said = ", ".join(sorted(points))
             yield RuleFault(at, "P0211", f"`{name}` has no meaning at {said}", f"it is for {' or '.join(needs)}")
 
-    def _effect(self, name: str, value: Json, at: Place) -> Faults:
+    def effect(self, name: str, value: Json, at: Place) -> Faults:
         match name:
             case "deny" | "defer" | "ask" | "allow":
                 if not isinstance(value, str) and value is not True:
@@ -133,6 +152,8 @@ class _Reading:
                     yield RuleFault(
                         at, "P0202", f"`rewrite` is a map of arguments, not {_shown(value)}", "as in `{path: new}`"
                     )
+                for argument in value if isinstance(value, dict) else ():
+                    yield from self._argument(argument, (*at, argument), is_key=True)
                 yield from self._texts_in(value, at)
             case "count":
                 yield from self._counted(value, at)
@@ -144,7 +165,7 @@ class _Reading:
     def _flagged(self, name: str, value: Json, at: Place) -> Faults:
         if value is not True:
             yield RuleFault(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}", f"write `{name}: true`")
-        if name == "consult" and not self.is_first:
+        if name == "consult" and not self.around.is_first:
             hint = "it stands in `first`, before an `agent`"
             yield RuleFault(at, "P0211", "`consult` in a rule that has no agent", hint)
 
@@ -163,6 +184,8 @@ class _Reading:
             if not isinstance(name, str) or not name:
                 summary = f"`{at[-1]}` is a name or a list of names, not {_shown(name)}"
                 yield RuleFault(at, "P0202", summary, f"as in `{at[-1]}: tries`")
+            elif at[-1] == "reset" and not BLANK.search(name):
+                yield from self._kept("reset", name, at)
             yield from self._text(name, at)
 
     def condition(self, when: Json, at: Place, depth: int = 0) -> Faults:
@@ -172,7 +195,7 @@ class _Reading:
         if depth > limits.RULE_NESTING_MAX:
             yield RuleFault(at, "P0224", "conditions that are nested too deeply", "take them apart")
             return
-        points = self._asked_at(when)
+        points, inside = self._asked_at(when), self.within(when)
         for name, value in when.items():
             here = (*at, name)
             if name not in CONDITIONS:
@@ -180,13 +203,13 @@ class _Reading:
                 continue
             yield from self._misplaced(name, here, points)
             if name in ("any", "all"):
-                yield from self._several(name, value, here, depth)
+                yield from inside.several(name, value, here, depth)
             elif name == "not":
-                yield from self.condition(value, here, depth + 1)
+                yield from inside.condition(value, here, depth + 1)
             else:
-                yield from _CHECKS[name](self, value, here)
+                yield from _CHECKS[name](inside, value, here)
 
-    def _several(self, name: str, value: Json, at: Place, depth: int) -> Faults:
+    def several(self, name: str, value: Json, at: Place, depth: int) -> Faults:
         if not isinstance(value, list) or not value:
             summary = f"`{name}` is a list of conditions, not {_shown(value)}"
             yield RuleFault(at, "P0202", summary, f"as in `{name}: [{{call: shell}}, {{turn: 1}}]`")
@@ -201,16 +224,87 @@ class _Reading:
                 continue
             if name not in POINTS:
                 yield _unknown(name, POINTS, at, "a point")
-            elif self.points and name not in self.points:
+            elif self.around.points and name not in self.around.points:
                 yield RuleFault(at, "P0211", f"the hook is not asked at `{name}`", f"add it to the hook's `on`: {name}")
 
     def calls(self, value: Json, at: Place) -> Faults:
         """A pattern of calls or several."""
-        for one in value if isinstance(value, list) else [value]:
-            if setting_of(one) is None and (not isinstance(one, str) or patterns.call_pattern(one) is None):
+        for index, one in enumerate(clauses_of(value)):
+            here = (*at, str(index)) if isinstance(value, list) else at
+            found = patterns.call_pattern(one) if isinstance(one, str) else None
+            if setting_of(one) is not None:
+                yield from self._setting(one, here)
+            elif found is None:
                 hint = "as in `shell`, `write(src/**)` or `*`"
-                yield RuleFault(at, "P0223", f"{_shown(one)} is no pattern of calls", hint)
-            yield from self._setting(one, at)
+                yield RuleFault(here, "P0223", f"{_shown(one)} is no pattern of calls", hint)
+            else:
+                yield from pattern_faults(str(one), self.around.tools, here)
+
+    def tool_numbers(self, value: Json, at: Place) -> Faults:
+        """Numbers by the names of tools."""
+        yield from _by_name(_Reading.number)(self, value, at)
+        tools = self.around.tools
+        for name in value if isinstance(value, dict) else ():
+            if tools is not None and ("*" in name or not tools.is_tool(name)):
+                yield RuleFault(
+                    (*at, name), "P0213", f"there is no tool `{name}`", _hint(name, tools.names), is_key=True
+                )
+
+    def units(self, value: Json, at: Place) -> Faults:
+        """Numbers by the units of budgets."""
+        yield from _by_name(_Reading.number)(self, value, at)
+        for name in value if isinstance(value, dict) else ():
+            if name not in BUDGET_UNITS:
+                summary = f"budgets have no unit `{name}`"
+                yield RuleFault((*at, name), "P0213", summary, _hint(name, BUDGET_UNITS), is_key=True)
+
+    def kept(self, value: Json, at: Place) -> Faults:
+        """Numbers by counters or marks, which some clause of the hook has to set."""
+        yield from _by_name(_Reading.number)(self, value, at)
+        for name in value if isinstance(value, dict) else ():
+            yield from self._kept(at[-1], name, (*at, name), is_key=True)
+
+    def _kept(self, what: str, name: str, at: Place, *, is_key: bool = False) -> Faults:
+        kept = self.around.kept
+        if kept is None or kept.has(what, name):
+            return
+        known = kept.known(what)
+        said = {"count": f"counts `{name}`", "turns-since": f"marks `{name}`"}.get(what, f"counts or marks `{name}`")
+        cure = f"`{'mark' if what == 'turns-since' else 'count'}: {name}` in a clause does"
+        hint = _hint(name, known) if difflib.get_close_matches(name, known, n=1) else cure
+        yield RuleFault(at, "P0213", f"no clause of the hook {said}", hint, is_key)
+
+    def arguments(self, value: Json, at: Place) -> Faults:
+        """Tests by the names of arguments, which the calls have to have."""
+        yield from _by_name(_Reading.text)(self, value, at)
+        for name in value if isinstance(value, dict) else ():
+            yield from self._argument(name, (*at, name), is_key=True)
+
+    def _argument(self, name: str, at: Place, *, is_key: bool = False) -> Faults:
+        tools = self.around.tools
+        known = None if tools is None else tools.arguments(self.called)
+        if known is None or name in known or name.partition(".")[0] in known:
+            return
+        of = sorted(self.called or ())
+        who = f"`{of[0]}` has no" if len(of) == 1 else "those calls have no" if of else "no tool has an"
+        yield RuleFault(at, "P0213", f"{who} argument `{name}`", _hint(name.partition(".")[0], known), is_key)
+
+    def settings(self, value: Json, at: Place) -> Faults:
+        """Tests by the names of the hook's settings."""
+        yield from _by_name(_Reading.text)(self, value, at)
+        for name in value if isinstance(value, dict) else ():
+            if self._is_missing(name):
+                yield self._no_setting(name, (*at, name), is_key=True)
+
+    def word(self, test: Json, at: Place) -> Faults:
+        """A test of a text that is one of a few."""
+        yield from self.text(test, at)
+        known = WORDS.get(at[-1])
+        for one in _equals(test):
+            is_wrong = one[:1].islower() if known is None else one not in known
+            if is_wrong and setting_of(one) is None:
+                hint = _hint(one.capitalize() if known is None else one, known or ERRORS)
+                yield RuleFault(at, "P0212", f"`{at[-1]}` is never {_shown(one)}", hint)
 
     def text(self, test: Json, at: Place) -> Faults:
         """A test of a text, a number or whatever an argument may be."""
@@ -262,9 +356,17 @@ class _Reading:
 
     def _setting(self, value: Json, at: Place) -> Faults:
         name = setting_of(value)
-        if name is not None and self.settings is not None and name not in self.settings:
-            hint = _hint(name, self.settings) if self.settings else "declare it under `settings`"
-            yield RuleFault(at, "P0213", f"the hook has no setting `{name}`", hint)
+        if name is not None and self._is_missing(name):
+            yield self._no_setting(name, at)
+
+    def _is_missing(self, setting: str) -> bool:
+        known = self.around.settings
+        return known is not None and setting not in known and setting.partition(".")[0] not in known
+
+    def _no_setting(self, name: str, at: Place, *, is_key: bool = False) -> RuleFault:
+        known = self.around.settings
+        hint = _hint(name, known) if known else "declare it under `settings`"
+        return RuleFault(at, "P0213", f"the hook has no setting `{name}`", hint, is_key)
 
     def _text(self, text: Json, at: Place) -> Faults:
         if not isinstance(text, str):
@@ -276,10 +378,20 @@ class _Reading:
                 continue
             if name not in BLANKS:
                 yield _unknown(name, BLANKS, at, "a blank of a text", "write `{{` for a brace that is meant as such")
-            elif name == "setting" and self.settings is not None and member not in self.settings:
-                yield RuleFault(at, "P0213", f"the hook has no setting `{member}`", _hint(str(member), self.settings))
             elif name in ("count", "turns-since", "setting") and not member:
                 yield RuleFault(at, "P0223", f"`{{{name}}}` does not say which", f"write `{{{name}.name}}`")
+            elif member:
+                yield from self._member(name, member, at)
+
+    def _member(self, name: str, member: str, at: Place) -> Faults:
+        """What a blank such as `{count.tries}` names."""
+        match name:
+            case "setting" if self._is_missing(member):
+                yield self._no_setting(member, at)
+            case "count" | "turns-since":
+                yield from self._kept(name, member, at)
+            case "arguments":
+                yield from self._argument(member, at)
 
     def _texts_in(self, value: Json, at: Place) -> Faults:
         yield from self._text(value, at)
@@ -334,15 +446,45 @@ _CHILD: Final[Mapping[str, Check]] = {
 _CHECKS: Final[Mapping[str, Check]] = {
     "on": _Reading.points_named,
     "call": _Reading.calls,
-    **dict.fromkeys(("effect", "result", "outcome", "error", "reply", "prompt", "claim"), _Reading.text),
-    **dict.fromkeys(("arguments", "setting"), _by_name(_Reading.text)),
-    **dict.fromkeys(("budget", "count", "turns-since", "calls"), _by_name(_Reading.number)),
+    **dict.fromkeys(("result", "reply", "prompt"), _Reading.text),
+    **dict.fromkeys(("effect", "outcome", "error", "claim"), _Reading.word),
+    **dict.fromkeys(("count", "turns-since"), _Reading.kept),
+    "arguments": _Reading.arguments,
+    "setting": _Reading.settings,
+    "budget": _Reading.units,
+    "calls": _Reading.tool_numbers,
     **dict.fromkeys(("changed", "turn", "depth", "requests", "nudges", "sent-back", "children-then"), _Reading.number),
     "is-copy": _Reading.flag,
     "message": _of(_MESSAGE),
     "messages": _of({**_MESSAGE, "count": _Reading.number}, _Reading.number),
     "children": _of(_CHILD, _Reading.number),
 }
+
+
+def pattern_faults(written: str, tools: Tools | None, at: Place = ()) -> Faults:
+    """What keeps calls from ever being like a pattern, which is one."""
+    found = patterns.call_pattern(written)
+    if found is None or tools is None:
+        return
+    if not tools.has(found.tool):
+        near = difflib.get_close_matches(found.tool, tools.names, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else "`plan explain tools` lists what there is"
+        yield RuleFault(at, "P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint)
+    elif found.subject is not None and is_not_told_apart(found.tool):
+        summary = f"calls of `{found.tool}` are not told apart by what they are about"
+        yield RuleFault(at, "P0227", summary, f"name the tool alone: `{found.tool}`")
+
+
+def _equals(test: Json) -> Iterator[str]:
+    """The texts that a test compares with as they stand; none where capitals do not count."""
+    if isinstance(test, dict):
+        if test.get("any-case"):
+            return
+        compared = [test[name] for name in ("is", "not") if name in test]
+    else:
+        compared = [test]
+    for one in compared:
+        yield from (text for text in clauses_of(one) if isinstance(text, str))
 
 
 def _pattern(pattern: str, at: Place) -> Faults:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
 
 from controllers.agent.hooking import conditions, facts
+from controllers.agent.tools.arguments import model_of
+from controllers.agent.tools.registry import BUILT_IN
 from schemas.encoding import Json
 from schemas.hook import Point
 from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
-from schemas.rule_faults import condition_faults, faults_of
+from schemas.rule_faults import Around, condition_faults, faults_of
+from schemas.rule_names import WORDS, Tools
+from schemas.tool_arguments import ARGUMENTS
+from schemas.tools import TOOLS
 
 POINTS = get_args(Point)
+TOOLS_ALONE = Tools(TOOLS.__contains__)
 
 WRONG: list[tuple[Json, str, str]] = [
     ([], "P0210", "without clauses"),
@@ -46,19 +54,58 @@ WRONG: list[tuple[Json, str, str]] = [
     ([{"when": {"any": {"turn": 1}}, "comment": "x"}], "P0202", "list of conditions"),
     ([{"when": {"turn": "$max"}, "comment": "x"}], "P0213", "no setting `max`"),
     ({"when": {"not": {"tun": 1}}, "comment": "x"}, "P0201", "no `tun`"),
+    ([{"when": {"call": "shel(*)"}, "deny": "x"}], "P0227", "there is no tool `shel`"),
+    ([{"when": {"call": ["read", "writ*"]}, "deny": "x"}], "", ""),
+    ([{"when": {"call": ["read", "wriet*"]}, "deny": "x"}], "P0227", "there is no tool `wriet*`"),
+    ([{"when": {"call": "task(ui)"}, "deny": "x"}], "P0227", "not told apart"),
+    ([{"when": {"effect": "write"}, "deny": "x"}], "P0212", "`effect` is never `write`"),
+    ([{"when": {"effect": {"not": ["read", "onse"]}}, "deny": "x"}], "P0212", "`effect` is never `onse`"),
+    ([{"when": {"outcome": "ok"}, "comment": "x"}], "P0212", "`outcome` is never `ok`"),
+    ([{"when": {"outcome": {"is": "FAILED", "any-case": True}}, "comment": "x"}], "", ""),
+    ([{"when": {"claim": "finished"}, "comment": "x"}], "P0212", "`claim` is never `finished`"),
+    ([{"when": {"error": "denied"}, "comment": "x"}], "P0212", "`error` is never `denied`"),
+    ([{"when": {"error": ["OfAServer", "Denied"]}, "comment": "x"}], "", ""),
+    ([{"when": {"budget": {"token": {"<": 3}}}, "comment": "x"}], "P0213", "no unit `token`"),
+    ([{"when": {"calls": {"shel": 1}}, "deny": "x"}], "P0213", "no tool `shel`"),
+    ([{"when": {"setting": {"turnz": 1}}, "comment": "x"}], "P0213", "no setting `turnz`"),
+    ([{"when": {"call": "shell", "arguments": {"comand": "x"}}, "deny": "x"}], "P0213", "`shell` has no argument"),
+    ([{"when": {"arguments": {"comand": "x"}}, "deny": "x"}], "P0213", "no tool has an argument `comand`"),
+    (
+        [{"when": {"call": ["read", "edit"], "arguments": {"command": "x"}}, "deny": "x"}],
+        "P0213",
+        "those calls have no",
+    ),
+    ([{"when": {"call": "task", "arguments": {"budget.usd": {">": 1}}}, "deny": "x"}], "", ""),
+    ([{"when": {"any": [{"call": "read"}, {"call": "list"}]}, "deny": "{arguments.command}"}], "P0213", "those calls"),
+    ([{"when": {"call": "shell"}, "deny": "{arguments.comand}"}], "P0213", "no argument `comand`"),
+    ([{"when": {"all": [{"call": "shell"}]}, "rewrite": {"comand": "x"}}], "P0213", "no argument `comand`"),
+    ([{"when": {"not": {"call": "shell"}}, "rewrite": {"path": "x"}}], "", ""),
+    (
+        [{"when": {"count": {"tries": 1}}, "deny": "x"}, {"count": "trys"}],
+        "P0213",
+        "no clause of the hook counts `tries`",
+    ),
+    ([{"when": {"count": {"of shell": 1}}, "deny": "x"}, {"count": "of {tool}"}], "", ""),
+    ([{"when": {"turns-since": {"plan": 1}}, "comment": "x", "count": "plan"}], "P0213", "marks `plan`"),
+    ([{"comment": "{count.n} {turns-since.m}", "count": {"n": 2}, "mark": ["m"]}], "", ""),
+    ([{"comment": "{count.n}"}], "P0213", "counts `n`"),
+    ([{"reset": "n", "comment": "x"}], "P0213", "counts or marks `n`"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "code", "words"), WRONG)
 def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -> None:
-    (fault,) = faults_of(rule, POINTS, ["turns"])
-
+    found = faults_of(rule, Around(POINTS, ["turns"], TOOLS_ALONE))
+    if not code:
+        assert found == ()
+        return
+    (fault,) = found
     assert (fault.code, words in fault.summary) == (code, True), fault
     assert fault.hint, "every fault says its cure"
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
-    (fault,) = faults_of([{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], POINTS)
+    (fault,) = faults_of([{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], Around(POINTS))
 
     assert fault.at == ("1", "when", "any", "0", "efect")
     assert fault.hint == "did you mean `effect`?"
@@ -77,7 +124,52 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
 def test_what_can_never_hold_or_have_effect_at_the_points_of_the_hook_is_told(
     points: list[Point], rule: Json, what: str
 ) -> None:
-    assert what in faults_of(rule, points)[0].summary
+    assert what in faults_of(rule, Around(points))[0].summary
+
+
+@pytest.mark.parametrize(
+    ("when", "hint"),
+    [
+        ({"call": "shel"}, "did you mean `shell`?"),
+        ({"call": "shell", "arguments": {"comand": "x"}}, "did you mean `command`?"),
+        ({"effect": "reed"}, "did you mean `read`?"),
+        ({"error": "denied"}, "did you mean `Denied`?"),
+        ({"budget": {"token": 1}}, "did you mean `tokens`?"),
+        ({"count": {"tris": 1}}, "did you mean `tries`?"),
+        ({"count": {"other": 1}}, "`count: other` in a clause does"),
+    ],
+)
+def test_names_that_there_are_not_are_answered_with_the_one_that_was_meant(when: Json, hint: str) -> None:
+    rule: Json = [{"when": when, "comment": "x", "count": "tries"}]
+
+    assert [fault.hint for fault in faults_of(rule, Around(tools=TOOLS_ALONE))] == [hint]
+
+
+def test_what_only_a_server_knows_is_left_to_it() -> None:
+    """Arguments of its tools, and of whatever a star may stand for."""
+    tools = Tools(lambda name: name.partition(".")[0] in {*TOOLS, "files"}, ("files",), is_open=True)
+    known: Json = [{"when": {"call": "files.read", "arguments": {"anything": "x"}}, "deny": "{arguments.it}"}]
+    stars: Json = [{"when": {"call": "f*", "arguments": {"anything": "x"}}, "deny": "x"}, {"rewrite": {"any": 1}}]
+    ours: Json = [{"when": {"call": "shell", "arguments": {"anything": "x"}}, "deny": "x"}]
+
+    assert faults_of(known, Around(tools=tools)) == faults_of(stars, Around(tools=tools)) == ()
+    assert [fault.code for fault in faults_of(ours, Around(tools=tools))] == ["P0213"]
+
+
+def test_the_arguments_that_rules_know_are_those_of_the_tools() -> None:
+    taken = {
+        name: {
+            spelled for field, row in model_of(tool.function).model_fields.items() for spelled in _spelled(field, row)
+        }
+        for name, tool in BUILT_IN.items()
+    }
+
+    assert {name: set(arguments) for name, arguments in ARGUMENTS.items()} == taken
+
+
+def _spelled(field: str, row: FieldInfo) -> list[str]:
+    others = row.validation_alias.choices if isinstance(row.validation_alias, AliasChoices) else []
+    return [field, *(str(other) for other in others)]
 
 
 def test_all_faults_come_in_one_pass_and_in_order() -> None:
@@ -108,6 +200,8 @@ def test_conditions_without_end_are_refused() -> None:
 SOME: dict[str, Json] = {
     "on": "after-call",
     "call": "shell",
+    **{name: words[0] for name, words in WORDS.items()},
+    "error": "Denied",
     "arguments": {"path": "x"},
     "setting": {"max": 1},
     "budget": {"usd": {"<": 1}},
