@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, encode_text
 from schemas.frozen import frozen
 from schemas.patch import Patch, author_from_text
 from schemas.patching import op_from_json
@@ -47,6 +47,17 @@ class ApprovalSpec:
             "what": self.what,
             "differences": list(self.differences),
         }
+
+
+def wish(spec: JsonObject) -> str:
+    """What a request asks for, whole: `budget: {"turns":10}`, `plan: first this, then that`."""
+    what = spec["what"].get("what", "")
+    return f"{spec['what'].get('kind', 'a wish')}: {what if isinstance(what, str) else encode_text(what)}"
+
+
+def is_for_person(spec: JsonObject) -> bool:
+    """Whether nobody but a person is asked: a request to a parent is the parent's to answer."""
+    return (spec.get("what") or {}).get("of") in (None, "person")
 
 
 def patch_to_json(patch: Patch) -> JsonObject:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from controllers.agent import budget
-from controllers.agent.calling import waiting
+from controllers.agent.calling import approving, waiting
 from controllers.agent.hooking import watchers
 from controllers.agent.hooking.moments import Moment, Waits
 from controllers.agent.mail import answering

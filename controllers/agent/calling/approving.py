@@ -5,11 +5,15 @@ Patterns that name paths of the plan are the gate's.
 
 from __future__ import annotations
 
+import textwrap
+
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
+from controllers.agent.steps import Rest
 from controllers.agent.turn import signed
-from schemas import pointer
-from schemas.approval import WAITING, ApprovalSpec
+from schemas import limits, pointer
+from schemas.agent import AgentState
+from schemas.approval import WAITING, ApprovalSpec, is_for_person, wish
 from schemas.call import CallState
 from schemas.record import Change, Put, SetStatus
 from schemas.resource import Resource, Uid
@@ -41,3 +45,21 @@ def asked_for_yes(seen: Observed, call: Resource, pattern: str, why: str = "") -
         SetStatus(address, uid, {"state": WAITING}),
         SetStatus(call.address, call.uid, {"state": str(CallState.AWAITING_APPROVAL), "approval": address}),
     )
+
+
+def awaited(seen: Observed) -> Rest | None:
+    """How an agent rests that has nothing to do before its request is answered; None when it has made none.
+
+    One to a person blocks it, for nobody else can get it further; one to an agent is in good hands.
+    """
+    asked = [each for each in seen.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"]
+    of_person = [each for each in asked if is_for_person(each.spec)]
+    if of_person:
+        names = [each.address for each in of_person]
+        ways = (*(f"plan approve {name}" for name in names), *(f"plan reject {name}" for name in names))
+        words = textwrap.shorten(wish(of_person[0].spec), limits.VALUE_SHOWN_CHARS, placeholder=" …")
+        why = f"waits for a person's yes to {names[0]}, {words}"
+        return Rest(AgentState.BLOCKED, why, "AwaitingApproval", ways)
+    if asked:
+        return Rest(AgentState.ASLEEP, f"waits for {asked[0].spec['what']['of']} to answer {asked[0].address}")
+    return None
