@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from controllers import leases
 from controllers.agent.conflicts import waits
 from controllers.agent.conflicts.standing import first_of
+from controllers.agent.conflicts.yielding import RULED
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from controllers.leases import Blocker, Granted, Owner, Taken, Wants, words
@@ -148,7 +149,8 @@ def standing(context: Context, path: str) -> Settlement | None:
     if seen.spec.lock == "off" or context.spec.arguments != context.call.spec["arguments"]:
         blockers = blockers_of(seen, view, {path: "write"})
         return refused(seen, view, blockers) if blockers else None
-    return Settlement(failure(LOST, f"{_inner(seen, why)}. Nothing was written. {exits(seen, view)}"))
+    ways = again(seen, view, {path: "write"})
+    return Settlement(failure(LOST, f"{_inner(seen, why)}.\nNothing was written. {ways}"))
 
 
 def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
@@ -163,7 +165,8 @@ def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
     for lock, _ in lost:
         rows.told(lock, owner.address)
     whys = "; ".join(leases.fenced(view, owner, path, mode) for path, mode in wants.items())
-    text = f"{_inner(seen, whys)}. Nothing was written: look at what is there now. {exits(seen, view)}"
+    ways = again(seen, view, wants)
+    text = f"{_inner(seen, whys)}.\nNothing was written: look at what is there now. {ways}"
     return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [lock for lock, _ in lost]})
 
 
@@ -181,16 +184,23 @@ def refused(
     `changes` go with it: a wish leaves the queues.
     """
     said = ". ".join(part for part in (words.barred(blockers).message, before) if part)
-    text = f"{_inner(seen, said)}. Nothing was done. {exits(seen, view)}"
+    text = f"{_inner(seen, said)}.\nNothing was done. {exits(seen, view)}"
     return Settlement(failure(LOCKED, text), changes)
 
 
 def _ended(seen: Observed, view: View, raw: JsonObject) -> str:
     """Why the wait was ended from outside."""
     why = str(raw.get("message") or "")
+    if raw.get("reason") == RULED:  # It says itself how the agent goes on.
+        return why
     if not why and raw.get("cycle"):
         why = f"you waited for each other in a ring: {' → '.join(map(str, raw['cycle']))}; somebody has to yield"
-    return f"{why or 'the wait for the lock was ended'}. Nothing was done. {exits(seen, view)}"
+    return f"{why or 'the wait for the lock was ended'}.\nNothing was done. {exits(seen, view)}"
+
+
+def again(seen: Observed, view: View, wants: Wants) -> str:
+    """What an agent may do that has lost its locks: do it again where nobody has them now, else what others may do."""
+    return exits(seen, view) if blockers_of(seen, view, wants) else "Do it again: it takes the lock anew."
 
 
 def exits(seen: Observed, view: View) -> str:

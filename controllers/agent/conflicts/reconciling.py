@@ -133,7 +133,7 @@ def _approval(case: Case) -> Iterator[Change]:
     address = conflicts.approval_of(case.address)
     uid = Uid(address.partition("/")[2])
     what: JsonObject = {"conflict": case.address, "text": telling.text_of(case), **case.spec.to_json()}
-    spec = ApprovalSpec("conflict", telling.SENDER, telling.text_of(case).partition("\n")[0], what)
+    spec = ApprovalSpec("conflict", telling.SENDER, telling.head_of(case), what)
     yield Put(address, uid, spec.to_json(), owner=case.address, status={"state": WAITING})
 
 

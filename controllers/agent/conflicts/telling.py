@@ -51,12 +51,17 @@ class Said:
 
 def text_of(case: Case) -> str:
     """The conflict with both sides in words, for whoever is to rule."""
-    spec, paths = case.spec, paths_of(case.status)
-    head = HEADS[spec.because].format(wants=name(spec.wants), holds=name(spec.holds), paths=paths)
-    parts = [f"{case.address}: {head}", *((f"It comes to you because {case.why}.",) if case.why else ())]
+    spec = case.spec
+    parts = [f"{case.address}: {head_of(case)}", *((f"It comes to you because {case.why}.",) if case.why else ())]
     for agent, does in ((spec.wants, "wants"), (spec.holds, "holds")):
         parts.append(_side(case, agent, does))
     return "\n".join(parts)
+
+
+def head_of(case: Case) -> str:
+    """What it is about, in one sentence."""
+    wants, holds = name(case.spec.wants), name(case.spec.holds)
+    return HEADS[case.spec.because].format(wants=wants, holds=holds, paths=paths_of(case.status))
 
 
 def _side(case: Case, agent: str, does: str) -> str:

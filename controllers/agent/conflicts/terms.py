@@ -9,6 +9,7 @@ from controllers.agent.conflicts.standing import gives_way, stays
 from reconciler.storing.store import View
 from schemas.conflict import ConflictSpec, ConflictStatus, Ruling, name
 from schemas.frozen import frozen
+from schemas.patch import author_in_words
 from schemas.resource import Resource
 
 LETS_GO: Final = (
@@ -49,7 +50,7 @@ def news(made: Making, agent: str) -> str:
             return "" if agent == made.yields else f"the task of {name(made.yields)} is cancelled: {made.ruling.plan}"
         case "fork":
             other = f"{name(made.yields)} works in a branch of its own from now on"
-            return forked(made) if agent == made.yields else other
+            return for_yields(made) if agent == made.yields else other
         case "merge" if agent == made.stays:
             return for_stays(made)
         case _ if agent == made.yields:
@@ -60,31 +61,43 @@ def news(made: Making, agent: str) -> str:
 
 def for_yields(made: Making) -> str:
     """What the one that gives way is told to do."""
-    other, paths, plan = name(made.stays), made.paths, made.ruling.plan
-    is_holder = made.yields == made.spec.holds
+    text = f"{_gist(made)}. {LETS_GO}" if made.yields == made.spec.holds else _gist(made)
+    return _with_plan(made, text)
+
+
+def refusal(made: Making) -> str:
+    """The result of the call that waits when its agent gives way: what was ruled in one line, then how it goes on."""
+    by, plan = author_in_words(made.ruling.by), f": {made.ruling.plan}" if made.ruling.plan else ""
+    ways = {
+        "fork": "Do it again: it is done in your branch.",
+        "merge": "Go on with what else you have to do.",
+    }
+    rest = " ".join((f"{by} ruled it{plan}.", "Nothing was done.", ways.get(made.ruling.how, "")))
+    return f"{made.conflict.address}: {_gist(made)}\n{rest.rstrip()}"
+
+
+def _gist(made: Making) -> str:
+    """What the ruling means for the one that gives way."""
+    other, paths = name(made.stays), made.paths
     match made.ruling.how:
+        case "fork":
+            return (
+                "you work in a branch of your own from now on, and what you do there is merged when your task is done"
+            )
         case "merge":
-            first = f"{other} does your part on {paths} too: leave it alone"
-            text = f"{first}. {LETS_GO}" if is_holder else first
+            return f"{other} does your part on {paths} too: leave it alone"
         case "sequence":
-            text = f"{other} goes first on {paths}, and you when its task has ended"
-            text = f"{text}. {LETS_GO}" if is_holder else text
-        case _ if is_holder:
-            text = f"{other} has {paths} next. {LETS_GO}"
+            return f"{other} goes first on {paths}, and you when its task has ended"
+        case _ if made.yields == made.spec.holds:
+            return f"{other} has {paths} next"
         case _:
-            text = f"{other} keeps {paths}: do something else, or take it later"
-    return f"{text}. {plan}" if plan else text
+            return f"{other} keeps {paths}: do something else, or take it later"
+
+
+def _with_plan(made: Making, text: str) -> str:
+    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
 
 
 def for_stays(made: Making) -> str:
     """What the one that does both is told."""
-    text = f"on {made.paths} you do the part of {name(made.yields)} too"
-    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
-
-
-def forked(made: Making) -> str:
-    """What the one that works in a branch is told."""
-    text = "you work in a branch of your own from now on, and what you do there is merged when your task is done"
-    if made.yields == made.spec.holds:
-        text += f". {LETS_GO}"
-    return f"{text}. {made.ruling.plan}" if made.ruling.plan else text
+    return _with_plan(made, f"on {made.paths} you do the part of {name(made.yields)} too")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from controllers.agent.conflicts.standing import has_ended, is_waiting, kept_back, task_of, touches
-from controllers.agent.conflicts.terms import Making, for_yields, forked
+from controllers.agent.conflicts.terms import Making, refusal
 from controllers.leases.granting import place_of
 from controllers.leases.writing import Rows
 from reconciler.storing.store import View
@@ -19,7 +19,6 @@ from schemas.conflict import ConflictSpec
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.lock import status_from_json
-from schemas.patch import author_in_words
 from schemas.record import Also, Change, SetStatus
 from schemas.resource import Resource
 
@@ -85,9 +84,7 @@ def _answer(made: Making) -> JsonObject:
         why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
         # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
         return {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
-    words = forked(made) if made.ruling.how == "fork" else for_yields(made)
-    said = f"{made.conflict.address} was ruled by {author_in_words(made.ruling.by)}: {words}"
-    return {"refused": {"reason": RULED, "message": said, "how": made.ruling.how}}
+    return {"refused": {"reason": RULED, "message": refusal(made)}}
 
 
 def is_past(view: View, task: str) -> bool:

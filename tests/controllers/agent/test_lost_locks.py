@@ -65,6 +65,24 @@ done: x
         assert here.store.view.list("lock") == []
 
 
+async def test_who_lost_a_lock_that_nobody_has_by_now_is_told_to_do_it_again(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        holder = """
+call: {lock: {paths: [a.txt]}}
+{when: go, call: {write: {path: a.txt, content: mine}}}
+expect: {error: LockLost, contains: "nobody has it now.\\nNothing was written: look at what is there now. Do it again"}
+call: {write: {path: a.txt, content: mine}}
+done: x
+"""
+        await here.apply(f"tasks:\n  one:\n{agent(holder)}")
+        await here.until(lambda: bool(here.store.view.list("lock")))
+        await here.until_state("agent/one", "asleep")
+        await broken(here, "a.txt")
+        await here.tell("agent/one", "go", "m1")
+        assert await ended(here) == "done"
+        assert here.read("a.txt") == "mine"
+
+
 async def test_a_lock_that_is_broken_while_its_write_is_under_way_is_found_out_at_the_write_itself(
     tmp_path: Path,
 ) -> None:

@@ -33,7 +33,7 @@ async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_t
     back = f"""
         - call: {{read: {{path: {PATH}}}}}
         - call: {{edit: {{path: {PATH}, old: line 17, new: by back}}}}
-        - expect: {{error: Ruled, contains: a branch of your own}}
+        - expect: {{error: Ruled, contains: "Do it again: it is done in your branch"}}
         - call: {{read: {{path: {PATH}}}}}
         - call: {{edit: {{path: {PATH}, old: line 17, new: by back}}}}
         - expect: ok

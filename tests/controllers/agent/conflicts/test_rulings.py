@@ -179,6 +179,26 @@ async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_tu
     os.close(gate)
 
 
+async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offers_no_way_round_it(
+    tmp_path: Path,
+) -> None:
+    back = f"""
+        - call: {{contest: {{paths: [{PATH}], intent: a new field}}}}
+        - expect: ok
+        - call: {{write: {{path: {PATH}, content: by back}}}}
+    """
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=back)))
+        await here.until_state("agent/back", "blocked")
+        await here.until(lambda: bool(here.get("conflict/1").status["parties"]["agent/back"][0]["call"]))
+        assert isinstance(await rule(here, HUMAN_CLI, "merge", plan="keep the old names"), Accepted)
+        await here.until_state("task/back", "failed")
+        (wrote,) = await here.results("write")
+        first, rest = wrote["text"].splitlines()
+        assert first == "conflict/1: `front` does your part on `src/api.py` too: leave it alone"
+        assert rest.endswith("ruled it: keep the old names. Nothing was done. Go on with what else you have to do.")
+
+
 @pytest.mark.parametrize("how", ["release", "merge", "sequence"])
 async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_path: Path, how: str) -> None:
     async with arena(tmp_path) as here:
