@@ -60,7 +60,7 @@ EFFECTS: Final[Mapping[str, str]] = {
     "comment": "A text for the agent, labelled with the hook's name.",
     "rewrite": "Other arguments by name; what is not named stays, null takes one away.",
     "count": "Adds 1 to a counter or several, or a number to each: `{name: 2}`.",
-    "reset": "Sets counters to 0 and forgets marks, by name.",
+    "reset": "Sets counters to 0 and forgets marks, by name; the texts of the clause still have them.",
     "mark": "Sets a mark, or several, at this turn, for `turns-since`.",
     "note": "A text that the hook keeps; an agent that it consults later is shown the newest of them.",
     "once": "The clause is left out when this text is what it was the last time it had effect.",

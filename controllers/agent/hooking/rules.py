@@ -107,7 +107,17 @@ class _Reading:
         known = remade(self._known, lets_through=_lets_through(clause))
         if not holds(when, known) or self._is_repeated(str(index), clause, when):
             return False
-        self._remember(clause, when)
+        added = self._added(clause, when)
+        gone, marked = self._names(clause.get("reset", []), when), self._names(clause.get("mark", []), when)
+        self._count(added)
+        is_last = self._say(clause, when)
+        self._set_back(gone, added, marked)  # Only now: what the clause says is of the turns and counts until here.
+        return is_last
+
+    def _say(self, clause: JsonObject, when: Json) -> bool:
+        if "note" in clause:
+            notes = [*self.memory.notes, blanks.shown(clause["note"], when, self._known)]
+            self.memory = replace(self.memory, notes=tuple(notes[-limits.RULE_NOTES_MAX :]))
         if "comment" in clause:
             self.comments.append(blanks.shown(clause["comment"], when, self._known))
         if "rewrite" in clause:
@@ -140,21 +150,25 @@ class _Reading:
         self.memory = replace(self.memory, once={**self.memory.once, index: now})
         return False
 
-    def _remember(self, clause: JsonObject, when: Json) -> None:
-        for name in self._names(clause.get("reset", []), when):
-            counts = {key: number for key, number in self.memory.counts.items() if key != name}
-            marks = {key: turn for key, turn in self.memory.marks.items() if key != name}
-            self.memory = replace(self.memory, counts=counts, marks=marks)
+    def _added(self, clause: JsonObject, when: Json) -> dict[str, float]:
+        """What the clause adds to which counters."""
         counted = clause.get("count", [])
-        added = counted if isinstance(counted, dict) else dict.fromkeys(self._names(counted, when), 1)
+        return counted if isinstance(counted, dict) else dict.fromkeys(self._names(counted, when), 1)
+
+    def _count(self, added: dict[str, float]) -> None:
         for name, number in added.items():
             raised = _finite(self.memory.counts.get(name, 0) + number)
             self.memory = replace(self.memory, counts=self._bounded({**self.memory.counts, name: raised}))
-        for name in self._names(clause.get("mark", []), when):
+
+    def _set_back(self, gone: list[str], added: dict[str, float], marked: list[str]) -> None:
+        """Forgets what is reset, but for what the same clause adds to it, and sets marks at this turn."""
+        if gone:
+            counts = {name: number for name, number in self.memory.counts.items() if name not in gone}
+            counts |= {name: _finite(number) for name, number in added.items() if name in gone}
+            marks = {name: turn for name, turn in self.memory.marks.items() if name not in gone}
+            self.memory = replace(self.memory, counts=counts, marks=marks)
+        for name in marked:
             self.memory = replace(self.memory, marks=self._bounded({**self.memory.marks, name: self.facts.turn}))
-        if "note" in clause:
-            notes = [*self.memory.notes, blanks.shown(clause["note"], when, self._known)]
-            self.memory = replace(self.memory, notes=tuple(notes[-limits.RULE_NOTES_MAX :]))
 
     def _names(self, written: Json, when: Json) -> list[str]:
         return [_name(one, blanks.filled(one, when, self._known)) for one in many(written)]

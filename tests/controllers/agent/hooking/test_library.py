@@ -52,7 +52,7 @@ async def test_planning_is_reading_only_until_a_person_says_yes_to_the_plan(tmp_
     )
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan("lib:planning", "read, write, list"))
-        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "blocked")
         assert not (tmp_path / "a.txt").exists()
         await here.gate.approve("approval/root.1", HUMAN_CLI)
         await here.until_state("task/.", "done", "failed")
@@ -82,9 +82,9 @@ async def test_planning_is_not_ended_by_a_no_and_binds_those_below(tmp_path: Pat
         child = "tasks: {part: {goal: write it, agent: {model: test/n, tools: [write]}}}"
         await here.apply(plan("lib:planning", "read", child))
         await here.until_state("task/part", "done")
-        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "blocked")
         await here.gate.reject("approval/root.1", HUMAN_CLI, "too short")
-        await here.until(lambda: here.state("approval/root.2") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.2") == "waiting" and here.state("agent/.") == "blocked")
         assert here.get("hook/part/it").spec["is_read_only"]
         assert here.state("hook/it") != "over"
         await here.gate.reject("approval/root.2", HUMAN_CLI, "still too short")
@@ -133,7 +133,7 @@ async def test_a_person_ends_planning_by_approving_the_hook_itself(tmp_path: Pat
     )
     async with arena(tmp_path, models=models) as here:
         await here.apply(plan("lib:planning", "write"))
-        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "blocked")
         await here.gate.approve("hook/it", HUMAN_CLI)
         await here.until_state("hook/it", "over")
         await here.tell("agent/.", "go on", "m1")
@@ -155,7 +155,7 @@ async def test_what_thinks_about_a_planning_agent_may_say_what_it_thinks(tmp_pat
     more = "hooks: {it: lib:planning, toes: lib:on-your-toes}"
     async with arena(tmp_path, models=models) as here:
         await here.apply(f"goal: do it\nagent: {{model: test/m, tools: [read]}}\n{more}")
-        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "blocked")
         fired = [one for draft in await here.log() if draft.type == "hook.fired" for one in draft.data["fired"]]
     of_toes = [one["verdict"] for one in fired if one["hook"] == "hook/toes"]
     assert of_toes and not any(one.get("fault") for one in of_toes), of_toes
@@ -170,6 +170,7 @@ async def test_a_plan_that_has_not_been_touched_is_remembered_after_so_many_turn
     told = [shown(models, index).count("You have not touched your plan") for index in range(len(models.asked))]
     # Told with the results of the third turn, and then two turns after the plan was touched, and two after that.
     assert told == [0, 0, 0, 1, 1, 1, 2, 2, 3]
+    assert shown(models).count("You have not touched your plan or notes for 2 turns.") == 3
 
 
 async def test_what_changed_on_disk_since_it_was_read_is_told_once_and_to_whom_it_concerns(tmp_path: Path) -> None:
@@ -471,7 +472,7 @@ async def test_all_of_them_together_stand_in_nobodys_way_once_the_plan_is_approv
     hooks = "".join(f"  {name}: lib:{name}\n" for name in (*EVERY, *SMART))
     async with arena(tmp_path, models=models) as here:
         await here.apply(f"goal: do it\nagent: {{model: test/m, tools: [all]}}\nhooks:\n{hooks}")
-        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "asleep")
+        await here.until(lambda: here.state("approval/root.1") == "waiting" and here.state("agent/.") == "blocked")
         await here.gate.approve("approval/root.1", HUMAN_CLI)
         await here.until_state("task/.", "done", "failed")
         await here.settled()

@@ -274,6 +274,16 @@ def test_turns_are_counted_from_the_beginning_of_the_hook_until_a_mark_is_set() 
     assert said(rule, at(turn=10), late.memory).comment == "late"
 
 
+def test_what_a_clause_says_is_of_the_counts_and_turns_until_it_not_of_what_it_sets_back() -> None:
+    rule = {"when": {"count": {"n": {">": 1}}}, "comment": "{count.n} in {turns-since.m}", "reset": "n", "mark": "m"}
+    memory = {"since": 1, "counts": {"n": 2}, "marks": {"m": 3}}
+    told = said(rule, at(turn=7), memory)
+
+    assert (told.comment, told.memory) == ("2 in 4", {"since": 1, "marks": {"m": 7}})
+    again = said({"count": "n", "reset": "n", "deny": "{count.n}"}, at(turn=7), memory)
+    assert (again.reason, again.memory["counts"]) == ("3", {"n": 1})
+
+
 def test_once_is_once_for_each_text() -> None:
     rule = {"when": {"changed": {">": 0}}, "once": "{versions}", "comment": "{changed}"}
     told = said(rule, at(files_changed={"a": "1"}))
