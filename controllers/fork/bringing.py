@@ -54,12 +54,12 @@ async def bring(fork: Fork) -> None:
 
 async def _committed(fork: Fork, worktree: Worktree) -> bool:
     """Commits what was done in the fork. False: an open merge is not mended, which is then said."""
-    status = fork.status
-    if await worktree.is_merging():
+    status, open_ = fork.status, await worktree.open()
+    if open_ or await worktree.is_merging():
         if status.incoming and not status.files:
             await worktree.back_to(status.head)  # A crash cut the merge off: it is made anew.
-        # Without that, it is a merge that was begun by who works there.
-        elif left := await worktree.unmended(status.files or await worktree.open(), is_claimed=_is_claimed(fork)):
+        # Without that, it is a merge (a rebase, a stash) that was begun by who works there.
+        elif left := await worktree.unmended(status.files or open_, is_claimed=_is_claimed(fork)):
             await _conflict(fork, left)
             return False
     elif status.incoming and status.head and not status.files:

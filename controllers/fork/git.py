@@ -22,6 +22,7 @@ _QUIET: Final = (
     *("-c", "commit.gpgSign=false"),
     *("-c", "merge.verifySignatures=false"),
     *("-c", "merge.conflictStyle=merge"),
+    *("-c", "diff.orderFile=/dev/null"),
     *("-c", "rerere.enabled=false"),
     *("-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0"),

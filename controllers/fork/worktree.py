@@ -20,6 +20,7 @@ from schemas.encoding import printable
 from schemas.frozen import frozen
 
 _MARKS: Final = (b"<<<<<<< ", b">>>>>>> ")
+_UNRELATED: Final = b"refusing to merge unrelated histories"
 _SUBMODULE: Final = "160000"
 
 
@@ -107,7 +108,7 @@ class Worktree:
         return (await self._says("rev-parse", "--verify", "-q", "MERGE_HEAD")).code == 0
 
     async def open(self) -> tuple[str, ...]:
-        """The files that are in conflict in an open merge."""
+        """The files in conflict, in an open merge or in whatever else of git's was begun there."""
         return tuple(sorted(await self._unmerged()))
 
     async def has(self, commit: str) -> bool:
@@ -127,7 +128,10 @@ class Worktree:
 
     async def merge(self, commit: str, words: str) -> tuple[str, ...]:
         """Merges `commit` in. Returns the files in conflict, whose merge is then open. Raises GitFailed."""
-        said = await self._says("merge", "-q", "--no-ff", "--no-edit", "--no-verify", "-m", words, commit)
+        merge = ("merge", "-q", "--no-ff", "--no-edit", "--no-verify", "-m", words, commit)
+        said = await self._says(*merge)
+        if _UNRELATED in said.output:  # Who works there began a history of its own.
+            said = await self._says(*merge, "--allow-unrelated-histories")
         if said.code == 0:
             return ()
         files = await self.open()

@@ -58,7 +58,13 @@ async def test_what_was_written_before_a_tree_lost_its_way_is_kept_when_its_task
     assert home.git("show", "plan/arena/t:a") == "work\n"
 
 
-MERGE = f"{AS_USER}; echo mine > a; git commit -qam m; echo more > b; git merge -q"
+BEGIN = f"{AS_USER}; echo mine > a; git commit -qam m"
+MERGE = f"{BEGIN}; echo more > b; git merge -q"
+OPEN = [
+    f"{MERGE} other || true",
+    f"{BEGIN}; git rebase -q other; echo more > b",
+    f"{BEGIN}; git cherry-pick other; echo more > b",
+]
 
 
 async def test_a_merge_that_was_begun_in_a_fork_is_work_too(tmp_path: Path) -> None:
@@ -69,10 +75,13 @@ async def test_a_merge_that_was_begun_in_a_fork_is_work_too(tmp_path: Path) -> N
     assert (home.read("a"), home.read("b")) == ("mine\n", "more\n")
 
 
-async def test_a_merge_that_was_begun_in_a_fork_and_left_in_conflict_is_to_be_mended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", OPEN)
+async def test_a_merge_that_was_begun_in_a_fork_and_left_in_conflict_is_to_be_mended(
+    tmp_path: Path, begun: str
+) -> None:
     home = with_other_branch(Home(tmp_path).begin(a="one\n"))
     async with arena(tmp_path) as owner:
-        await owner.apply(forked(f"{MERGE} other || true"))
+        await owner.apply(forked(begun))
         await owner.until_state("task/t", "blocked")
         assert (fork_of(owner)["state"], fork_of(owner)["files"]) == ("conflict", ["a"])
 
@@ -80,6 +89,15 @@ async def test_a_merge_that_was_begun_in_a_fork_and_left_in_conflict_is_to_be_me
         await owner.until_state("task/t", "done")
 
     assert (home.read("a"), home.read("b")) == ("both\n", "more\n")
+
+
+async def test_a_history_of_its_own_that_was_begun_in_a_fork_comes_back_with_what_others_did(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n", b="two\n")
+    anew = f"git checkout -q --orphan anew; {AS_USER}; echo work > new; git add .; git commit -qm anew"
+
+    await ran(home, forked(f"{anew}; echo theirs > {tmp_path}/other"))
+
+    assert [home.read(name) for name in ("a", "b", "new", "other")] == ["one\n", "two\n", "work\n", "theirs\n"]
 
 
 def with_other_branch(home: Home) -> Home:
@@ -183,6 +201,8 @@ async def test_warnings_of_git_are_taken_for_no_answer(tmp_path: Path) -> None:
     for kind in ("excludesFile", "attributesFile"):
         (tmp_path / ".git" / kind).symlink_to(kind)
         home.git("config", f"core.{kind}", str(tmp_path / ".git" / kind))
+
+    home.git("config", "diff.orderFile", str(tmp_path / "nothing"))
 
     owner = await ran(home, forked("echo work > a"))
 
