@@ -64,10 +64,10 @@ def _first(status: LockStatus) -> Holder:
 
 
 def _grant(grant: Holder, now: float) -> str:
-    """`(write), for 38 s, to the end of its turn, update examples`."""
+    """`(write), for 38 s, to the end of its turn, "update examples"`."""
     until = _UNTIL.get(grant.kept, "to the end of its task")
     return _said(f"({grant.mode}), for {amounts.duration(now - grant.since)}, {until}", grant.reason)
 
 
 def _said(words: str, reason: str) -> str:
-    return f"{words}, {reason}" if reason else words
+    return f'{words}, "{reason}"' if reason else words
