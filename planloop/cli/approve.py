@@ -11,9 +11,8 @@ from planloop import pointing
 from planloop.access import Access
 from planloop.cli import patching
 from planloop.cli.options import access_to, plan_option
+from planloop.cli.ways import not_said
 from planloop.exits import Exit, Halt
-from planloop.rendering import conflicts
-from schemas.conflict import conflict_from_json
 from schemas.encoding import JsonObject
 
 EXAMPLE = """
@@ -102,7 +101,6 @@ def command(
 def _rule(access: Access, address: str, how: str | None, more: JsonObject) -> None:
     """Says how a conflict goes on."""
     if how is None:
-        known = "\n".join(said for _, said in conflicts.rules(address, conflict_from_json(access.object(address).spec)))
-        raise Halt(Exit.USAGE, f"how does {address} go on?", f"{known}\nboth sides: plan describe {address}")
+        raise not_said(access, address, f"how does {address} go on?")
     answer = access.post("rule", {"conflict": address, "how": how, **more})
     patching.say(answer, address, did=str(answer.get("said", "ruled")))

@@ -6,6 +6,7 @@ import click
 
 from planloop import pointing
 from planloop.cli.options import access_to, plan_option
+from planloop.cli.ways import not_said
 
 EXAMPLE = """
 \b
@@ -22,6 +23,8 @@ Examples:
 def command(what: str, plan: str | None, reason: str) -> None:
     """Turn down something that waits for a person."""
     access = access_to(plan)
-    address = pointing.address_of(what, "approval")
+    address = pointing.address_of(what, "approval").replace("approval/conflict-", "conflict/")
+    if address.startswith("conflict/"):
+        raise not_said(access, address, f"nobody rejects {address}: somebody says how it goes on")
     answer = access.post("reject", {"address": address, "reason": reason})
     click.echo(f"{address} was rejected, rev {answer['rev']}; nothing was changed")
