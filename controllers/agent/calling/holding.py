@@ -133,7 +133,7 @@ def _gone_on(call: Resource, wants: Wants) -> Ending:
     return Waiting(CallState.AUTHORIZED, call=dict.fromkeys(("wants", "kept", "reason", "granted", "refused")))
 
 
-def standing(context: Context, path: str) -> Settlement | None:
+def write_fault(context: Context, path: str) -> Settlement | None:
     """What stands against a write to `path` at this very moment, None: nothing. Looked at with nothing awaited after.
 
     Safety does not rest on the clock: a holder whose lease lapsed while it worked finds out here.

@@ -151,7 +151,7 @@ def _unseen(context: Context, spot: Spot, current: str) -> Settlement | None:
 
 def _put(context: Context, spot: Spot, content: bytes, current: str | None) -> Settlement:
     # The fence is looked at here, with nothing awaited before the file is written.
-    if (refused := holding.standing(context, context.workspace.locked(spot.path))) is not None:
+    if (refused := holding.write_fault(context, context.workspace.locked(spot.path))) is not None:
         return refused
     try:
         is_put = replace_file(spot, content, current, context.spec.op)

@@ -42,7 +42,7 @@ async def dump(
     except BadDump as fault:
         raise ToolFailed("TooLarge", str(fault)) from None
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
-        if (refused := holding.standing(context, context.workspace.locked(spot.path))) is not None:
+        if (refused := holding.write_fault(context, context.workspace.locked(spot.path))) is not None:
             return refused
         if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
             raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
