@@ -13,14 +13,12 @@ import anyio
 
 from controllers.agent.ahead import Ahead
 from controllers.agent.calling.calls import Tools
-from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.hooking import closing, facts, gathering, lattice, moments, programs, recording, rules, smart
 from controllers.agent.hooking.moments import Group, Moment, Question, Waits
-from controllers.agent.hooking.placing import Placed
+from controllers.agent.hooking.placing import Looks
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, boxed
-from controllers.agent.tools.faults import ToolFault
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import remade
@@ -41,6 +39,7 @@ class Firing:
     look: Callable[[str], Observed | None]
     go_on: Callable[[str, Ahead, str], Awaitable[bool]]
     files: gathering.Files = field(default_factory=gathering.Files)
+    looks: Looks = field(default_factory=Looks)
 
     def unasked(self, seen: Observed, moment: Moment) -> bool:
         """Whether the agent has to wait for verdicts before it goes on from `moment`."""
@@ -58,14 +57,7 @@ class Firing:
         return remade(seen, live=seen.live - stale) if stale else seen
 
     def _placed(self, seen: Observed) -> Tools:
-        """The tools with their paths followed; as they are where the agent's folder cannot be entered."""
-        if not seen.hooks:
-            return self.tools
-        try:
-            space = workspace_of(self.world, seen)
-        except ToolFault:
-            return self.tools
-        return Placed(self.tools, space.folder, space.root)
+        return self.looks.of(seen, self.world, self.tools) if seen.hooks else self.tools
 
     def consult(self, seen: Observed, moment: Moment, ahead: Ahead) -> Waits | None:
         """Takes the asking of `moment` as far as it goes now; None: something was written, look again."""

@@ -33,9 +33,18 @@ class Files:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[_Stamp, str]] = {}
+        self._last: tuple[Observed, dict[str, str]] | None = None
 
-    def changed(self, folder: Path, known: Mapping[str, str]) -> dict[str, str]:
-        """The files of `known` (digests by path below `folder`) with another content now: its digest, or empty."""
+    def changed(self, folder: Path, seen: Observed) -> dict[str, str]:
+        """The files that the agent knows, by path below `folder`, with another content now: its digest, or empty.
+
+        All hooks that are asked after one look at the agent are told the same.
+        """
+        if self._last is None or self._last[0] is not seen:
+            self._last = seen, self._changed(folder, seen.status.files)
+        return self._last[1]
+
+    def _changed(self, folder: Path, known: Mapping[str, str]) -> dict[str, str]:
         found = {path: self._digest(folder / path) for path in known}
         return {path: now for path, now in found.items() if now != known[path]}
 
@@ -81,7 +90,7 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
         messages=opened.messages,
         children=tuple(_child_fact(seen, view, opened, child) for child in seen.children),
         files_known=tuple(sorted(known)),
-        files_changed=files.changed(world.folder, known) if known else {},
+        files_changed=files.changed(world.folder, seen) if known else {},
         turn_calls=Counter(call.tool for call in opened.calls),
         begins=sum(_begun_by(call) for call in opened.calls),
         calls=seen.status.used.calls,

@@ -11,22 +11,44 @@ from functools import partial
 from pathlib import Path
 
 from controllers.agent.calling.calls import Tools
+from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.observing import Observed
+from controllers.agent.ports import World
+from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.tool import Subjects, Tool
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
 from schemas.tools import PATH_TOOLS
 
 
+class Looks:
+    """Tools with their paths followed, as they were at the last look at an agent: one step asks for them often."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Observed, Tools] | None = None
+
+    def of(self, seen: Observed, world: World, tools: Tools) -> Tools:
+        """`tools` as the agent of `seen` has them; unchanged where its folder cannot be entered."""
+        if self._last is None or self._last[0] is not seen:
+            try:
+                space = workspace_of(world, seen)
+            except ToolFault:
+                return tools
+            self._last = seen, Placed(tools, space.folder, space.root)
+        return self._last[1]
+
+
 class Placed(Mapping[str, Tool]):
     """`tools` with wider subjects for those that take a path: as it was given, and where it leads below `folder`.
 
-    A path that is not absolute is below `root`.
+    A path that is not absolute is below `root`. Each is followed once: this is for one look at an agent.
     """
 
     def __init__(self, tools: Tools, folder: Path, root: Path) -> None:
         self._tools = tools
         self._folder = folder
         self._root = root
+        self._followed: dict[str, tuple[str, ...]] = {}
 
     def __getitem__(self, name: str) -> Tool:
         tool = self._tools[name]
@@ -42,9 +64,13 @@ class Placed(Mapping[str, Tool]):
 
     def _subjects(self, given: Subjects, arguments: JsonObject) -> tuple[str, ...]:
         path = str(arguments.get("path", "."))
+        if path not in self._followed:
+            self._followed[path] = self._places(path)
+        return tuple(dict.fromkeys((*given(arguments), *self._followed[path])))
+
+    def _places(self, path: str) -> tuple[str, ...]:
         try:
             real = os.path.realpath(self._root / path)
         except ValueError:  # A null byte: no file has such a name.
             real = path
-        places = (os.path.relpath(real, base) for base in (self._folder, self._root))
-        return tuple(dict.fromkeys((*given(arguments), os.path.normpath(path), *places)))
+        return (os.path.normpath(path), *(os.path.relpath(real, base) for base in (self._folder, self._root)))
