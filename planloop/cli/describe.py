@@ -44,14 +44,15 @@ def command(what: str, plan: str | None) -> None:
 
 
 def _related(known: list[Resource], item: Resource) -> list[Resource]:
-    """The agent that does a task's work, what the object owns, and the locks that it has or waits for."""
+    """The agent that does a task's work, what the object owns, and the locks that it has, lost or waits for."""
     owned = [one for one in known if one.owner == item.address and one.kind != "task"]
     return owned + [one for one in known if one.kind == "lock" and _is_concerned(one, item.address)]
 
 
 def _is_concerned(lock: Resource, address: str) -> bool:
-    waiters = lock.status.get("waiters", {})
-    return address in (*lock.status.get("holders", {}), *waiters, *(one["owner"] for one in waiters.values()))
+    status, waiters = lock.status, lock.status.get("waiters", {})
+    owners = (*status.get("holders", ()), *status.get("lost", ()), *(one["owner"] for one in waiters.values()))
+    return address in (*owners, *waiters)
 
 
 def _recent(access: Access, item: Resource) -> list[Record]:

@@ -23,8 +23,9 @@ Examples:
 def command(what: str, plan: str | None, reason: str) -> None:
     """Take a lock from whoever holds it.
 
-    It goes to who has waited longest. Who held it is told, and its next write under it is refused, so that it looks at
-    the file again first. What it has written stays.
+    It goes to who has waited longest. An agent that held it is told, and its next write under it is refused, so that it
+    looks at the file again first. A command that runs is not stopped, and may still write there: cancel its task for
+    that. What was written stays.
     """
     address = what if what.startswith("lock/") else pointing.address_of(what.strip("/"), "lock")
     answer = access_to(plan).post("unlock", {"lock": address, "reason": reason})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planloop.rendering import amounts
 from schemas import limits
-from schemas.lock import Holder, LockStatus, status_from_json
+from schemas.lock import Holder, LockStatus, Loss, status_from_json
 from schemas.resource import Resource
 
 _UNTIL = {"turn": "to the end of its turn", "asked": "until it lets go"}
@@ -35,8 +35,8 @@ def facts(item: Resource, now: float) -> list[tuple[str, str]]:
             ("waits", f"{len(status.waiters) - limits.LOCK_WAITERS_SHOWN} more: plan get {item.address} -o yaml")
         )
     for owner, loss in status.lost.items():
-        how = f"broken by {loss.by}" if loss.how == "broken" else loss.how
-        out.append(("lost", _said(f"{owner}, {how}, and will be told", loss.reason)))
+        told = ", and will be told" if owner.startswith("agent/") else ""  # A command reads no messages.
+        out.append(("lost", _said(f"{owner}, {_how(loss)}{told}", loss.reason)))
     if holders:
         owners = ", ".join(one.owner for one in holders[: limits.LOCK_NAMES_SHOWN])
         out.append(("unblocks", f"{owners} lets go · or: plan unlock {item.address}"))
@@ -44,10 +44,15 @@ def facts(item: Resource, now: float) -> list[tuple[str, str]]:
 
 
 def of_other(lock: Resource, item: Resource, now: float) -> list[tuple[str, str]]:
-    """What the lock is to another object: it holds it, or waits for it and who has it now."""
+    """What the lock is to another object: it holds or has lost it, or waits for it and who has it now."""
     status = status_from_json(lock.status)
     grant = status.holders.get(item.address)
     out = [("holds", f"{lock.address} {_grant(grant, now)}")] if grant is not None else []
+    if loss := status.lost.get(item.address):
+        is_command = item.kind == "task" and item.spec["work"]["kind"] == "run"
+        goes_on = "; its command goes on, and may still write there" if is_command else ""
+        ago = amounts.duration(now - loss.at)
+        out.append(("lost", _said(f"{lock.address}, {_how(loss)} {ago} ago", loss.reason) + goes_on))
     wishes = [one for waiting, one in status.waiters.items() if item.address in (waiting, one.owner)]
     for one in wishes[:1]:
         if status.holders:
@@ -57,6 +62,10 @@ def of_other(lock: Resource, item: Resource, now: float) -> list[tuple[str, str]
             has = "others that overlap with it are held, or were wanted before: plan get locks"
         out.append(("waits", f"{lock.address} ({one.mode}) for {amounts.duration(now - one.since)}; {has}"))
     return out
+
+
+def _how(loss: Loss) -> str:
+    return f"broken by {loss.by}" if loss.how == "broken" else loss.how
 
 
 def _first(status: LockStatus) -> Holder:

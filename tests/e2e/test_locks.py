@@ -106,5 +106,8 @@ def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder)
         said = folder.run("unlock", "out").out
         assert "lock/out was taken from task/x" in said
         assert "the command of task/x goes on and may still write there; to stop it: plan cancel task/x" in said
+        lost = folder.run("describe", "task/x").out
+        assert "lost      lock/out, broken by human:cli" in lost
+        assert "its command goes on, and may still write there" in lost
         folder.write("go", "")
         assert owner.ended() == 0, owner.text
