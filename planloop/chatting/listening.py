@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from planloop.rendering.objects import call_words, one_line
-from schemas.approval import WAITING
+from planloop.rendering import questions
+from planloop.rendering.objects import call_words
+from schemas.approval import WAITING, is_for_person
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Drop, Put, Record, SetStatus
@@ -119,33 +120,10 @@ def _reply(agent: str, data: JsonObject) -> Iterator[Event]:
 
 def approval_event(address: str, spec: JsonObject) -> Asks:
     """What waits at `address`, for a person."""
-    return Asks(address, str(spec.get("by", "")), f"{what_is_asked(spec)}: {one_line(str(spec.get('why', '')))}")
-
-
-def what_is_asked(spec: JsonObject) -> str:
-    """`shell("git push")`, `budget: 4` or `an edit of the plan`."""
-    what = spec.get("what") or {}
-    match spec.get("kind"):
-        case "call":
-            return call_words(what)
-        case "conflict":
-            return f"how {what.get('conflict', '')} goes on"
-        case "patch":
-            return "an edit of the plan"
-        case "input":
-            return f"a question of {what.get('tool', '')}"
-        case "tool":
-            return f"{what.get('tool', '')} in other words"
-        case _:
-            return f"{what.get('kind', 'a wish')}: {one_line(str(what.get('what', '')))}"
+    return Asks(address, str(spec.get("by", "")), questions.line(spec))
 
 
 def waiting(approvals: list[Resource]) -> list[Asks]:
     """The approvals among these that wait for a person."""
     found = [one for one in approvals if one.state == WAITING and is_for_person(one.spec)]
     return [approval_event(one.address, one.spec) for one in found]
-
-
-def is_for_person(spec: JsonObject) -> bool:
-    """Whether nobody but a person is asked: a request to a parent is the parent's to answer."""
-    return (spec.get("what") or {}).get("of") in (None, "person")

@@ -9,6 +9,7 @@ from planloop.rendering import amounts, tables
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.patch import author_in_words
 from schemas.resource import Resource
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _call_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def _approval_row(item: Resource, now: float) -> tuple[str, ...]:
-    return (path_of(item), state_of(item), age_of(item, now), str(item.spec.get("author", "")), what_of(item))
+    by = author_in_words(str(item.spec.get("by", "")))
+    return (path_of(item), state_of(item), age_of(item, now), by, what_of(item))
 
 
 def _other_row(item: Resource, now: float) -> tuple[str, ...]:
@@ -150,6 +152,10 @@ def age_of(item: Resource, now: float) -> str:
 
 def what_of(item: Resource) -> str:
     """The one sentence about it: why it is not further, else its result, else its goal."""
+    if item.kind == "approval":
+        from planloop.rendering import questions
+
+        return questions.line(item.spec)
     status = item.status
     if not status and item.spec.get("needs"):
         return "after " + ", ".join(str(need).partition("/")[2] for need in item.spec["needs"])

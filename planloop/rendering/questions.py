@@ -2,18 +2,71 @@
 
 from __future__ import annotations
 
-from planloop.rendering import conflicts, tables
+from planloop.rendering import conflicts, records, tables
+from planloop.rendering.objects import call_words, one_line
+from schemas.approval import APPROVED, REJECTED, is_for_person, patch_from_json, wish
 from schemas.conflict import conflict_from_json
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.patch import author_in_words
 from schemas.resource import Resource
 
 TEXT_MAX = 400  # Characters of a description that one is to agree to: enough to see what is new in most.
 
 
+def asked(spec: JsonObject) -> str:
+    """What somebody is to agree to, in a line: `shell("git push")`, `plan: first this, then that`."""
+    what = spec.get("what") or {}
+    match spec.get("kind"):
+        case "call":
+            return call_words(what)
+        case "conflict":
+            return f"how {what.get('conflict', '')} goes on"
+        case "patch":
+            return "an edit of the plan" + _edit(what)
+        case "input":
+            return f"a question of {what.get('tool', '')}"
+        case "tool":
+            return f"{what.get('tool', '')} in other words"
+        case _:
+            return one_line(wish(spec))
+
+
+def line(spec: JsonObject) -> str:
+    """What is asked for, and why."""
+    return ": ".join(part for part in (asked(spec), one_line(str(spec.get("why", "")))) if part)
+
+
+def ways(address: str) -> str:
+    """The commands that answer."""
+    return f"plan approve {address} · plan reject {address}"
+
+
+def notice(approval: Resource) -> str:
+    """For whoever watches a run: what has just come to wait for a person, and how to answer; empty for what does not.
+
+    Of a conflict its own record tells, with its own commands.
+    """
+    spec = approval.spec
+    if approval.state in (APPROVED, REJECTED) or spec["kind"] == "conflict" or not is_for_person(spec):
+        return ""
+    way = ways(approval.address)
+    if spec["kind"] == "input":
+        way = " · ".join(said for label, said in facts(approval) if label == "answer") or way
+    return f"by {author_in_words(str(spec['by']))}: {line(spec)} · {way}"
+
+
+def _edit(what: JsonObject) -> str:
+    try:
+        ops = patch_from_json(what).ops
+    except (KeyError, ValueError):
+        return ""
+    return f", {records.patch_words(ops)}" if ops else ""
+
+
 def facts(approval: Resource) -> list[tuple[str, str]]:
     """Labelled lines of a description: who asks, why, and what by the kind of approval."""
     spec = approval.spec
-    out = [("asked by", str(spec["by"])), ("why", str(spec["why"]))]
+    out = [("asked by", author_in_words(str(spec["by"]))), ("why", str(spec["why"]))]
     match spec["kind"]:
         case "input":
             for request in spec["what"]["requests"].values():
@@ -25,6 +78,14 @@ def facts(approval: Resource) -> list[tuple[str, str]]:
             out += conflicts.rules(spec["what"]["conflict"], conflict_from_json(spec["what"]))
         case "call":
             out.append(("call", f"{spec['what']['tool']} {encode_text(spec['what']['arguments'])}"))
+        case "patch":
+            out.append(("asks for", asked(spec)))
+        case "request":
+            first, *rest = wish(spec).splitlines() or [""]
+            out += [("asks for", first), *(("", each) for each in rest)]
+            out += [] if is_for_person(spec) else [("asks", f"{spec['what']['of']}; a person may answer as well")]
+    if spec["kind"] not in ("input", "conflict") and approval.state not in (APPROVED, REJECTED):
+        out.append(("answer", ways(approval.address)))
     return out
 
 

@@ -154,6 +154,14 @@ def _refused(data: JsonObject) -> str:
     return "; ".join(str(fault["message"]) for fault in faults)
 
 
+def _answered(data: JsonObject) -> str:
+    if not data.get("approval"):
+        return ""
+    said = ": ".join(str(data[key]) for key in ("asked", "why") if data.get(key))
+    reason = f" ({data['reason']})" if data.get("reason") else ""
+    return f"{data['approval']}, {said}{reason}" if said else f"{data['approval']}{reason}"
+
+
 def _replied(data: JsonObject) -> str:
     calls = [call_words(call) for call in data.get("calls") or ()]
     return " · ".join(part for part in (one_line(str(data.get("text") or "")), *calls) if part)
@@ -266,6 +274,8 @@ def _fenced(data: JsonObject) -> str:
 _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "plan.refused": _refused,
     "plan.forked": _forked,
+    "plan.approved": _answered,
+    "plan.rejected": _answered,
     "plan.held": lambda data: str(data.get("why", "")),
     "conflict.opened": _conflict,
     "conflict.raised": _conflict,

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 
 from planloop.rendering import objects as cells
-from planloop.rendering import records, verdicts
+from planloop.rendering import questions, records, verdicts
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
@@ -43,6 +43,7 @@ class Lines:
     def __init__(self) -> None:
         self._view: View | None = None
         self._states: dict[str, str] = {}
+        self._asked: set[str] = set()  # Approvals that were told of.
         self._told = 0
         self._waiting = anyio.Event()
 
@@ -51,6 +52,10 @@ class Lines:
         self._view = view
         self._states = {one.address: cells.state_of(one) for kind in ("task", "plan") for one in view.list(kind)}
         self.say(f"{plan}  rev {view.rev}")
+        for one in view.list("approval"):
+            self._asked.add(one.address)
+            if said := questions.notice(one):
+                self.say(f"{one.address} waits, {said}")
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
@@ -66,6 +71,8 @@ class Lines:
         for address in changed:
             if address.startswith(("task/", "plan/")):
                 self._task(address, record)
+            elif address.startswith("approval/"):
+                self._approval(address, record)
 
     def say(self, text: str) -> None:
         """Prints a remark as it is."""
@@ -117,6 +124,15 @@ class Lines:
         if address == "task/." or state in UNTOLD:
             return
         self._tell(record, state, address, "" if task is None else self._what(task))
+
+    def _approval(self, address: str, record: Record) -> None:
+        """Says once that something waits for a person, and the commands that answer."""
+        approval = self._view.get(address) if self._view is not None else None
+        if approval is None or address in self._asked:
+            return
+        self._asked.add(address)
+        if said := questions.notice(approval):
+            self._tell(record, "asks", address, said)
 
     def _what(self, task: Resource) -> str:
         """Why it stands as it does; how a plan ended or what it waits for is said by its root task."""

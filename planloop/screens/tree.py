@@ -16,13 +16,14 @@ from rich.live import Live
 from rich.text import Text
 
 from planloop import streams, wiring
-from planloop.rendering import amounts, records, tables, trees
+from planloop.rendering import amounts, questions, records, tables, trees
 from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import COUNTED, Costs
 from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
 from reconciler.storing.store import View
+from schemas.approval import WAITING, is_for_person
 from schemas.encoding import JsonObject
 from schemas.patch import author_in_words
 from schemas.record import Record
@@ -52,18 +53,32 @@ class Tree:
         self._began = wiring.now()
         self._messages: deque[str] = deque(maxlen=MESSAGES_SHOWN)
         self._is_dirty = True
+        self._asked: set[str] = set()  # Approvals that were told of.
         self._live: Live | None = None
 
     def begin(self, view: View, plan: str) -> None:
         """Shows `view` from here on."""
         self._view, self._plan = view, plan
+        for one in view.list("approval"):
+            self._ask(one.address)
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Announces edits above the tree and keeps the newest messages."""
-        del changed  # The whole tree is painted anew, at most ten times a second.
-        self._is_dirty = True
+        self._is_dirty = True  # The whole tree is painted anew, at most ten times a second.
         for step in records.parted(record):
             self._step(step)
+        for address in changed:
+            if address.startswith("approval/"):
+                self._ask(address, f"{records.clock_time(record.at)} rev {record.rev}")
+
+    def _ask(self, address: str, when: str = "") -> None:
+        """Says once that something waits for a person, and the commands that answer."""
+        approval = self._view.get(address) if self._view is not None else None
+        if approval is None or address in self._asked:
+            return
+        self._asked.add(address)
+        if said := questions.notice(approval):
+            self.say(f"{when} {address} waits, {said}".strip())
 
     def _step(self, record: Record) -> None:
         draft = record.draft
@@ -154,7 +169,7 @@ class Tree:
         parts = [f"{self._plan}  rev {self._view.rev}  {amounts.stopwatch(wiring.now() - self._began)}"]
         if root is not None:
             parts.append(self._costs().line(root, units=COUNTED))
-        waiting = [one for one in self._view.list("approval") if one.state == "waiting"]
+        waiting = [one for one in self._view.list("approval") if one.state == WAITING and is_for_person(one.spec)]
         if waiting:
             parts.append(f"{amounts.plural(len(waiting), 'approval')} waiting: plan get approvals")
         return "   ".join(part for part in parts if part)

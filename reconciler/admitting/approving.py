@@ -14,7 +14,7 @@ from reconciler.admitting.present import Present
 from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import pointer
-from schemas.approval import WAITING, patch_from_json
+from schemas.approval import WAITING, patch_from_json, wish
 from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -104,6 +104,8 @@ def settling(approval: Resource, answer: Answer) -> tuple[Change, ...]:
 def answered(approval: Resource, answer: Answer, plan: str) -> Draft:
     """The record of an answer that changes no document."""
     data: JsonObject = {"approval": approval.address, "reason": answer.reason, "why": approval.spec.get("why", "")}
+    if is_of_request(approval):
+        data["asked"] = wish(approval.spec)
     if answer.content is not None:
         data["content"] = answer.content
     changes = settling(approval, answer)

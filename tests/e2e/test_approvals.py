@@ -1,0 +1,54 @@
+"""What waits for a person says everywhere what is asked for, and how to answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.folder import Folder
+from tests.e2e.test_terminal import terminal
+
+PLAN = """\
+plan: demo
+goal: plan first
+hooks: {plan-first: lib:planning}
+agent:
+  tools: [all]
+  script:
+    - call: {request: {kind: plan, what: "first x, then y\\nlast z", why: to be done}}
+    - {when: {message: approved}, done: fine}
+"""
+WAYS = "plan approve approval/root.1 · plan reject approval/root.1"
+
+
+@pytest.mark.slow
+def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answered(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", PLAN)
+    with folder.started("demo.plan.yaml") as owner:
+        asked = owner.until(" asks ")
+        assert asked.rstrip().endswith(f"by agent/.: plan: first x, then y …: to be done · {WAYS}")
+        owner.until(r"blocked +plan/demo .*yes to approval/root.1, plan: first x.*plan approve approval/root.1$")
+
+        assert "plan: first x, then y …: to be done" in folder.run("get", "approvals").out
+        whole = folder.run("describe", "approval/root.1").out
+        assert "asks for  plan: first x, then y\n          last z\n" in whole
+        assert f"answer    {WAYS}" in whole
+        assert "waits for a person's yes to approval/root.1, plan: first x, then y last z" in folder.run("tree").out
+        task = folder.run("describe", "task/.").out
+        assert "unblocks  plan approve approval/root.1 · or: plan reject approval/root.1" in task
+        assert "approval/root.1, waiting, plan: first x, then y" in folder.run("describe", "agent/.").out
+
+        assert folder.run("approve", "approval/root.1").code == 0
+        assert owner.ended() == 0
+        assert "approval/root.1, plan: first x, then y" in owner.text, "which yes was said is told, too"
+        assert ", reason ," not in owner.text
+
+
+@pytest.mark.slow
+def test_the_live_tree_shows_what_is_asked_for_and_the_command_that_answers(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", PLAN)
+    with terminal(folder, "apply", "demo.plan.yaml") as screen:
+        screen.until("approval/root.1 waits, by agent/.: plan: first x")
+        screen.until("plan reject")
+        screen.until("1 approval waiting")
+        assert folder.run("approve", "approval/root.1").code == 0
+        assert screen.ended() == 0
