@@ -148,7 +148,7 @@ def own_grant(view: View, owner: Owner, path: str, mode: LockMode) -> Holder | N
     found: list[Holder] = []
     for address in (f"task/{name}", f"agent/{name}"):
         for lock in _of(view, address):
-            if not _stands(view, lock, address) or not covers(place_of(lock), path):
+            if not covers(place_of(lock), path) or not _stands(view, lock, address):
                 continue
             grant = Holder(**lock.status["holders"][address])
             if mode in (grant.mode, "read") and (address != owner.address or _is_of(owner, grant)):

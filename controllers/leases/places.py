@@ -45,11 +45,17 @@ def _overlap(one: str, other: str) -> bool:
     return _meet(mine, theirs, "**", _fit)
 
 
-@lru_cache(maxsize=16384)
 def covers(lock: str, path: str) -> bool:
     """Whether who holds `lock` has all of `path`, which may be a glob itself: then only what is plain to see is yes."""
     if lock == path:
         return True
+    if "*" in lock or "?" in lock or lock == ".":
+        return _covers(lock, path)
+    return path.startswith(f"{lock}/")
+
+
+@lru_cache(maxsize=16384)
+def _covers(lock: str, path: str) -> bool:
     if lock.startswith(APART) != path.startswith(APART):
         return False
     if lock in ("**", "."):
