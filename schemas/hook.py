@@ -48,9 +48,6 @@ OVER: Final = "over"
 FIRST_RUN: Final = 1
 """The incarnation of an agent's first run; of any before there is nothing that a hook could remember."""
 
-WORDS_OVER: Final = "its hook is over"
-"""`status.why` of an agent that was made for a hook which is over."""
-
 OnFault: TypeAlias = Literal["deny", "note"]
 Copy: TypeAlias = Literal["same", "read-only", "none"]
 

@@ -44,12 +44,12 @@ from schemas.approval import WAITING
 from schemas.call import CallState
 from schemas.fork import AWAITING_FORK
 from schemas.frozen import frozen
-from schemas.hook import WORDS_OVER
 from schemas.mcp import is_settled
 from schemas.resource import Resource
 from schemas.task import ENDED
 from schemas.thread import Answer as GivenAnswer
 
+_HOOK_OVER: Final = "its hook is over"
 MIND: Final = "mind"
 """Before the key of a job that asks the agent's mind."""
 
@@ -152,7 +152,7 @@ def _watching(seen: Observed, around: Surroundings) -> Step:
     """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
     status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
     if seen.hook is None:
-        return _stop(seen, WORDS_OVER) or _gone(seen)
+        return _stop(seen, _HOOK_OVER) or _gone(seen)
     if not incarnation:
         return _stop(seen, "nobody is there to be watched") or Rest(AgentState.IDLE, "the agent has not started")
     if incarnation != status.incarnation:
@@ -172,8 +172,8 @@ def _watching(seen: Observed, around: Surroundings) -> Step:
 def _gone(seen: Observed) -> Step:
     """Its hook is over: whoever asks it is told so."""
     if answering.questions(seen):
-        return Reply(GivenAnswer(WORDS_OVER, "Gone"))
-    return Rest(AgentState.ENDED, WORDS_OVER)
+        return Reply(GivenAnswer(_HOOK_OVER, "Gone"))
+    return Rest(AgentState.ENDED, _HOOK_OVER)
 
 
 def _paused(seen: Observed) -> Step:

@@ -6,13 +6,13 @@ Who names nobody talks with the session's primary agent, and follows it when it 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planloop.access import Access
 from planloop.exits import Exit, Halt
 from schemas import address as addresses
-from schemas.hook import WORDS_OVER, is_hook_agent
+from schemas.hook import FIRST_RUN, is_hook_agent, is_over
 from schemas.resource import Resource
 from schemas.session import primary_of
 
@@ -41,21 +41,29 @@ class Room:
         """Turns to the primary agent when that is another by now; its address, empty when nothing has changed."""
         if not self.is_following:
             return ""
-        agents = {one.address: one for one in self.access.objects("agent")}
-        now = current(agents, primary_of(self.access.object(f"plan/{self.plan}").status))
+        now = current(self.access)
         if now in ("", self.agent):
             return ""
         self.agent = now
         return now
 
 
-def current(agents: Mapping[str, Resource], primary: str) -> str:
-    """Who speaks for the `primary` agent: itself, whom it watched when its hook is over, nobody (empty) when gone."""
+def current(access: Access) -> str:
+    """The agent with whom the session is: the primary one, whom that watched when its hook is over.
+
+    Empty while nobody has moved the session, and when that agent is gone.
+    """
+    primary = primary_of(access.object(f"plan/{access.place.name}").status)
+    agents = {one.address: one for one in access.objects("agent")} if primary else {}
     agent = agents.get(primary)
     if agent is None or agent.deleting:
         return ""
-    watches = str(agent.spec.get("watches", ""))
-    return watches if watches and agent.status.get("why") == WORDS_OVER else primary
+    watched = agents.get(str(agent.spec.get("watches", "")))
+    if watched is None:
+        return primary
+    hook = next((one for one in access.objects("hook") if one.address == agent.owner), None)
+    run = int(watched.status.get("incarnation", FIRST_RUN))
+    return watched.address if hook is None or is_over(hook.spec, hook.status, run) else primary
 
 
 def name_of(agent: str) -> str:
@@ -65,7 +73,7 @@ def name_of(agent: str) -> str:
 
 
 def chosen(agents: Sequence[Resource], wanted: str | None, primary: str = "") -> str:
-    """The agent meant: the one named, by path or by an id that only one has; else the session's `primary` one.
+    """The agent meant: the one named, by path or by an id that only one has; else the `primary` one (`current`).
 
     Else the one nearest to the root: nobody has moved the session yet.
 
@@ -78,8 +86,8 @@ def chosen(agents: Sequence[Resource], wanted: str | None, primary: str = "") ->
         )
     if wanted is not None:
         return _named(paths, wanted.removeprefix("agent/"))
-    if now := current({one.address: one for one in agents}, primary):
-        return now
+    if primary:
+        return primary
     paths = [path for path in paths if not is_hook_agent(path)]
     depth = {path: len(addresses.parse(path).path) for path in paths}
     nearest = [path for path in paths if depth[path] == min(depth.values())]

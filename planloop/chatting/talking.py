@@ -15,10 +15,9 @@ from planloop.chatting.asking import Question, not_run
 from planloop.chatting.commands import Leave
 from planloop.chatting.listening import Answered, Asks, Doing, Event, Moved, Over, Resting, Spoke
 from planloop.chatting.noticing import notice
-from planloop.chatting.room import Room, chosen, name_of
+from planloop.chatting.room import Room, chosen, current, name_of
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
-from schemas.session import primary_of
 
 
 class Terminal(Protocol):
@@ -208,7 +207,7 @@ class Conversation:
 def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversation:
     """A conversation with the plan's agent. Raises Halt: nobody runs the plan, no such agent."""
     agents = access.objects("agent")
-    agent = chosen(agents, wanted, primary_of(access.object(f"plan/{access.place.name}").status))
+    agent = chosen(agents, wanted, current(access))
     if not access.is_owned():
         raise not_run(access)
     return Conversation(access, agent, terminal, is_following=wanted is None)
