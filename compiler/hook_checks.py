@@ -11,10 +11,11 @@ from compiler.faults import Faults, Pointer
 from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
 from schemas.fields_hook import HOOK_MINDS
-from schemas.frozen import remade
+from schemas.frozen import frozen, remade
 from schemas.hook import ABOUT_CALLS
 from schemas.patterns import call_pattern
 from schemas.regular import NotRegular, regular
+from schemas.rule import setting_of
 from schemas.rule_faults import Around, RuleFault, condition_faults, faults_of, pattern_faults
 from schemas.rule_names import Tools, kept_by, tools_of
 
@@ -45,24 +46,81 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
     return len(minds) == 1 and bool(fields.get("on")) and not is_told
 
 
-def check_rules(
-    fields: Mapping[str, Json], settings: JsonObject, to: Pointer, toolsets: Toolsets, faults: Faults
-) -> None:
+@frozen
+class Made:
+    """A hook as it is made: `fields` with its settings put in, `written` as they were before, with the `settings`.
+
+    `own` are the settings that it states itself at `to`.
+    """
+
+    fields: Mapping[str, Json]
+    written: Mapping[str, Json]
+    settings: JsonObject
+    own: JsonObject
+    to: Pointer
+
+
+def check_rules(made: Made, toolsets: Toolsets, faults: Faults) -> None:
     """Tells of what is wrong with the rules of the hook and with the condition of its end."""
+    fields = made.fields
     rules = {name: fields[name] for name in ("rule", "first") if name in fields}
     around = Around(
         points=fields["on"],
-        settings=settings,
+        settings=made.settings,
         tools=_tools_of(toolsets),
         called=tools_of(fields["match"]) if "match" in fields else None,
         kept=kept_by(*rules.values()) if rules else None,
     )
     for name, rule in rules.items():
         for fault in faults_of(rule, remade(around, is_first=name == "first")):
-            _tell(fault, (*to, name), faults)
+            _tell_of_rule(fault, made, (name,), faults)
+    _tell_misspelled(made, faults)
     ends = fields.get("expires", {}).get("when")
     for fault in condition_faults(ends, remade(around, points=(), called=None)) if ends is not None else ():
-        _tell(fault, (*to, "expires", "when"), faults)
+        _tell_of_rule(fault, made, ("expires", "when"), faults)
+
+
+def _tell_of_rule(fault: RuleFault, made: Made, part: Pointer, faults: Faults) -> None:
+    """Tells of it where it is written: a setting that is put in does so where the hook states it."""
+    place = (*part, *fault.at)
+    if fault.code == "P0210" and faults.is_at((*made.to, *place)):
+        return  # What the clause was to do is what could not be read.
+    name = _setting_at(made.written, place, made.settings)
+    if name is None:
+        _tell(fault, (*made.to, *part), faults)
+        return
+    to = (*made.to, "settings", name) if name in made.own else (*made.to, *place)
+    told = RuleFault((), fault.code, f"the setting `{name}` does not fit: {fault.summary}", fault.hint)
+    if not faults.is_at(to):
+        _tell(told, to, faults)
+
+
+def _setting_at(written: Json, place: Pointer, settings: JsonObject) -> str | None:
+    """The setting that stands at `place` of what is written, or above it."""
+    for token in place:
+        if setting_of(written) is not None:
+            break
+        if isinstance(written, list):
+            # A setting that is a list has taken its place with all of its own.
+            items = [item for item in written for _ in range(_width(item, settings))]
+            written = items[int(token)] if token.isdigit() and int(token) < len(items) else None
+        else:
+            written = written.get(token) if isinstance(written, Mapping) else None
+    return setting_of(written)
+
+
+def _width(item: Json, settings: JsonObject) -> int:
+    value = settings.get(setting_of(item) or "")
+    return len(value) if isinstance(value, list) else 1
+
+
+def _tell_misspelled(made: Made, faults: Faults) -> None:
+    """Names of effects that there are not, whose values could not be read either."""
+    for fault in () if faults.are_many else tuple(faults.found):
+        to = fault.diagnostic.pointer or ()
+        if len(to) == len(made.to) + 3 and to[:-2] in ((*made.to, "rule"), (*made.to, "first")):
+            for wrong in faults_of({to[-1]: "x"}) if fault.diagnostic.code == "P0206" else ():
+                _tell(wrong, to[:-1], faults)
 
 
 def _tools_of(toolsets: Toolsets) -> Tools:

@@ -14,7 +14,7 @@ from compiler import hook_files, naming
 from compiler.agents import argv_of
 from compiler.declared_at import Words
 from compiler.faults import Faults, Pointer
-from compiler.hook_checks import GOES_WITH, check_hook, check_rules
+from compiler.hook_checks import GOES_WITH, Made, check_hook, check_rules
 from compiler.mixing import Filling, filled, named_settings
 from compiler.resolving import Agents, Resolved
 from compiler.shelves import Shelves
@@ -27,6 +27,7 @@ from schemas.frozen import frozen
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
+
 
 @frozen
 class Hook:
@@ -117,7 +118,8 @@ class Hooks:
         fields = filled(Filling(Table("hook"), to, merge.settings, "hook"), merge.fields, self.faults)
         if fields is None or not check_hook(fields, to, self.agents.toolsets, self.faults):
             return None
-        check_rules(fields, merge.settings, to, self.agents.toolsets, self.faults)
+        made = Made(fields, merge.fields, merge.settings, own.get("settings", {}), to)
+        check_rules(made, self.agents.toolsets, self.faults)
         mind = _mind(fields)
         agent: Resolved | None = None
         existing = ""
@@ -157,12 +159,14 @@ class Hooks:
         return True
 
     def _tell_unread(self, merge: _Merge, own: JsonObject, to: Pointer) -> None:
-        """Warns of settings that what it is made from does not have: most are slips of the pen."""
+        """Tells of settings that what it is made from does not have; a program is given them all the same."""
         known = merge.declared | set(named_settings([merge.fields]))
+        tell = self.faults.warn if merge.fields.keys() & {"run", "python"} else self.faults.add
+        code = "P0406" if tell == self.faults.warn else "P0213"
         for name in own.get("settings", {}) if "extends" in own else ():
             if name not in known:
                 summary = f"`{own['extends']}` has no setting `{name}`"
-                self.faults.warn("P0406", summary, did_you_mean(name, sorted(known)), to=(*to, "settings", name))
+                tell(code, summary, did_you_mean(name, sorted(known)), to=(*to, "settings", name))
 
 
 class _Merge:

@@ -17,6 +17,7 @@ from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
 from schemas import durations
 from schemas.fields import SETTING_PATTERN, Scalar
+from schemas.rule import TEXT_EFFECTS
 
 NOTHING: Final = object()
 """What a reader gives when the value is at fault: the field is then left out, so that nothing follows from it."""
@@ -44,20 +45,24 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
     def read(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
         if settable and setting_of(value) is not None:
             return str(value)
+        if choices and isinstance(value, Trap | bool):
+            value = _meant(value, choices)
         try:
             found = convert(value)
         except Misfit as misfit:
-            summary = f"`{name_of(to)}` is {misfit.wanted}, not {shown(value)}"
+            summary = f"`{name_of(to, at)}` is {misfit.wanted}, not {shown(value)}"
+            hint = did_you_mean(str(value), choices) if choices else misfit.hint
             if misfit.code == "P0206":
-                summary = f"`{name_of(to)}` is {misfit.wanted}, and YAML readers disagree on {shown(value)}"
-            faults.add(misfit.code, summary, misfit.hint, to=to, at=at)
+                summary = f"`{name_of(to, at)}` is {misfit.wanted}, and YAML readers disagree on {shown(value)}"
+                hint += _or_truth(value) if type_.kind == "any" and to[-1] not in TEXT_EFFECTS else ""
+            faults.add(misfit.code, summary, hint, to=to, at=at)
             return NOTHING
         if choices and found not in choices:
             hint = did_you_mean(str(found), choices)
-            faults.add("P0212", f"`{name_of(to)}` cannot be `{found}`", hint, to=to, at=at)
+            faults.add("P0212", f"`{name_of(to, at)}` cannot be {shown(str(found))}", hint, to=to, at=at)
             return NOTHING
         if minimum is not None and Decimal(str(found)) < minimum:
-            faults.add("P0212", f"`{name_of(to)}` cannot be {found}", f"it is at least {minimum:g}", to=to, at=at)
+            faults.add("P0212", f"`{name_of(to, at)}` cannot be {found}", f"it is at least {minimum:g}", to=to, at=at)
             return NOTHING
         return found
 
@@ -76,10 +81,15 @@ def setting_of(value: object) -> str | None:
     return None if found is None else found[1]
 
 
-def name_of(to: Pointer) -> str:
-    """What to call the field at `to`: its last name, with the one before it for an item of a list."""
+def name_of(to: Pointer, at: Path = ()) -> str:
+    """What to call the field at `to`: its last name, with the one before it for an item of a list.
+
+    `at`, where it is written: what stands alone where a list may stand is called by the list's name.
+    """
     if not to:
         return "the plan"
+    if at and to[-1].isdigit() and to[-2:-1] == (str(at[-1]),):
+        return to[-2]
     return f"{to[-2]}/{to[-1]}" if to[-1].isdigit() and len(to) > 1 else to[-1]
 
 
@@ -88,6 +98,8 @@ def shown(value: SourceValue) -> str:
     match value:
         case None:
             return "nothing"
+        case "":
+            return "an empty text"
         case bool():
             return "true" if value else "false"
         case Form():
@@ -119,12 +131,36 @@ def _text(value: SourceValue) -> str:
 
 
 def _trap_hint(value: str) -> str:
-    low = value.lower()
-    if low in ("yes", "on"):
-        return f'YAML 1.1 reads it as true: write "{value}" for the text, or true'
-    if low in ("no", "off"):
-        return f'YAML 1.1 reads it as false: write "{value}" for the text, or false'
-    return f'write "{value}" for the text'
+    truth = _truth(value)
+    if truth is None:
+        return f'write "{value}" for the text'
+    return f'YAML 1.1 reads it as {shown(truth)}: write "{value}" for the text'
+
+
+def _or_truth(value: SourceValue) -> str:
+    """The other cure, where a truth value may stand as well."""
+    truth = _truth(value)
+    return f", or {shown(truth)}" if truth is not None else ""
+
+
+_TRUE: Final = ("on", "yes", "true")
+_FALSE: Final = ("off", "no", "false")
+
+
+def _truth(value: SourceValue) -> bool | None:
+    """The truth value that some reader of YAML takes `value` for, None where all read something else."""
+    low = shown(value) if isinstance(value, bool) else str(value).lower()
+    return True if low in _TRUE else False if low in _FALSE else None
+
+
+def _meant(value: SourceValue, choices: tuple[str, ...]) -> SourceValue:
+    """A word of `choices` for a value that some readers take for true or false, where one of them is such a word.
+
+    What a plan wrote as `off` comes here as false when another program has read and written it.
+    """
+    truth = _truth(value)
+    words = () if truth is None else _TRUE if truth else _FALSE
+    return next((word for word in words if word in choices), value if isinstance(value, bool) else str(value))
 
 
 def _word(value: SourceValue) -> str:

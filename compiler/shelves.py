@@ -132,7 +132,12 @@ class Shelves:
 
     def _unknown(self, shelf: Shelf, reference: str, to: Pointer) -> None:
         what = _ONE[shelf]
-        own = self.own.get(shelf, {})
+        # What names nothing was not meant to name what it stands in.
+        own = {
+            name: one
+            for name, one in self.own.get(shelf, {}).items()
+            if one.pointer is None or to[: len(one.pointer)] != one.pointer
+        }
         code = "P0203" if shelf == "agents" else "P0213"
         if self.faults.are_many:
             self.faults.add(code, f"unknown {what} `{reference}`", to=to)
@@ -144,7 +149,8 @@ class Shelves:
             self.faults.related(code, f"unknown {what} `{reference}`", f"did you mean `{near}`?", to, others)
             return
         candidates = [*own, *self._library(shelf)]
-        hint = did_you_mean(reference, candidates)
+        library = (f"lib:{name}" for name in self._library(shelf))
+        hint = did_you_mean(reference, [*own, *library])
         close = nearest(reference, candidates)
         if close is not None and close not in own:
             hint = f"did you mean `lib:{close}`?"

@@ -69,6 +69,9 @@ EFFECTS: Final[Mapping[str, str]] = {
 }
 """What a clause may do."""
 
+TEXT_EFFECTS: Final = frozenset({*STRICTNESS, "comment", "note", "once"})
+"""Those that are a text for somebody."""
+
 TEXT_TESTS: Final[Mapping[str, str]] = {
     "is": "the same text, or one of several",
     "not": "another text than this, or than any of several",

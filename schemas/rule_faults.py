@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from schemas import limits, patterns
-from schemas.encoding import Json
+from schemas.encoding import Json, encode
 from schemas.frozen import frozen, remade
 from schemas.hook import POINTS, STRICTNESS
 from schemas.regular import NotRegular, regular
@@ -109,7 +109,7 @@ class _Reading:
         for name in clause:
             if name not in EFFECTS and name not in ("when", "doc"):
                 yield _unknown(name, (*EFFECTS, "when", "doc"), (*at, name), "a clause")
-        if not clause.keys() & (EFFECTS.keys() - {"once"}):
+        if clause.keys() <= {"when", "doc", "once"}:
             yield RuleFault(at, "P0210", "a clause that does nothing", f"it may {_listed(EFFECTS)}")
         if len(decisions) > 1:
             said = " and ".join(f"`{name}`" for name in decisions)
@@ -140,7 +140,7 @@ class _Reading:
             case "deny" | "defer" | "ask" | "allow":
                 if not isinstance(value, str) and value is not True:
                     yield RuleFault(
-                        at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}", f"as in `{name}: …`"
+                        at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}", f'as in `{name}: "…"`'
                     )
                 yield from self._text(value, at)
             case "comment" | "once" | "note":
@@ -499,10 +499,16 @@ def _unknown(name: Json, known: Iterable[str], at: Place, what: str, also: str =
     return RuleFault(at, "P0201", f"{what} has no `{name}`", hint, is_key=at[-1:] == (name,))
 
 
+_SIGNS: Final = {"=>": ">=", "=<": "<=", "==": "=", "<>": "!=", "=!": "!="}
+"""Signs of other languages, and those that are written the wrong way round."""
+
+
 def _hint(wrong: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = difflib.get_close_matches(wrong, names, n=1)
-    return f"did you mean `{near[0]}`?" if near else f"there are {_listed(names)}"
+    near = [_SIGNS[wrong]] if _SIGNS.get(wrong) in names else difflib.get_close_matches(wrong, names, n=1)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    return f"there are {_listed(names)}" if names else "there are none"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -518,5 +524,7 @@ def _is_number(value: Json) -> bool:
 
 
 def _shown(value: Json) -> str:
-    text = str(value)
+    if value is None or value == "":
+        return "nothing" if value is None else "an empty text"
+    text = value if isinstance(value, str) else encode(value).decode()
     return f"`{text[: limits.VALUE_SHOWN_CHARS]}`"

@@ -162,7 +162,7 @@ def test_a_hook_whose_agent_has_no_model_is_told_by_its_name() -> None:
 
 
 def test_a_setting_that_nothing_has_is_told() -> None:
-    assert codes(f"hooks: {{limit: {{extends: lib:spawn-limit, settings: {{childs: 2}}}}}}{TREE}") == ["P0406"]
+    assert codes(f"hooks: {{limit: {{extends: lib:spawn-limit, settings: {{childs: 2}}}}}}{TREE}") == ["P0213"]
 
 
 def test_an_agent_has_so_many_hooks_and_no_more() -> None:

@@ -61,7 +61,7 @@ def test_every_hook_is_made_for_whom_it_watches_and_reads_all_of_its_settings(na
     assert spec["watches"] == "agent/."
     written = (LIBRARY / "hooks" / f"{name}.yaml").read_text()
     assert [one for one in spec["options"] if f"${one}" not in written and f"{{setting.{one}}}" not in written] == []
-    assert codes(text.replace(f"'lib:{name}'", f"{{extends: 'lib:{name}', settings: {{nosuch: 1}}}}")) == ["P0406"]
+    assert codes(text.replace(f"'lib:{name}'", f"{{extends: 'lib:{name}', settings: {{nosuch: 1}}}}")) == ["P0213"]
 
 
 def test_a_bundle_brings_its_agents_and_the_plan_may_redefine_them() -> None:

@@ -147,6 +147,23 @@ def test_paths_that_stay_inside(path: str) -> None:
     assert not leads_out(path)
 
 
+@pytest.mark.parametrize("written", ["off", "OFF", "false", "no", "'off'"])
+def test_a_word_that_some_readers_take_for_false_is_that_word_where_it_is_one_of_a_few(written: str) -> None:
+    document = document_of(f"goal: g\nagent: {{run: ./a, lock: {written}}}")
+    assert document["agent"]["lock"] == "off"
+
+
+def test_no_cure_is_told_that_does_not_help() -> None:
+    (own,) = compiled("goal: g\nrun: ./a\ncwd: off").diagnostics
+    assert own.hint == 'YAML 1.1 reads it as false: write "off" for the text'
+    (given,) = compiled("goal: g\nagent: {run: ./a, settings: {retry: {quiet: off}}}").diagnostics
+    assert given.hint == 'YAML 1.1 reads it as false: write "off" for the text, or false'
+    (few,) = compiled("goal: g\nagent: {run: ./a, lock: true}").diagnostics
+    assert few.hint == "there are `turn`, `task`, `off`"
+    (on,) = compiled("goal: g\nagent: {run: ./a}\nhooks: {h: {on: '', rule: [{comment: x}]}}").diagnostics[:1]
+    assert on.summary == "`on` cannot be an empty text"
+
+
 def test_the_nearest_name_is_near() -> None:
     assert nearest("worekr", ["worker", "writer"]) == "worker"
     assert nearest("shell_exec", ["shell"]) is None
