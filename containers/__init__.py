@@ -1,1 +1,1 @@
-"""Container specs and the engines that run them. Empty until containers are run; plans may already name them."""
+"""Container specs, the engines that run them, the images they run from, and what encloses commands."""

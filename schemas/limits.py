@@ -48,6 +48,11 @@ LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence; `plan get locks` has
 LOCKS_TOLD_MAX: Final = 32  # Of those that an agent holds, in its prompt: each turn has them anew.
 LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 
+# Containers.
+ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
+ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
+ENGINE_BUILD_S: Final = 1_800.0
+
 # Pages.
 FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
 FETCH_REDIRECTS_MAX: Final = 5  # Browsers take 20; five are a shop, a login and a loop.
