@@ -52,7 +52,8 @@ def _check_topology(names: list[str], to: Pointer, tree: Tree, faults: Faults) -
     paths = {"/".join(path) or "." for path, _ in tree}
     for index, name in enumerate(names):
         if name not in _WHOM and name.removeprefix("agent/").removeprefix("task/") not in paths:
-            hint = did_you_mean(name, [*_WHOM, *sorted(paths)])
+            own = "/".join(pointer.owner_of(to)[0].path)
+            hint = did_you_mean(name, [*_WHOM, *sorted(paths - {own})])
             faults.warn("P0204", f"there is no task `{name}` to talk to", hint, to=(*to, str(index)))
 
 

@@ -44,7 +44,7 @@ class Needs:
             choices = " or ".join(f"`{'/'.join(each)}`" for each in named[:6])
             self.faults.add("P0205", f"`{reference}` may mean several tasks", f"write the path: {choices}", to=to)
             return None
-        self.faults.add("P0204", f"unknown task `{reference}`", self._hint(reference), to=to)
+        self.faults.add("P0204", f"unknown task `{reference}`", self._hint(path, reference), to=to)
         return None
 
     @property
@@ -57,12 +57,18 @@ class Needs:
                     self._by_name.setdefault(path[-1], []).append(path)
         return self._by_name
 
-    def _hint(self, reference: str) -> str:
-        near = None if self.faults.are_many else nearest(reference.rpartition("/")[2], self.by_name)
-        if near is not None:
-            only = self.by_name[near]
-            return f"did you mean `{near if len(only) == 1 else '/'.join(only[0])}`?"
+    def _hint(self, path: TaskPath, reference: str) -> str:
+        if not self.faults.are_many and (near := self._nearest(path, reference.rpartition("/")[2])):
+            return f"did you mean `{near[-1] if len(self.by_name[near[-1]]) == 1 else '/'.join(near)}`?"
         return "needs name other tasks of this plan, by id or by path"
+
+    def _nearest(self, path: TaskPath, name: str) -> TaskPath | None:
+        """The task with the nearest id that the one at `path` could need: not itself, nor one above or below it."""
+        others = {
+            each: [one for one in paths if one[: len(path)] != path[: len(one)]] for each, paths in self.by_name.items()
+        }
+        near = nearest(name, (each for each, paths in others.items() if paths))
+        return None if near is None else others[near][0]
 
 
 def rings(needs: Mapping[TaskPath, Sequence[TaskPath]], paths: Sequence[TaskPath]) -> Iterator[list[TaskPath]]:

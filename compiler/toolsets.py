@@ -144,7 +144,8 @@ class Toolsets:
         return tuple(dict.fromkeys(patterns))
 
     def _unknown(self, name: str, to: Pointer) -> None:
-        known = [*TOOLS, *self._served(), *self.shelves.names("toolsets")]
+        others = (each for each in self.shelves.names("toolsets") if each not in self._open_now)
+        known = [*TOOLS, *self._served(), *others]
         near = None if self.faults.are_many else nearest(name.partition("(")[0], known)
         if near is not None or name.startswith("lib:"):
             hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"

@@ -77,6 +77,25 @@ def test_an_unknown_agent_is_told_with_the_place_of_the_one_that_was_meant() -> 
     assert [note.span.line for note in fault.related if note.span] == [2]
 
 
+NEVER_MEANT = {
+    "tasks: {one: {run: x, needs: [onee]}}": "needs name other tasks of this plan, by id or by path",
+    "tasks: {one: {run: x, needs: [onee]}, two: {tasks: {ones: {run: x}}}}": "did you mean `ones`?",
+    "tasks: {above: {tasks: {kid: {run: x, needs: [abov]}}}}": "needs name other tasks of this plan, by id or by path",
+    "toolsets: {look: {tools: [read, loook]}}\nagent: {run: x, tools: [look]}": (
+        "it is left out; `plan explain tools` lists what there is"
+    ),
+    "tasks: {front: {agent: {run: x, topology: {talk-to: [frnt]}}}}": (
+        "there are `parent`, `children`, `siblings`, `all`, `*`, `.`"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", NEVER_MEANT)
+def test_what_is_unknown_was_never_meant_to_name_what_it_stands_in(text: str) -> None:
+    (fault,) = compiled(text).diagnostics
+    assert fault.hint == NEVER_MEANT[text]
+
+
 def test_a_setting_that_its_mixin_has_not_is_told_where_it_is_given_with_the_one_that_was_meant() -> None:
     mixin = "mixins:\n  careful: {settings: {attempts: 2}, around: [{retry: {max: $attempts}}]}\n"
     text = f"{mixin}agents:\n  worker:\n    run: x\n    mixins: [{{careful: {{atempts: 3}}}}]\nagent: worker\ngoal: g\n"
