@@ -144,6 +144,7 @@ PROMPT_NAMES_MAX: Final = 8  # A prompt may name another of the plan's; so many 
 RECALL_HITS_MAX: Final = 20  # Turns that one search of the past shows.
 HEARD_WORDS_MAX: Final = 1_000  # Stretches of text that wait for who listens to a model; a slow one misses the rest.
 CHAT_LINES_KEPT: Final = 1_000  # Of what a person wrote in chats, in a file beside the log.
+CHAT_LINES_AHEAD: Final = 100  # That wait for an answer which is out; more stay where they come from.
 REPLAY_NOTES_MAX: Final = 200  # Records in other words that a replay keeps; a systematic one would fill memory.
 STREAM_CHARS_MAX: Final = 16 << 10  # Of a reply under way, its newest end, for whoever watches.
 WIRE_NAME_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.

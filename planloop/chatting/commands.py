@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from planloop.access import Access
 from planloop.chatting import carrying, looking, offered, patching
-from planloop.chatting.lines import Command
+from planloop.chatting.lines import Command, Line
 from planloop.chatting.room import Room, chosen
 from planloop.exits import Exit, Halt
 from planloop.rendering.objects import one_line
@@ -94,6 +94,11 @@ def names(access: Access) -> list[str]:
 def prompts() -> list[str]:
     """The prompts of the library by name."""
     return list(FolderSources(Path()).names(PROMPTS))
+
+
+def is_action(line: Line) -> bool:
+    """Whether it is done without asking the agent anything."""
+    return isinstance(line, Command) and line.name in COMMANDS
 
 
 def filled(room: Room, command: Command) -> str | None:

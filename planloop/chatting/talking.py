@@ -6,7 +6,8 @@ One thread, over the blocking API, on whatever `Terminal` there is: a screen wit
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from collections import deque
+from contextlib import closing, suppress
 from typing import Protocol
 
 from planloop.access import Access
@@ -14,13 +15,16 @@ from planloop.chatting import commands, lines, listening
 from planloop.chatting.asking import Question, not_run
 from planloop.chatting.commands import Leave
 from planloop.chatting.listening import Answered, Asks, Doing, Event, Moved, Over, Resting, Spoke
+from planloop.chatting.meanwhile import Ears, Written, beside
 from planloop.chatting.noticing import notice
 from planloop.chatting.room import Room, chosen, current, name_of
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
+from planloop.rendering import questions
+from schemas import limits
 
 
-class Terminal(Protocol):
+class Terminal(Ears, Protocol):
     """Where a person reads and writes. `is_live` says that somebody sits there and can be asked."""
 
     is_live: bool
@@ -55,6 +59,7 @@ class Conversation:
         self._terminal = terminal
         self._told: set[str] = set()  # Approvals that were shown.
         self._telling = threading.Lock()
+        self._later: deque[str] = deque()  # Lines written while an answer was waited for, to be said after it.
         self._is_asking = False  # An answer is waited for: what comes up is in what is followed meanwhile.
         self._flowing = ""  # What has been written so far of a reply that is still being written.
         self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
@@ -68,7 +73,7 @@ class Conversation:
             while True:
                 self._follow()
                 self._show_waiting()
-                text = terminal.read(self.room.prompt)
+                text = self._later.popleft() if self._later else terminal.read(self.room.prompt)
                 if text is None:
                     return
                 self._take(text)
@@ -80,8 +85,14 @@ class Conversation:
 
     def _take(self, text: str) -> None:
         self._follow()  # It may have moved while the line was written.
+        self._do(self._parsed(text))
+
+    def _parsed(self, text: str) -> lines.Line:
         known = commands.names(self.room.access) if text.lstrip().startswith(lines.SLASH) else ()
-        match lines.parse(text, known):
+        return lines.parse(text, known)
+
+    def _do(self, line: lines.Line) -> None:
+        match line:
             case lines.Say(said):
                 self._say(said)
             case lines.Command() as command:
@@ -105,7 +116,8 @@ class Conversation:
 
     def _say(self, text: str) -> None:
         """Asks, and tells what happens until there is an answer. Ctrl-C stops the waiting, not the agent."""
-        body = {"to": self.room.agent, "text": text, "delivery": "steer", "by": "chat"}
+        agent = self.room.agent
+        body = {"to": agent, "text": text, "delivery": "steer", "by": "chat"}
         try:
             question = Question(self.room.access, body)
         except Halt as fault:
@@ -116,14 +128,44 @@ class Conversation:
         self._flowing = self._shown = ""
         self._is_asking = True
         try:
-            for event in question.events():
-                self._tell(event)
+            with closing(beside(question.events(), self._terminal, self._is_open)) as both:
+                for one in both:
+                    if isinstance(one, Written):
+                        self._take_meanwhile(one.text)
+                    else:
+                        self._tell(one)
+        except Leave:
+            self.failed = True  # It was not waited for.
+            raise
         except KeyboardInterrupt:
             if question.is_answered:
                 raise  # Nothing is waited for any more: it is meant for the conversation.
-            self._terminal.note(f"\n{self.room.agent} goes on; its answer will be in /logs")
+            self._terminal.note(f"\n{agent} goes on; its answer will be in /logs")
         finally:
             self._is_asking = False
+
+    def _is_open(self) -> bool:
+        """Whether lines are read while an answer is waited for.
+
+        Lines of a pipe have their order, and each waits for the answer before it; but one of them may be the yes
+        without which there will be none.
+        """
+        if len(self._later) >= limits.CHAT_LINES_AHEAD:
+            return False
+        if self._terminal.is_live:
+            return True
+        return any(one.approval in self._told for one in listening.waiting(self.room.access.objects("approval")))
+
+    def _take_meanwhile(self, text: str | None) -> None:
+        """A command is done at once; what is to be said waits for the answer that is out."""
+        if text is None:
+            raise Leave
+        line = self._parsed(text)
+        if isinstance(line, lines.Say | lines.Command) and not commands.is_action(line):
+            self._later.append(text)
+            self._terminal.note("  it is said when this is answered")
+        else:
+            self._do(line)
 
     def _tell(self, event: Event | Heard) -> None:
         terminal = self._terminal
@@ -193,7 +235,7 @@ class Conversation:
         name = asked.approval.partition("/")[2]
         self._terminal.note(f"  {asked.by} asks for a yes: {asked.words}")
         if not self._terminal.is_live:
-            self._terminal.note(f"  /approve {name} · /reject {name}")
+            self._terminal.note(f"  /approve {name} · /reject {name} · elsewhere: {questions.ways(name)}")
             return
         answer = (self._terminal.read("  yes, no or later? ") or "").strip().lower()
         if answer in ("y", "yes"):

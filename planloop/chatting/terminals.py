@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +16,7 @@ from planloop.streams import shown, styled
 from schemas import limits
 
 CLEAR: Final = "\x1b[K"  # What is right of the cursor.
+READ_BYTES: Final = 65_536  # At once; a terminal gives a line at a time.
 
 
 class Pipe:
@@ -21,10 +24,40 @@ class Pipe:
 
     is_live = False
 
+    def __init__(self) -> None:
+        self._input = sys.stdin.fileno()
+        self._read = bytearray()  # What came and is no line that was taken.
+        self._has_ended = False
+
     def read(self, prompt: str) -> str | None:
         del prompt
-        line = sys.stdin.readline()
-        return line if line else None
+        while not self._has_line():
+            self._fill()
+        return self.line()
+
+    def hears(self, other: int, *, only: bool) -> bool:
+        """As the protocol says. The end of input is no line: what was asked before it is still answered."""
+        while not only and not self._has_ended and not self._has_line():
+            if other in select.select([self._input, other], [], [])[0]:
+                return False
+            self._fill()
+        if not only and self._read:
+            return True
+        select.select([other], [], [])
+        return False
+
+    def line(self) -> str | None:
+        line, mark, rest = self._read.partition(b"\n")
+        self._read = rest
+        return (line + mark).decode(errors="replace") if line or mark else None
+
+    def _has_line(self) -> bool:
+        return self._has_ended or b"\n" in self._read
+
+    def _fill(self) -> None:
+        came = os.read(self._input, READ_BYTES)
+        self._read += came
+        self._has_ended = not came
 
     def say(self, text: str) -> None:
         if text:
@@ -70,6 +103,14 @@ class Screen:
             return None
         finally:
             self._prompt = ""
+
+    def hears(self, other: int, *, only: bool) -> bool:
+        """As the protocol says. Between prompts the terminal itself edits the line, and gives it when it is whole."""
+        ready = select.select([other] if only else [sys.stdin.fileno(), other], [], [])[0]
+        return other not in ready
+
+    def line(self) -> str | None:
+        return os.read(sys.stdin.fileno(), READ_BYTES).decode(errors="replace") or None
 
     def say(self, text: str) -> None:
         click.echo(text)

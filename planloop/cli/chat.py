@@ -27,13 +27,15 @@ def command(agent: str | None, plan: str | None) -> None:
     """Talk with an agent of a running plan.
 
     What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
-    see what it does, and are asked for what needs your yes. Lines that begin with / are commands; /help lists them.
+    see what it does, and are asked for what needs your yes. Lines that begin with / are commands, done at once also
+    while an answer is out; /help lists them.
     Without AGENT it is the session's primary agent, at first the one nearest to the root. /talkwith moves the session,
     as agents do with meta and endo, and the conversation follows it.
     /dump and /restore carry an agent in a file; prompts of tool servers are said as in /files.review language=python.
 
     Ctrl-C or /quit leaves; everything goes on. Without a terminal each line of standard input is a question, answers go
-    to stdout and the rest to stderr: exit 1 when one could not be answered, 6 when nobody runs the plan.
+    to stdout and the rest to stderr: exit 1 when one was not answered, 6 when nobody runs the plan. A line waits for
+    the answer to the one before it, but for commands such as /approve while something waits for a yes.
     """
     from planloop.chatting import commands, talking, terminals
 

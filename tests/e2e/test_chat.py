@@ -170,6 +170,27 @@ def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> Non
         assert asked.communicate(timeout=10)[0] == "half of it is done\n"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("written", "out", "code"),
+    [
+        ("/approve\nfinish\n", ["half of it is done", "all of it"], 0),
+        ("finish\n/approve\n", ["half of it is done", "all of it"], 0),
+        ("/reject\n", [], 1),
+        ("/quit\n", [], 1),
+    ],
+    ids=["a yes", "a question before the yes", "a no", "leaving"],
+)
+def test_a_pipe_can_answer_what_its_own_question_waits_for(
+    folder: Folder, written: str, out: list[str], code: int
+) -> None:
+    with staying(folder, PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')):
+        said = chat(folder, f"how far?\n{written}")
+        told = [line for line in said.out.splitlines() if not line.startswith("approval/")]
+        assert (told, said.code) == (out, code), said
+        assert "elsewhere: plan approve " in said.err
+
+
 @contextmanager
 def folder_waits(folder: Folder) -> Iterator[None]:
     """Goes on once something waits for a yes."""
@@ -196,6 +217,25 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
             assert chat.ended() == Exit.CANCELLED
         assert folder.states() == {"task/.": "running"}
         assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()
+
+
+SLOW = PLAN.replace('{write: {path: answer.txt, content: "half"}}', "{shell: {command: sleep 60}}")
+
+
+@pytest.mark.slow
+def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_for_it(folder: Folder) -> None:
+    with staying(folder, SLOW), terminal(folder, "chat") as chat:
+        chat.until("demo > ")
+        chat.press("how far?\n")
+        chat.until("shell('sleep 60')")
+        chat.press("/agents\n")
+        chat.until("* . ")
+        chat.press("finish now\n")
+        chat.until("it is said when this is answered")
+        folder.run("cancel", "task/.")
+        chat.until("(Cancelled) its task is cancelled\r\ndemo > ")
+        chat.press("/quit\n")
+        assert chat.ended() == 0
 
 
 @pytest.mark.slow
