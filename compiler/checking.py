@@ -128,6 +128,18 @@ def is_command(written: Json) -> bool:
     return bool(written.strip() if isinstance(written, str) else written and written[0])
 
 
+def check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults) -> None:
+    """Tells where a map of `table` lacks a member that it must have, or has several that exclude each other."""
+    for group in TABLES[table].one_of:
+        given = [name for name in group if name in value]
+        wanted = " or ".join(f"`{name}`" for name in group)
+        if not given and not faults.is_at(to):
+            faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
+        if len(given) > 1:
+            said = " and ".join(f"`{name}`" for name in given)
+            faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+
+
 def check_command(value: JsonObject, name: str, to: Pointer, faults: Faults) -> None:
     """Tells when the field `name` of `value` should hold a command, and holds nothing."""
     if name in value and not is_command(value[name]):

@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from compiler.checking import Tree, check_command, check_health, check_rights_line
+from compiler.checking import Tree, check_command, check_exactly_one, check_rights_line
+from compiler.checking_containers import check_containers
 from compiler.faults import Faults, Pointer
-from compiler.needs import TaskPath, rings
 from compiler.resolving import MINDS
 from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.fields_agent import STEP_VERBS
-from schemas.fields_all import TABLES
 
 _WHOM: Final = ("parent", "children", "siblings", "all", "*")
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
@@ -27,12 +26,12 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
         if "topology" in agent:
             _check_topology(agent["topology"].get("talk-to", ()), (*to, "topology", "talk-to"), tree, faults)
     for name, server in document.get("mcp", {}).items():
-        _check_exactly_one("mcp", server, ("mcp", name), faults)
+        check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
         if "headers" in server and "command" in server:
             hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
             faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
-    _check_containers(document.get("containers", {}), faults)
+    check_containers(document.get("containers", {}), tree, faults)
 
 
 def agents_of(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:
@@ -65,7 +64,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
         faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
     check_command(agent, "run", to, faults)
     if "outside" in agent:
-        _check_exactly_one("outside", agent["outside"], (*to, "outside"), faults)
+        check_exactly_one("outside", agent["outside"], (*to, "outside"), faults)
         check_command(agent["outside"], "run", (*to, "outside"), faults)
     for index, step in enumerate(agent.get("script", ())):
         _check_step(step, (*to, "script", str(index)), faults)
@@ -91,40 +90,3 @@ def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
         faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
     elif not verbs and not faults.is_at(to):
         faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
-
-
-def _check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults) -> None:
-    """Tells where a map of `table` lacks a member that it must have, or has several that exclude each other."""
-    for group in TABLES[table].one_of:
-        given = [name for name in group if name in value]
-        wanted = " or ".join(f"`{name}`" for name in group)
-        if not given and not faults.is_at(to):
-            faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
-        if len(given) > 1:
-            said = " and ".join(f"`{name}`" for name in given)
-            faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
-
-
-def _check_containers(containers: JsonObject, faults: Faults) -> None:
-    for name, container in containers.items():
-        to = ("containers", name)
-        _check_exactly_one("container", container, to, faults)
-        needs = container.get("needs", ())
-        for index, need in enumerate(needs):
-            place = (*to, "needs", need if isinstance(needs, dict) else str(index))
-            if need not in containers:
-                faults.add("P0213", f"unknown container `{need}`", did_you_mean(need, containers), to=place)
-            elif isinstance(needs, dict) and needs[need] == "healthy":
-                check_health(need, place, containers, faults)
-    _check_container_rings(containers, faults)
-
-
-def _check_container_rings(containers: JsonObject, faults: Faults) -> None:
-    needs: dict[TaskPath, list[TaskPath]] = {
-        (name,): [(need,) for need in one["needs"]] for name, one in containers.items() if one.get("needs")
-    }
-    for ring in rings(needs, []):
-        names = [name for (name,) in ring]
-        way = " → ".join([*names, names[0]])
-        to = ("containers", names[0], "needs")
-        faults.add("P0222", f"containers wait for each other: {way}", "take one need away", to=to)

@@ -12,6 +12,7 @@ from posixpath import normpath
 from typing import Final
 
 from compiler.agents import AgentMaking, Choice, argv_of
+from compiler.containing import container_spec
 from compiler.graph import Graph
 from compiler.hooking import Hook
 from compiler.needs import TaskPath
@@ -68,8 +69,7 @@ class Lowering:
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
         name = self.document["plan"]
-        for id_, value in self.document.get("containers", {}).items():
-            self.objects[f"container/{id_}"] = Wanted(f"container/{id_}", value, owner=f"plan/{name}")
+        self._containers_of(name)
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for path, tasks in self.locks.items():
             self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
@@ -95,6 +95,15 @@ class Lowering:
         # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
         children, fork = self.objects[spec.task].spec["children"], self.objects[spec.task].spec.get("fork")
         return (spec.task, *((spec.parent,) if spec.parent else ()), *children, *((fork,) if fork else ()))
+
+    def _containers_of(self, plan: str) -> None:
+        containers = self.document.get("containers", {})
+        for name, written in containers.items():
+            spec = container_spec(written, containers)
+            needed = tuple(f"container/{each}" for each in spec.needs)
+            refs = (*needed, "task/.", *((f"task/{spec.task}",) if spec.task else ()))
+            address = f"container/{name}"
+            self.objects[address] = Wanted(address, spec.to_json(), refs, f"plan/{plan}", ("container",))
 
     def _servers(self) -> dict[str, list[str]]:
         """Puts the tool servers; returns those that each agent may use.

@@ -85,6 +85,14 @@ BESIDE: dict[str, JsonObject] = {
     **{f"hook-agent.{name}": {"script": None} for name in ("model", "python", "run", "outside")},
     "hook-agent.options": {"script": None, "model": "m"},
     "hook-agent.settings": {"mixins": ["lib:retry"]},
+    "container.build": {"image": None},
+    "container.rootfs": {"image": None},
+    **{f"mount.{name}": {"container": "/w"} for name in ("host", "volume", "tmpfs")},
+    "mount.read-only": {"container": "/w", "host": "."},
+    "mount.container": {"host": "."},
+    "port-map.host": {"container": 1},
+    **{f"health.{name}": {"cmd": "x"} for name in ("interval", "timeout", "retries", "start-period")},
+    **{f"container-build.{name}": {"folder": "d"} for name in ("file", "target", "args")},
     "hook-agent.as": {"script": None},
 }
 OTHERS: JsonObject = {
@@ -111,7 +119,7 @@ READ_AS_WRITTEN = {
     "http": ("controllers/task/checking",),
     "port": ("controllers/task/checking",),
 }
-NOT_LOWERED = tuple("mcp container mount port-map health container-limits model-config price".split())
+NOT_LOWERED = ("mcp", "model-config", "price")
 
 
 def _trees(*places: str) -> Iterator[ast.AST]:
@@ -195,7 +203,13 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "hook-agent": {"hooks": {"h": {"on": ["on-wake"], "agent": value}}},
         "expires": {"hooks": {"h": {"on": ["on-wake"], "run": "x", "expires": value}}},
         **{name: {"mixins": {"m": {"around": [{name: value}]}}} for name in ("retry", "concurrency-limit", "cache")},
+        "container": {"containers": {**OTHERS["containers"], "c": value}},
     }
+    parts = {"mount": "mounts", "port-map": "ports", "health": "health", "container-limits": "limits"}
+    parts |= {"container-build": "build", "container-logs": "logs"}
+    for name, field in parts.items():
+        written = [value] if name in ("mount", "port-map") else value
+        tops[name] = {"containers": {"c": {field: written} | ({} if field == "build" else {"image": "i"})}}
     return {name: item for name, item in {**root, **tops.get(table, {})}.items() if item is not None}
 
 
@@ -213,6 +227,7 @@ def _base(table: str, row: Field) -> JsonObject:
         "hook-agent": dict(SCRIPT),
         "step": dict(STEP) if row.name in ("when", "to", "reason", "key", "with") else {},
         "plan": {"tasks": {"a": {"goal": "g", "agent": SCRIPT}, "frontend": {"run": "f"}}},
+        "container": {"image": "i"},
     }
     return known.get(table, {})
 
