@@ -51,13 +51,8 @@ def _argv(command: str | list[Json]) -> tuple[str, ...]:
     return tuple(str(word) for word in argv_of(command))
 
 
-def text_of(value: Json) -> str:
-    """A value of `env` or `labels` as the text that it becomes."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _texts(values: JsonObject) -> dict[str, str]:
-    return {name: text_of(value) for name, value in values.items()}
+    return {name: str(value) for name, value in values.items()}
 
 
 def _health(written: JsonObject) -> Health:

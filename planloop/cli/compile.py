@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from planloop.cli.options import file_argument, output_option
+from planloop.exits import Exit, Halt
 from planloop.rendering import printing
 from schemas.encoding import JsonObject
+
+if TYPE_CHECKING:
+    from planloop.compiling import PlanFile
 
 EXAMPLE = """
 \b
 Examples:
   plan compile webchat.plan.edn             the same plan as canonical YAML
   plan compile webchat.plan.yaml --graph    the objects it comes to
+  plan compile webchat.plan.yaml --target compose > compose.yaml
 """
 
 
@@ -22,21 +28,39 @@ Examples:
 @file_argument
 @output_option("yaml", "json")
 @click.option("--graph", is_flag=True, help="The lowered graph: every object with its spec, references and owner.")
-def command(file: Path, output: str | None, graph: bool) -> None:
-    """Print the canonical plan, or the graph it compiles to.
+@click.option(
+    "--target",
+    type=click.Choice(["compose"]),
+    help="The containers of the plan as a Compose file, for Compose 1.29 and 2.",
+)
+def command(file: Path, output: str | None, graph: bool, target: str | None) -> None:
+    """Print the canonical plan, the graph it compiles to, or its containers for Compose.
 
     The same file gives the same bytes, always; YAML and EDN of one plan give the same graph.
     """
     from planloop import compiling
 
+    if graph and target:
+        raise click.UsageError("--graph and --target exclude each other")
     found = compiling.required(file)
-    printing.structured(_graph(found) if graph else found.document, output or "yaml")
+    made = _graph(found) if graph else _compose(found) if target else found.document
+    printing.structured(made, output or "yaml")
 
 
-def _graph(file: object) -> JsonObject:
-    from planloop.compiling import PlanFile
+def _compose(file: PlanFile) -> JsonObject:
+    from containers.compose import compose_file, left_out
+    from schemas.container import container_from_json
 
-    assert isinstance(file, PlanFile)
+    wanted = (one for one in file.graph.objects.values() if one.address.startswith("container/"))
+    specs = {one.address.partition("/")[2]: container_from_json(one.spec) for one in wanted}
+    if not specs:
+        raise Halt(Exit.INVALID, f"`{file.name}` has no containers", "declare some under `containers:`")
+    for sentence in left_out(specs):
+        printing.note(f"warning: {sentence}")
+    return compose_file(specs)
+
+
+def _graph(file: PlanFile) -> JsonObject:
     objects = {
         address: {
             "spec": wanted.spec,

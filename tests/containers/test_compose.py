@@ -1,0 +1,72 @@
+"""The Compose file of a plan's containers."""
+
+from __future__ import annotations
+
+import yaml
+
+from compiler.containing import container_spec
+from containers.compose import compose_file, left_out
+from schemas.encoding import JsonObject
+
+SEED: JsonObject = {
+    "sut": {
+        "image": "node:20",
+        "workdir": "/work",
+        "mounts": [{"host": ".", "container": "/work"}],
+        "cmd": ["bash", "-lc", "npm test"],
+        "env": {"CI": "1"},
+    },
+    "redis": {
+        "image": "redis:7",
+        "ports": [{"container": 6379, "host": 6379}],
+        "health": {"cmd": ["redis-cli", "ping"]},
+    },
+}
+
+
+def _made(containers: JsonObject) -> JsonObject:
+    return compose_file({name: container_spec(written, containers) for name, written in containers.items()})
+
+
+def test_the_containers_of_the_source_documents() -> None:
+    services = _made(SEED)["services"]
+    assert services["sut"] | {"image": "node:20"} == services["sut"]
+    assert services["sut"]["command"] == ["bash", "-lc", "npm test"]
+    assert services["sut"]["volumes"] == [{"type": "bind", "source": ".", "target": "/work"}]
+    assert services["sut"]["environment"] == {"CI": "1"}
+    assert services["redis"]["ports"] == ["127.0.0.1:6379:6379"]
+    assert services["redis"]["healthcheck"]["test"] == ["CMD", "redis-cli", "ping"]
+    assert {one["restart"] for one in services.values()} == {"no"}
+
+
+def test_needs_are_conditions_and_a_list_of_them_takes_health_where_there_is_some() -> None:
+    made = _made({**SEED, "plain": {"image": "x"}, "a": {"image": "x", "needs": ["redis", "plain"]}})
+    wanted = {"redis": {"condition": "service_healthy"}, "plain": {"condition": "service_started"}}
+    assert made["services"]["a"]["depends_on"] == wanted
+
+
+def test_what_services_share_is_declared_once_at_the_top() -> None:
+    mounts = [{"volume": "data", "container": "/d"}, {"tmpfs": True, "container": "/tmp"}]
+    one: JsonObject = {"image": "x", "networks": ["internal", "front", "default"], "mounts": mounts}
+    made = _made({"a": one, "b": one})
+    assert made["networks"] == {"internal": {"internal": True}, "front": {}}
+    assert made["volumes"] == {"data": {}}
+
+
+def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for() -> None:
+    written: JsonObject = {"image": "x", "env": {"A": "$HOME", "B": "secret:TOKEN"}, "cmd": ["echo", "$A"]}
+    service = _made({"a": written})["services"]["a"]
+    assert service["environment"] == {"A": "$$HOME", "B": "${TOKEN:?}"}
+    assert service["command"] == ["echo", "$$A"]
+
+
+def test_what_compose_cannot_say_is_told() -> None:
+    written: JsonObject = {"rootfs": "root.tar", "keep": "always", "ttl": 60, "task": "t"}
+    told = left_out({"a": container_spec(written, {})})
+    assert [sentence.partition(":")[0] for sentence in told] == ["`a`"] * 4
+    assert _made({"a": written})["services"]["a"]["image"] == "a:rootfs"
+
+
+def test_it_is_plain_yaml() -> None:
+    made = _made(SEED)
+    assert yaml.safe_load(yaml.safe_dump(made)) == made
