@@ -65,7 +65,7 @@ class Lines:
             if is_hook and verdicts.is_silent(step.draft.data):
                 word = None
             if word is not None:
-                is_named = is_hook or step.draft.type == "conflict.ruled" or step.draft.actor.startswith(OWN)
+                is_named = records.names_author(step.draft) or step.draft.actor.startswith(OWN)
                 by = "" if is_named else f"by {author_in_words(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))
         for address in changed:

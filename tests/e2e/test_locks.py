@@ -64,6 +64,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         assert folder.run("unlock", "src/**").code == 6
         folder.run("send", "docs", "go on")
         assert owner.ended() == 0
+    assert "message    agent/docs  from human:cli: go on" in owner.text
     assert folder.states()["task/docs"] == "done"
     assert (folder.path / "src/app.py").read_text() == "router\n"
     assert {one["address"]: one["status"].get("holders") for one in folder.json("get", "locks")} == {
