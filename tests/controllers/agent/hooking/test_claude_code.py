@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import claude_code, claude_names
+from controllers.agent.hooking import claude_code, claude_names, claude_transcript
 from schemas.hook import Verdict
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
@@ -350,6 +350,14 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
 )
 def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: Verdict) -> None:
     assert claude_code.verdict(ASKED, output) == verdict
+
+
+def test_each_agent_has_a_transcript_of_its_own_with_a_name_that_reads_well(tmp_path: Path) -> None:
+    agents = {"agent/.": "agent", "agent/a-b": "agent/a-b", "agent/a/b": "agent/a/b", "agent/v1.2": "agent/v1.2"}
+    folder = tmp_path / ".plan/p/transcripts"
+    assert {one: claude_transcript.place(tmp_path, "plan/p", one) for one in agents} == {
+        one: folder / f"{name}.jsonl" for one, name in agents.items()
+    }
 
 
 @pytest.mark.parametrize("point", claude_code.EVENTS)
