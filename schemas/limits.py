@@ -52,6 +52,8 @@ LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0
+ENGINE_CALLS_AT_ONCE: Final = 16  # Threads; more than a small engine works on at once.
+ENGINE_STREAMS_AT_ONCE: Final = 256  # Threads that wait for output: logs, events, commands inside.
 
 # Pages.
 FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
