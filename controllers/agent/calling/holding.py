@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from controllers import leases
 from controllers.agent.conflicts import waits
-from controllers.agent.conflicts.standing import first_of
+from controllers.agent.conflicts.standing import first_of, is_behind, is_to_yield
 from controllers.agent.conflicts.yielding import RULED
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
@@ -64,7 +64,7 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
     if (wait := behind(seen, view, lacking)) is not None:
         return wait
     is_off = seen.spec.lock == "off"
-    kept: LockKept = "task" if seen.spec.lock == "task" else "turn"
+    kept = kept_of(seen, view, lacking, "task" if seen.spec.lock == "task" else "turn")
     reason = f"{call.spec['tool']} in turn {call.spec['turn']}"
     found = leases.granted(view, owner, lacking, kept, reason, seen.now)
     match found:
@@ -83,6 +83,18 @@ def behind(seen: Observed, view: View, wants: Wants) -> Waiting | None:
         return None
     call: JsonObject = {"after": first, "ends": [first]}
     return Waiting(CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict")
+
+
+def kept_back(seen: Observed, view: View, call: Resource) -> Waiting | None:
+    """The start of a call that a ruling has kept back, None while one does: read anew, for a party may move or end."""
+    if is_behind(view, seen.resource.address, str(call.status["after"])):
+        return None
+    return Waiting(CallState.AUTHORIZED, call={"after": None, "ends": None})
+
+
+def kept_of(seen: Observed, view: View, wants: Wants, asked: LockKept) -> LockKept:
+    """Until when a grant of `wants` is kept: what a ruling takes from the agent is not taken back by asking again."""
+    return "turn" if is_to_yield(view, seen.resource.address, tuple(wants)) else asked
 
 
 def _granted(seen: Observed, found: Granted, kept: LockKept) -> Draft:
@@ -162,12 +174,12 @@ def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
     lost = tuple(losses(view, owner, wants))
     if not lost:
         return None
-    for lock, _ in lost:
-        rows.told(lock, owner.address)
+    for each in lost:
+        rows.told(each.path, each.owner)
     whys = "; ".join(leases.fenced(view, owner, path, mode) for path, mode in wants.items())
     ways = again(seen, view, wants)
     text = f"{_inner(seen, whys)}.\nNothing was written: look at what is there now. {ways}"
-    return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [lock for lock, _ in lost]})
+    return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [each.path for each in lost]})
 
 
 def blockers_of(seen: Observed, view: View, wants: Wants) -> Sequence[Blocker]:
