@@ -433,3 +433,80 @@ async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_th
         await here.tell("agent/back", "and then", "m1")
         await here.until_state("task/back", "done", "failed")
         assert here.state("task/back") == "done"
+
+
+@pytest.mark.parametrize("by", [HUMAN_CLI, Author("agent", ".")], ids=["a person", "an agent above"])
+async def test_an_order_gives_way_to_the_opposite_order_and_neither_note_nor_need_of_it_is_left(
+    tmp_path: Path, by: Author
+) -> None:
+    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, Author("agent", "."), "sequence", "front"), Accepted)
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+        assert isinstance(await rule(here, by, "sequence", "back"), Accepted)
+        assert (here.get("task/back").spec["needs"], here.get("task/front").spec["needs"]) == ([], ["task/back"])
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back", "as I said"), Accepted)
+        assert here.get("task/front").spec["needs"] == ["task/back"]
+        await here.tell("agent/back", "goon", "m1")
+        await over(here)
+        await here.until(lambda: here.get("task/front").spec["needs"] == [])
+
+
+async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    gate = os.open(tmp_path / "gate", os.O_RDWR)
+    front = "- call: {shell: {command: head -n 1 gate}}\n- {when: {message: goon}, done: x}"
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, Author("agent", "."), "merge", "back"), Accepted)
+        assert "you do the part of `front` too" in here.get("task/back").spec["rulings"][0]
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        told = [here.get(f"task/{name}").spec.get("rulings", []) for name in ("front", "back")]
+        assert [len(one) for one in told] == [1, 0]
+        assert "`back` has `src/api.py` next" in told[0][0]
+        os.write(gate, b"on\n")
+        await over(here)
+    os.close(gate)
+
+
+async def test_what_a_ruling_takes_is_kept_no_longer_than_a_turn_by_an_agent_that_keeps_all_to_the_end_of_its_task(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    gate = os.open(tmp_path / "gate", os.O_RDWR)
+    front = """
+        - call: {shell: {command: head -n 1 gate}}
+        - call: {write: {path: src/new.py, content: x}}
+        - {when: {message: goon}, done: x}
+    """
+    text = silent(team(NOBODY, front=front, back=ASKS.replace(PATH, "src/**")))
+    text = text.replace("    goal: the page\n    agent:\n", "    goal: the page\n    agent:\n      lock: task\n")
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        os.write(gate, b"on\n")
+        await over(here)
+        assert (here.store.view.list("lock"), here.read("src/new.py")) == ([], "x")
+        assert here.state("task/front") == "running"
+    os.close(gate)
+
+
+async def test_a_call_that_is_kept_back_goes_on_when_its_task_gets_another_name(tmp_path: Path) -> None:
+    back = f"""
+        - call: {{write: {{path: {PATH}, content: by back}}}}
+        - done: x
+    """
+    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=back))
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        await here.until_state("agent/back", "asleep")
+        await here.apply("moved: {back: last}\n" + text.replace("  back:\n", "  last:\n"))
+        await here.tell("agent/front", "goon", "m1")
+        await here.until_state("task/last", "done", "failed")
+        assert here.read(PATH) == "by back"
