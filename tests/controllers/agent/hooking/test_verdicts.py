@@ -187,6 +187,27 @@ async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) ->
     assert b"not good enough: answer 0" in models.asked[1].messages[-1]
 
 
+async def test_an_end_beside_other_calls_is_an_answer_and_judged_by_what_came_of_them(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return None if open("a").read() == "good" else {"decision": "deny", "reason": "a is bad"}')
+    text = 'goal: g\nhooks: {guard: {on: [before-reply, on-end], python: "hooks.py:say"}}\n'
+    text += "agent: {model: test/m, tools: [write]}\n"
+    replies = [
+        [
+            {"name": "write", "arguments": {"path": "a", "content": content}},
+            {"name": "done", "arguments": {"result": n}},
+        ]
+        for n, content in enumerate(("bad", "good"))
+    ]
+    models = ScriptedModels([{"reply": {"text": "", "calls": each}} for each in replies])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert here.get("task/.").status["result"]["text"] == 1
+        points = [one["point"] for one in verdicts(await here.log())]
+        assert here.get("agent/.").status["sent_back"] == 0
+    assert points == ["before-reply", "before-reply", "on-end"]
+    assert b"Your answer was sent back, go on. hook guard: a is bad" in models.asked[1].messages[-1]
+
+
 async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"comment": "is there nothing to do?"}')
     text = 'goal: g\nhooks: {guard: {on: [on-sleep], python: "hooks.py:say"}}\nagent: {run: "true"}\n'
