@@ -76,20 +76,37 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
             return waiting(seen, view, call, Wish(lacking, kept, reason), blockers)
 
 
-def behind(seen: Observed, view: View, wants: Wants) -> Waiting | None:
-    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does."""
+def behind(seen: Observed, view: View, wants: Wants, wait_s: float | None = None) -> Ending | None:
+    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does.
+
+    It lasts for `wait_s` at most, None: as long as that task does.
+    """
     first = first_of(view, seen.resource.address, tuple(wants))
     if not first:
         return None
+    if wait_s == 0:
+        return _not_yet(first)
     call: JsonObject = {"after": first, "ends": [first]}
-    return Waiting(CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict")
+    due_at = None if wait_s is None else seen.now + wait_s
+    return Waiting(
+        CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict", (), due_at
+    )
 
 
-def kept_back(seen: Observed, view: View, call: Resource) -> Waiting | None:
-    """The start of a call that a ruling has kept back, None while one does: read anew, for a party may move or end."""
-    if is_behind(view, seen.resource.address, str(call.status["after"])):
-        return None
-    return Waiting(CallState.AUTHORIZED, call={"after": None, "ends": None})
+def kept_back(seen: Observed, view: View, call: Resource) -> Ending | None:
+    """The start of a call that a ruling has kept back, or its end when its time is over; None while it is kept back.
+
+    Read anew at every look, for a party may move or end.
+    """
+    first, due_at = str(call.status["after"]), call.status.get("due_at")
+    if not is_behind(view, seen.resource.address, first):
+        return Waiting(CallState.AUTHORIZED, call={"after": None, "ends": None})
+    return _not_yet(first) if due_at is not None and due_at <= seen.now else None
+
+
+def _not_yet(first: str) -> Settlement:
+    text = f"{first} goes first, as was ruled in a conflict, and has not ended.\nNothing was done."
+    return Settlement(failure(LOCKED, f"{text} Do something else first and try again."))
 
 
 def kept_of(seen: Observed, view: View, wants: Wants, asked: LockKept) -> LockKept:

@@ -45,7 +45,7 @@ def lock(
     """
     seen, view = context.seen, context.world.store.view
     wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
-    if (wait := holding.behind(seen, view, wants)) is not None:
+    if (wait := holding.behind(seen, view, wants, wait_s)) is not None:
         return wait
     kept = holding.kept_of(seen, view, wants, "asked")
     found = leases.granted(view, holding.owner_of(seen), wants, kept, reason, seen.now)

@@ -493,20 +493,3 @@ async def test_what_a_ruling_takes_is_kept_no_longer_than_a_turn_by_an_agent_tha
         assert (here.store.view.list("lock"), here.read("src/new.py")) == ([], "x")
         assert here.state("task/front") == "running"
     os.close(gate)
-
-
-async def test_a_call_that_is_kept_back_goes_on_when_its_task_gets_another_name(tmp_path: Path) -> None:
-    back = f"""
-        - call: {{write: {{path: {PATH}, content: by back}}}}
-        - done: x
-    """
-    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=back))
-    async with arena(tmp_path) as here:
-        await begin(here, text)
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
-        await here.until_state("agent/back", "asleep")
-        await here.apply("moved: {back: last}\n" + text.replace("  back:\n", "  last:\n"))
-        await here.tell("agent/front", "goon", "m1")
-        await here.until_state("task/last", "done", "failed")
-        assert here.read(PATH) == "by back"
