@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.hooking import placing
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.moments import Question
 from controllers.agent.mail.telling import is_made
@@ -83,7 +84,7 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
         incarnation=seen.status.incarnation,
         depth=len(path),
         goal="" if seen.task_spec is None else seen.task_spec.goal,
-        call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool),
+        call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool, space),
         prompt=_prompt(seen, opened),
         reply=reply_of(opened),
         reasons=opened.reasons,
@@ -122,8 +123,12 @@ def _is_request(spec: Mapping[str, Json], state: str) -> bool:
     return state == WAITING and spec["kind"] == "request"
 
 
-def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnCall, tool: Tool | None) -> CallFact:
+def _call_fact(
+    seen: Observed, opened: OpenTurn, question: Question, call: TurnCall, tool: Tool | None, space: Workspace | None
+) -> CallFact:
     arguments, original = as_map(call.arguments), as_map(opened.calls[question.index].arguments)
+    if tool is not None:
+        original = tool.plain(original)
     made = seen.calls.get(call.address)
     return CallFact(
         id=call.address,
@@ -132,9 +137,17 @@ def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnC
         effect="" if made is None else str(made.spec["effect"]),
         subjects=() if tool is None else tool.subjects(arguments),
         exact=None if tool is None else _exact(tool, arguments),
+        places=_places(tool, arguments, space),
         original=None if original == arguments else original,
         result=opened.results.get(call.address),
     )
+
+
+def _places(tool: Tool | None, arguments: JsonObject, space: Workspace | None) -> tuple[str, ...]:
+    path = arguments.get("path")
+    if tool is None or space is None or tool.name not in PATH_TOOLS or not isinstance(path, str):
+        return ()
+    return placing.places(space.root, path)
 
 
 def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:

@@ -273,19 +273,44 @@ async def test_no_other_name_of_a_file_gets_around_the_hook_that_guards_it(tmp_p
         assert await run(here, text) == "done"
 
 
-async def test_no_other_name_of_a_file_gets_around_a_rule(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("when", "call"),
+    [
+        ('{call: "write(src/**)"}', "write: {path: ./src/../src/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", "write: {path: ./src/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", "write: {path: link/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", 'write: {path: "HERE/src/a.txt", content: one}'),
+        ("{not: {arguments: {path: {starts: doc/}}}}", "write: {path: doc/../src/a.txt, content: one}"),
+        ("{arguments: {content: {contains: one}}}", "write: {path: a.txt, text: one}"),
+        ('{arguments: {timeout_s: {">": 60}}}', "shell: {command: 'true', timeout: 90}"),
+        ('{arguments: {timeout_s: {">": 60}}}', "shell: {command: 'true', timeout_s: \"90\"}"),
+    ],
+)
+async def test_no_other_name_of_a_file_or_an_argument_gets_around_a_rule(tmp_path: Path, when: str, call: str) -> None:
     (tmp_path / "src").mkdir()
-    text = """
+    (tmp_path / "link").symlink_to("src")
+    text = f"""
 goal: g
-hooks: {guard: {on: [before-call], rule: [{when: {call: "write(src/**)"}, deny: kept}]}}
+hooks: {{guard: {{on: [before-call], rule: [{{when: {when}, deny: kept}}]}}}}
 agent:
   script:
-    - call: {write: {path: "./src/../src/a.txt", content: one}}
-    - expect: {error: Denied, contains: kept}
+    - call: {{{call.replace("HERE", str(tmp_path))}}}
+    - expect: {{error: Denied, contains: kept}}
     - done: ok
 """
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
+
+
+async def test_a_rewriting_means_the_argument_under_whatever_name_it_was_given(tmp_path: Path) -> None:
+    text = """
+goal: g
+hooks: {guard: {on: [before-call], match: write, rule: [{rewrite: {content: safe}}]}}
+agent: {script: [{call: {write: {path: a.txt, text: danger}}}, {done: ok}]}
+"""
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+    assert (tmp_path / "a.txt").read_text() == "safe"
 
 
 QUARREL = """
