@@ -5,10 +5,8 @@ Each owner may die at any write of the log; what is ruled takes effect once, nob
 
 from __future__ import annotations
 
-import tempfile
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -54,9 +52,7 @@ tasks:
 
 
 def played(text: str, *crashes: Crash, edits: tuple[Edit, ...] = ()) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), text, crashes=crashes, edits=edits)
+    return simulate(text, crashes=crashes, edits=edits)
 
 
 def records(story: Story, kind: str) -> list[JsonObject]:
