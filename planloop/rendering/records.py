@@ -12,6 +12,7 @@ from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.lock import ring_words
 from schemas.patch import author_in_words
 from schemas.patching import Op
 from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
@@ -181,7 +182,14 @@ def _settled(data: JsonObject) -> str:
     trace = data.get("trace")
     took = f", {amounts.duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
     tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
-    return words + took + tries + (", from memory" if data.get("cached") else "")
+    against = f"; it {said}" if (said := violation(data)) else ""
+    return words + took + tries + (", from memory" if data.get("cached") else "") + against
+
+
+def violation(data: JsonObject) -> str:
+    """What a command changed that others hold; empty for other calls."""
+    held = ", and ".join(f"{path}, which {owner} holds" for path, owner in (data.get("violated") or {}).items())
+    return f"changed {held}" if held else ""
 
 
 def _reconciled(data: JsonObject) -> str:
@@ -294,9 +302,11 @@ def _locked(data: JsonObject) -> str:
     return f"{data.get('owner', '')}{waited}{why}"
 
 
+def _broken_ring(data: JsonObject) -> str:
+    return f"a ring: {ring_words(data['cycle'])}; {data['owner']} gives way"
+
+
 def _fenced(data: JsonObject) -> str:
-    if data.get("cycle"):
-        return f"{data['owner']} gives way: {' waits for '.join(map(str, [*data['cycle'], data['cycle'][0]]))}"
     reason = f": {data['reason']}" if data.get("reason") else ""
     return f"{', '.join(data.get('owners') or [str(data.get('owner', ''))])} lost it, {data.get('why', '')}{reason}"
 
@@ -314,6 +324,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.granted": _locked,
     "lock.released": _locked,
     "lock.fenced": _fenced,
+    "lock.deadlock": _broken_ring,
     **forks.SAYERS,
     "hook.fired": verdicts.words,
     "message.sent": _message,

@@ -25,7 +25,7 @@ from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.fork import lock_place
 from schemas.frozen import frozen
-from schemas.lock import Holder, LockKept
+from schemas.lock import Holder, LockKept, ring_words
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
@@ -223,7 +223,7 @@ def _ended(seen: Observed, view: View, raw: JsonObject) -> str:
     if raw.get("reason") == RULED:  # It says itself how the agent goes on.
         return why
     if not why and raw.get("cycle"):
-        why = f"you waited for each other in a ring: {' → '.join(map(str, raw['cycle']))}; somebody has to yield"
+        why = f"you waited for each other, {ring_words(raw['cycle'])}: somebody has to yield, and it is you"
     return f"{why or 'the wait for the lock was ended'}.\nNothing was done. {exits(seen, view)}"
 
 
