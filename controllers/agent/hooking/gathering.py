@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from controllers.agent.calling.calls import ENDINGS
 from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.hooking import placing
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
@@ -162,14 +163,10 @@ def _prompt(seen: Observed, opened: OpenTurn) -> str:
 
 
 def reply_of(opened: OpenTurn) -> str:
-    """What the agent says in its reply: its text, else what it gives as the result or reason of its end."""
-    if opened.text:
-        return opened.text
-    for call in opened.calls:
-        given = as_map(call.arguments)
-        if "result" in given or "reason" in given:
-            return _text(given.get("result", given.get("reason")))
-    return ""
+    """What the agent says in its reply: its text, and what it gives as the result or reason of its end."""
+    ends = [as_map(call.arguments) for call in opened.calls if call.tool in ENDINGS]
+    said = (opened.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
+    return "\n\n".join(dict.fromkeys(text for text in said if text))
 
 
 def _text(body: Json) -> str:

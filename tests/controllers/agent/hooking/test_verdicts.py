@@ -177,6 +177,16 @@ async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path
     assert messages[-1]["content"] == "[comment of hook guard, on-input]\nthe goal was: build it"
 
 
+async def test_fair_words_beside_a_result_do_not_hide_it(tmp_path: Path) -> None:
+    rule = "[{when: {reply: {contains: BAD}}, deny: not like that}]"
+    text = f"goal: g\nhooks: {{guard: {{on: before-reply, rule: {rule}}}}}\nagent: {{model: test/m, tools: []}}\n"
+    calls = [{"name": "done", "arguments": {"result": "BAD"}}]
+    models = ScriptedModels([{"reply": {"text": "All is fine.", "calls": calls}}, {"reply": {"text": "good"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert [one["verdict"].get("reason") for one in verdicts(await here.log())] == ["not like that", None]
+
+
 async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"decision": "deny", "reason": "not good enough: " + q["reply"]}')
     text = 'goal: g\nhooks: {guard: {on: [before-reply], python: "hooks.py:say"}}\nagent: {model: test/m, tools: []}\n'
