@@ -191,4 +191,22 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\nhooks:\n  guard: {on: on-input, match: shell, run: ./guard}",
         "plan: demo\nrun: make\nhooks:\n  guard: {on: before-call, match: shell, run: ./guard}",
     ),
+    "P0228": Advice(
+        "Hooks watch agents. The command of a task (`run`) is none; with no agent where a hook is set or below, what "
+        "it is to guard stands open.",
+        "Set it at a task with an agent, or above one; keep a command from something with `rights` or `locks`.",
+        "plan: demo\ntasks:\n  build:\n    run: make\n    hooks:\n      slow: {on: before-call, rule: {deny: not now}}",
+        "plan: demo\ntasks:\n  build:\n    goal: build it\n    agent: {tools: [shell], script: [{done: ok}]}\n"
+        "    hooks:\n      slow: {on: before-call, rule: {deny: not now}}",
+    ),
+    "P0229": Advice(
+        "A hook that cannot be asked has a fault each time; before calls that denies them all, unless `on-fault` says "
+        "otherwise. Commands of hooks run in the folder of the task where the hook is set.",
+        "Correct the path, make the file executable (`chmod +x`), or install the program. Nothing is wrong when a task "
+        "of the plan makes the file before.",
+        "plan: demo\ngoal: build it\nagent: {tools: [shell], script: [{done: ok}]}\n"
+        "hooks:\n  guard: {on: before-call, run: ./gaurd.sh}",
+        "plan: demo\ngoal: build it\nagent: {tools: [shell], script: [{done: ok}]}\n"
+        "hooks:\n  guard: {on: before-call, run: cat rules.json}",
+    ),
 }

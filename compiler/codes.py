@@ -59,6 +59,8 @@ PLAN_CODES: Final[dict[str, str]] = {
     "P0225": "an agent without a model",
     "P0226": "a key in the plan",
     "P0227": "a hook that no call can reach",
+    "P0228": "a hook that watches nobody",
+    "P0229": "a hook's program that there is not",
 }
 
 RIGHTS_CODES: Final[dict[str, str]] = {

@@ -13,6 +13,7 @@ from compiler.checking_parts import check_parts
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
 from compiler.hooking import Hooks
+from compiler.idle_hooks import tell_idle_hooks
 from compiler.lowering import Lowering
 from compiler.naming import plan_name
 from compiler.normalising import Work, normalise
@@ -120,6 +121,7 @@ def _graph(
     is_sound = is_read and not faults.has_errors and not shelves.diagnostics
     if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
         tell_not_run(document, tree, graph, faults)
+        tell_idle_hooks(tree, graph.objects, watching.made, sources, faults)
     return graph, shelves.diagnostics
 
 

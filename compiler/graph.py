@@ -30,6 +30,14 @@ class Sources(Protocol):
         """
         ...
 
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file at a path, relative to the plan file. It is not part of the plan."""
+        ...
+
+    def has_program(self, word: str, cwd: str) -> bool:
+        """Whether a command in the folder `cwd`, relative to the plan file, that begins with `word` can be run."""
+        ...
+
 
 @frozen
 class Graph:

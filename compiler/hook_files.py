@@ -16,6 +16,11 @@ _SCRIPT: Final = re.compile(r".*\.(py|sh|bash|js|mjs|ts|rb|pl)")
 _PLACE: Final = re.compile(r"\$\{?(CLAUDE_PROJECT_DIR|PWD)\}?/?")
 _RUNS_FILES: Final = re.compile(r"(ba|da|z|k|fi)?sh|python[\d.]*|node|deno|bun|ruby|perl|source|\.|exec|env")
 _SYSTEM: Final = ("/usr/", "/bin/", "/sbin/", "/opt/", "/etc/", "/lib", "/nix/", "/proc/", "/dev/")
+_OF_SHELL: Final = re.compile(r"[^\w./+@-]")  # Of a first word: then the shell makes the command of it, or it is none.
+_BUILT_IN: Final = frozenset(
+    """. : alias break case cd command continue do done elif else esac eval exec exit export fi for if local read
+    readonly return set shift source then times trap type ulimit umask unset until wait while""".split()
+)
 _ODD: Final = re.compile(r"[^\w ./@+-]")
 _HOOKS: Final = re.compile(r"[\w.-]*hooks?")
 
@@ -31,6 +36,16 @@ def of_program(argv: Sequence[str], cwd: str) -> Iterator[str]:
             yield from _places(word, cwd)
         is_option = word.startswith("-") and word != "-m"
         before = before if is_option and _RUNS_FILES.fullmatch(before) else posixpath.basename(word)
+
+
+def program_of(argv: Sequence[str]) -> tuple[str, str]:
+    """The word that a command begins with, and the script that it gives to that; empty where one cannot be sure."""
+    if tuple(argv[:2]) == ("sh", "-c"):
+        words = _words(argv[2])
+        argv = () if not words or _OF_SHELL.search(words[0]) or words[0] in _BUILT_IN else words
+    program, script = (*argv[:2], "", "")[:2]
+    runs_it = _RUNS_FILES.fullmatch(posixpath.basename(program)) and _SCRIPT.fullmatch(script)
+    return program, script if runs_it and not _ODD.search(script) else ""
 
 
 def _words(line: str) -> list[str]:

@@ -200,7 +200,12 @@ def _made_id(item: SourceValue, at: Path, to: Pointer, work: Work, taken: JsonOb
     base = naming.derived_id(goal) if goal else ""
     if not base:
         what = to[-1].removesuffix("s") if to else "item"
-        work.faults.add("P0207", f"this {what} has no id", "give it one with `id:`", to=to, at=at)
+        hint = "give it one with `id:`"
+        if what == "hook" and isinstance(item, str):
+            hint = (
+                f"hooks by name are for an agent: `agent: {{hooks: [{item}]}}`; here they are a map, each with its id"
+            )
+        work.faults.add("P0207", f"this {what} has no id", hint, to=to, at=at)
         return None
     made, number = base, 2
     while made in taken:

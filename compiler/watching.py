@@ -81,7 +81,6 @@ class Watching:
     making: AgentMaking
     made: dict[str, Hook] = field(default_factory=dict)
     agents: dict[str, HookAgentMade] = field(default_factory=dict)
-    _existing: list[Hook] = field(default_factory=list)
 
     def set_at(self, task: JsonObject, home: Home) -> tuple[Carried, ...]:
         """The hooks of a task and those that its own agent names; the plan's own come before all others."""
@@ -110,8 +109,8 @@ class Watching:
             summary = f"{len(carried)} hooks over {agent}, more than the {limits.HOOKS_MAX} allowed"
             self.making.faults.add("P0224", summary, "let one of them look at several things", to=carried[-1].hook.to)
         for one in carried:
-            if (one.original and one.copy == "none") or one.hook.existing == agent:
-                below += () if one.original else (one,)
+            if one.hook.existing == agent:
+                below.append(one)  # Nobody is asked about itself; those below it are watched.
                 continue
             name = _free(one.hook.name, names)
             names.add(name)
@@ -121,7 +120,8 @@ class Watching:
             if asked == hook_agent_address(agent, name):
                 thinking.append((one, (asked, address), spec))
             found.append(self._object(address, spec, one, task))
-            below.append(one if one.original else replace(one, original=address, asked=asked))
+            if one.copy != "none":
+                below.append(one if one.original else replace(one, original=address, asked=asked))
         for one, at, spec in thinking:
             found += self._agent(one, at, spec, [each for each in below if each.rank < one.rank])
         return found, tuple(below)
@@ -183,8 +183,7 @@ class Watching:
 
     def check_existing(self, known: Sequence[str], faults: Faults) -> None:
         """Tells of hooks that are to be agents of the plan that there are not."""
-        for hook in dict.fromkeys(self.made[address].key for address in self.made):
-            one = next(each for each in self.made.values() if each.key == hook)
+        for one in {each.key: each for each in self.made.values()}.values():
             if one.existing and one.existing not in known:
                 hint = did_you_mean(one.existing, known)
                 faults.add("P0203", f"there is no `{one.existing}` in the plan", hint, to=(*one.to, "agent", "as"))

@@ -6,6 +6,7 @@ Remembers which local files were read, because saving one of them is an edit of 
 from __future__ import annotations
 
 import errno
+import shutil
 import stat
 from importlib.resources import files
 from pathlib import Path
@@ -38,6 +39,14 @@ class FolderSources:
             return tuple(sorted(Path(entry.name).stem for entry in _library().joinpath(kind).iterdir()))
         except OSError:
             return ()
+
+    def has_file(self, path: str) -> bool:
+        """Whether there is a file; it is not read, and so is none of those that were."""
+        return (self._folder / path).is_file()
+
+    def has_program(self, word: str, cwd: str) -> bool:
+        """Whether the operating system finds something to run, here and now."""
+        return shutil.which(str(self._folder / cwd / word) if "/" in word else word) is not None
 
 
 def read_bounded(path: Path, size_max: int) -> bytes:

@@ -15,7 +15,7 @@ EXIT_OF_RULE: Final[Mapping[str, Exit]] = {"schema": Exit.INVALID, "conflict": E
 def refusal(verdict: JsonObject) -> Halt:
     """The ending for a refused patch."""
     faults = verdict["faults"]
-    lines = [_fault_line(fault) for fault in faults]
+    lines = [fault_line(fault) for fault in faults]
     hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
     return Halt(exit_of(faults), "\n".join(lines), "\n".join(hints), label="refused")
 
@@ -26,6 +26,7 @@ def exit_of(faults: Sequence[JsonObject]) -> Exit:
     return next((code for code in (Exit.REFUSED, Exit.CONFLICT, Exit.INVALID) if code in codes), Exit.REFUSED)
 
 
-def _fault_line(fault: JsonObject) -> str:
+def fault_line(fault: JsonObject) -> str:
+    """Where it is, what it is, and by which rule."""
     where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
     return f"{where}{fault['message']} ({fault['rule']})"

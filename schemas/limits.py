@@ -52,6 +52,14 @@ LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0
+ROOTFS_BYTES_MAX: Final = 16 << 30  # Unpacked: the largest images in use, with a desktop or CUDA, are about half.
+ROOTFS_FILES_MAX: Final = 300_000  # Held in memory by name, 1 KiB each; a full desktop has 200,000.
+TAR_HEADER_BYTES_MAX: Final = 1 << 20  # Of one file, with its long name and attributes; read at once.
+XZ_MEMORY_BYTES_MAX: Final = 256 << 20  # For its dictionary; `xz -9` takes 65 MiB.
+APT_ANSWER_S: Final = 300.0  # For which packages there are; the first time it fetches the lists.
+IMAGE_STEP_S: Final = 600.0  # One program run while a stock image is made: unpacking, `jlink`.
+ENGINE_CALLS_AT_ONCE: Final = 16  # Threads; more than a small engine works on at once.
+ENGINE_STREAMS_AT_ONCE: Final = 256  # Threads that wait for output: logs, events, commands inside.
 
 # Pages.
 FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.

@@ -6,6 +6,7 @@ grant raises and that is looked at when a file is written, never on the clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
@@ -102,6 +103,12 @@ def locks_of(spec: JsonObject) -> dict[str, LockMode]:
     """The locks that the spec of a task names, each with its mode. Earlier logs have a list: for writing."""
     written = spec.get("locks") or {}
     return dict(written) if isinstance(written, dict) else dict.fromkeys(written, "write")
+
+
+def ring_words(cycle: Sequence[str]) -> str:
+    """`a waits for b, which waits for c, which waits for a`."""
+    first, *rest = (*cycle, *cycle[:1])
+    return f"{first} waits for {', which waits for '.join(rest)}"
 
 
 def status_from_json(raw: JsonObject) -> LockStatus:

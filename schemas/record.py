@@ -25,7 +25,7 @@ RECORD_TYPES: Final = frozenset(
     "call.proposed call.authorized call.started call.waiting call.progressed call.settled call.reconciled "
     "message.sent message.delivered message.read "
     "conflict.opened conflict.raised conflict.ruled conflict.closed "
-    "lock.requested lock.granted lock.renewed lock.released lock.fenced "
+    "lock.requested lock.granted lock.renewed lock.released lock.fenced lock.deadlock "
     "budget.reserved budget.settled budget.refunded hook.fired hook.changed check.ran container.observed "
     "server.started server.ready server.changed server.ended "
     "fork.making fork.ready fork.merging fork.merged fork.conflict fork.writing fork.brought fork.kept fork.cleared "

@@ -279,7 +279,8 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
     if blob is not None:
         merge["transcript"] = {transcript.key_of(turn.turn): Chunk(blob, tokens).to_json()}
-    if turn.claim is not None and not turn.is_answer and turn.claim["kind"] != answering.VERDICT:
+    is_claim = turn.claim is not None and turn.claim["kind"] != answering.VERDICT
+    if turn.claim is not None and is_claim and not turn.is_answer and not left.is_sent_back:
         merge |= _claimed(seen, turn.claim)
     answers: tuple[Change, ...] = ()
     if (answer := None if left.is_sent_back else answering.of_turn(seen, turn)) is not None:

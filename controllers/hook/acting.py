@@ -45,7 +45,7 @@ def _draft(seen: Observed, step: Begin | Stop | Release) -> Draft:
         case Begin():
             fresh: JsonObject = {"incarnation": step.incarnation, "since": seen.now, "since_turn": step.turn}
             # What it remembered was about work that is done over.
-            cleared: JsonObject = {"memory": None, "fired": None, "why": None} if step.is_anew else {}
+            cleared: JsonObject = {"memory": None, "fired": None, "why": None, "faults": None} if step.is_anew else {}
             change = SetStatus(hook.address, hook.uid, {"state": ACTIVE} | cleared | fresh)
             return Draft("hook.changed", ACTOR, hook.address, (change,), {"state": ACTIVE, **fresh})
         case Stop():

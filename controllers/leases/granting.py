@@ -36,6 +36,15 @@ class Blocker:
 
 
 @frozen
+class Lost:
+    """What `owner`, a task or its agent, held at `lock/<path>` and has lost."""
+
+    path: str
+    owner: str
+    loss: Loss
+
+
+@frozen
 class Granted:
     """`changes` make the grants and go into the caller's own append; `fences` by path. No changes: all was held."""
 
@@ -64,8 +73,8 @@ def granted(view: View, owner: Owner, wants: Wants, kept: LockKept, reason: str,
         if own is None or LASTING.index(own.kept) < LASTING.index(kept):
             own = rows.grant(path, owner, wants[path], kept, (now, reason))
         fences[path] = own.fence
-    for lock, _ in losses(view, owner, wants):
-        rows.told(lock, owner.address)
+    for lost in losses(view, owner, wants):
+        rows.told(lost.path, lost.owner)
     return Granted(rows.changes(), fences)
 
 
@@ -137,9 +146,9 @@ def fenced(view: View, owner: Owner, path: str, mode: LockMode = "write") -> str
         has = f"{others[0].holder.owner} has {others[0].path} ({others[0].holder.mode})"
     if lost is None:
         return f"you do not hold {path} for {mode}; {has}"
-    name, loss = lost
+    loss = lost.loss
     how = f"was broken by {loss.by}" if loss.how == "broken" else "lapsed"
-    return f"your lock on {name} {how}{f': {loss.reason}' if loss.reason else ''}; {has}"
+    return f"your lock on {lost.path} {how}{f': {loss.reason}' if loss.reason else ''}; {has}"
 
 
 def own_grant(view: View, owner: Owner, path: str, mode: LockMode) -> Holder | None:
@@ -244,8 +253,8 @@ def wants_of(view: View, waiting: str) -> Wants:
     return {path if lock is None else place_of(lock): mode for lock, path, mode in locks}
 
 
-def losses(view: View, owner: Owner, wants: Wants) -> Iterator[tuple[str, Loss]]:
-    """What `owner` held of `wants`, lost, and was not granted again: the name of each lock, and how."""
+def losses(view: View, owner: Owner, wants: Wants) -> Iterator[Lost]:
+    """What `owner` and its family held of `wants`, lost, and were not told yet."""
     name = owner.address.partition("/")[2]
     for address in (f"agent/{name}", f"task/{name}"):
         for lock in _of(view, address):
@@ -254,4 +263,4 @@ def losses(view: View, owner: Owner, wants: Wants) -> Iterator[tuple[str, Loss]]
                 continue
             loss = Loss(**raw)
             if address != owner.address or (loss.uid, loss.incarnation) == (owner.uid, owner.incarnation):
-                yield lock.spec["path"], loss
+                yield Lost(lock.spec["path"], address, loss)

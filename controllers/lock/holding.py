@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from controllers.leases.granting import place_of
 from controllers.leases.owners import fallen, path_of
 from controllers.leases.places import ByPlace
-from controllers.lock.observing import Wish
+from controllers.lock.observing import Wish, awaited
 from reconciler.storing.store import View
 from schemas.frozen import frozen
 from schemas.lock import LockKept, LockMode
@@ -28,6 +28,7 @@ class Held:
     """The standing grants of a view, without those that are about to go, and with those that are about to be made."""
 
     def __init__(self, view: View, gone: Collection[tuple[str, str]] = ()) -> None:
+        self._view = view
         self._grants: dict[LockMode, ByPlace[Grant]] = {"write": ByPlace(), "read": ByPlace()}
         self._known: dict[tuple[str, LockMode], list[Grant]] = {}
         for lock in view.list("lock"):
@@ -65,7 +66,8 @@ class Held:
             if not is_barred:
                 return False
         holding = {grant.path for grants in barriers.values() for grant in grants}
-        return not any(path.startswith(one) for one in holding for path in waiting)
+        late = holding.union(*(awaited(self._view, path) for path in holding))
+        return not any(path.startswith(one) for one in late for path in waiting)
 
     def blocking(self, wish: Wish) -> Iterator[Grant]:
         """The grants in the way of `wish`: those of its family and its ancestors are not."""

@@ -47,9 +47,14 @@ class Lease:
     raw: JsonObject
 
     @property
+    def begun_at(self) -> float:
+        """When it was taken or renewed, in seconds since 1970."""
+        return float(max(self.raw["since"], self.raw["renewed_at"]))
+
+    @property
     def due_at(self) -> float:
         """Seconds since 1970."""
-        return float(max(self.raw["since"], self.raw["renewed_at"])) + limits.LOCK_TTL_S
+        return self.begun_at + limits.LOCK_TTL_S
 
 
 def leases_of(view: View, held: Held, wishes: Sequence[Wish], place: str) -> list[Lease]:
@@ -71,7 +76,7 @@ def leases_of(view: View, held: Held, wishes: Sequence[Wish], place: str) -> lis
 def expired(view: View, work: WorkPlane | None, lease: Lease, now: float, rows: Rows) -> Also:
     """What becomes of a lease whose time is up: renewed, for its owner has got on, or lost to who waits."""
     path, raw = lease.lock.spec["path"], lease.raw
-    progress = progress_of(view, work, lease.owner, max(raw["progress"], raw["fence"]))
+    progress = progress_of(view, work, lease)
     if progress is not None:
         rows.renew(path, lease.owner, now, progress)
         return Also("lock.renewed", lease.lock.address, {"owner": lease.owner, "progress": progress})
@@ -83,17 +88,23 @@ def expired(view: View, work: WorkPlane | None, lease: Lease, now: float, rows: 
     return Also("lock.fenced", lease.lock.address, {"owner": lease.owner, "fence": raw["fence"], "why": why})
 
 
-def progress_of(view: View, work: WorkPlane | None, owner: str, since: int) -> int | None:
-    """The last revision in which the owner, a call of it, or who works below it moved; None: none after `since`.
+def progress_of(view: View, work: WorkPlane | None, lease: Lease) -> int | None:
+    """The last revision in which a task or call of the owner, or of who works below it, moved; None: nothing did.
 
-    A job of one of them that is at work (a request, a command) is progress whatever the log says.
+    A job of one of them that is at work (a request, a command) is progress whatever the log says, and so is a turn that
+    began or ended. A message to it is none: who waits would keep the lease up by asking for it.
     """
-    path = path_of(owner)
+    path, since = path_of(lease.owner), max(lease.raw["progress"], lease.raw["fence"])
     below = [one for kind in ("task", "agent") for one in view.list(kind) if path_of(one.address).startswith(path)]
-    at_work = work is not None and any(work.live_for(one.address) for one in below)
-    revs = [each.rev for one in below for each in (one, *view.owned_by(one.address)) if each.kind in _MOVING]
-    newest = max(revs, default=0)
-    return max(newest, since) if at_work or newest > since else None
+    moved = [one for one in below if one.kind == "task"]
+    moved += [each for one in below for each in view.owned_by(one.address) if each.kind == "call"]
+    newest = max((one.rev for one in moved), default=0)
+    is_at_work = work is not None and any(work.live_for(one.address) for one in below)
+    is_on = is_at_work or newest > since or any(turned_at(one) > lease.begun_at for one in below)
+    return max(newest, since) if is_on else None
 
 
-_MOVING = ("task", "agent", "call")
+def turned_at(one: Resource) -> float:
+    """When the last turn of an agent began or ended, in seconds since 1970; 0 where there was none."""
+    opened = one.status.get("open") or {}
+    return float(max(opened.get("started_at", 0.0), one.status.get("ended_at") or 0.0))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from controllers.leases import Owner
 from controllers.leases.granting import place_of
 from controllers.leases.owners import path_of, priority_of, rank, wishing_of
 from reconciler.storing.store import View
+from schemas.call import CallState
 from schemas.frozen import frozen, remade
 from schemas.lock import LockKept, LockMode, locks_of
 from schemas.resource import Resource
@@ -91,6 +92,15 @@ def in_order(view: View, wishes: Iterable[Wish]) -> tuple[Wish, ...]:
         remade(one, priority=priority) if (priority := priority_of(view, one.owner.address)) else one for one in wishes
     )
     return tuple(sorted(ranked, key=lambda one: one.rank))
+
+
+def awaited(view: View, path: str) -> Iterator[str]:
+    """The families that the agent of the one at `path` waits for in a call: children, or who goes first by a ruling."""
+    agent = f"agent/{path.rstrip('/') or '.'}"
+    for call in (one for one in view.owned_by(agent) if one.state == CallState.AWAITING_CHILD):
+        thread = view.get(str(call.status.get("thread", "")))
+        asked = () if thread is None else thread.spec.get("speakers", ())
+        yield from (path_of(str(one)) for one in (*(call.status.get("ends") or ()), *asked))
 
 
 def _wants(waiting: Resource) -> dict[str, LockMode]:

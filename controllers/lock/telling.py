@@ -51,7 +51,7 @@ def refusals(
         if out.is_call:
             for name in out.wants:
                 rows.leave(name, out.address)
-            says.append(Also("lock.fenced", f"lock/{min(out.wants)}", data))
+            says.append(Also("lock.deadlock", f"lock/{min(out.wants)}", data))
             yield SetStatus(out.address, out.waiting.uid, {"refused": said})
         else:
             stuck[out.address] = said

@@ -1,18 +1,16 @@
 """Who waits for whom: wishes wait for grants, grants for what their owners wait for. A ring is a deadlock. Pure.
 
-An owner lets go later while it waits for a lock itself, while a call of it waits for a child that does, and, of what it
-keeps to the end of its task, while any task below it does.
+An owner lets go later while it waits for a lock itself, while a call of it waits for a child (or for who goes first by
+a ruling) that does, and, of what it keeps to the end of its task, while any task below it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from controllers.leases.owners import path_of
 from controllers.lock.holding import Grant, Held
-from controllers.lock.observing import Wish
+from controllers.lock.observing import Wish, awaited
 from reconciler.storing.store import View
-from schemas.call import CallState
 from schemas.lock import LockMode
 
 
@@ -108,25 +106,15 @@ class Waits:
         lasts = grant.kept in ("task", "declared")
         known = self._delays.get((grant.path, lasts))
         if known is None:
-            below = self._within.get(grant.path, []) if lasts else self._awaited(grant.path)
-            waiting = (*self._own.get(grant.path, ()), *below)
+            below = self._within.get(grant.path, ()) if lasts else ()
+            waiting = (*self._own.get(grant.path, ()), *below, *self._awaited(grant.path))
             found = {one.address: one for one in waiting if one.address not in self._served}
             known = self._delays[grant.path, lasts] = tuple(found.values())
         return known
 
     def _awaited(self, path: str) -> list[Wish]:
-        """The wishes below the children that the agent of the family at `path` waits for in a call."""
-        if path not in self._within:
-            return []
-        agent = f"agent/{path.rstrip('/') or '.'}"
-        calls = [one for one in self._view.owned_by(agent) if one.state == CallState.AWAITING_CHILD]
-        ends = [path_of(str(task)) for call in calls for task in call.status.get("ends", ())]
-        asked = [path_of(str(one)) for call in calls for one in self._speakers(str(call.status.get("thread", "")))]
-        return [wish for child in (*ends, *asked) for wish in self._within.get(child, ())]
-
-    def _speakers(self, thread: str) -> list[str]:
-        found = self._view.get(thread) if thread else None
-        return [] if found is None else list(found.spec.get("speakers", ()))
+        """The wishes of those, and below those, whom the agent of the family at `path` waits for in a call."""
+        return [wish for other in awaited(self._view, path) for wish in self._within.get(other, ())]
 
 
 def _with_ancestors(path: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK, FORK_FAILED
+from schemas.lock import ring_words
 from schemas.task import ByAgent, Group, Run, TaskState
 
 _OPEN_PARENT = (Stage.WORK, Stage.VERIFY, Stage.DONE)
@@ -143,7 +144,7 @@ def _locks(observed: Observed) -> Says | None:
         return None
     words = lock.words
     if lock.ring:
-        ring = f"a deadlock: {' waits for '.join((*lock.ring, lock.ring[0]))}; {words.message}"
+        ring = f"a deadlock: {ring_words(lock.ring)}; {words.message}"
         return Says(TaskState.BLOCKED, AWAITING, ring, words.unblocks, is_stuck=True)
     return Says(TaskState.BLOCKED, AWAITING, words.message, words.unblocks)
 

@@ -6,9 +6,10 @@ import click
 
 from planloop import pointing
 from planloop.access import Access
+from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
-from planloop.rendering import budgets, descriptions, printing, tables
+from planloop.rendering import budgets, descriptions, printing
 from planloop.rendering.records import QUIET, is_echo, parted
 from planloop.rendering.verdicts import is_of
 from schemas.record import Record
@@ -38,9 +39,10 @@ def command(what: str, plan: str | None) -> None:
     item = access.object(pointing.address_of(what))
     known = access.objects()
     related, costs = _related(known, item), budgets.Costs(known)
-    text = descriptions.text(item, related, _recent(access, item), costs=costs, now=wiring.now())
-    width = printing.width()
-    printing.lines(line if width is None else tables.cut(line, width) for line in text.splitlines())
+    click.echo(descriptions.text(item, related, costs=costs, now=wiring.now()))
+    if said := selecting.nobody_runs(access, known):
+        click.echo(descriptions.labelled("stands", said))
+    printing.lines(descriptions.recent(_recent(access, item), printing.width()))
 
 
 def _related(known: list[Resource], item: Resource) -> list[Resource]:

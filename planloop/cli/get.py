@@ -67,6 +67,8 @@ def show(found: list[Resource], output: str | None, what: tuple[str, ...], acces
                 click.echo(selecting.headline(access, found))
             text = cells.text(found, now=wiring.now(), costs=_costs(access, output), width=printing.width())
             click.echo(text if text else f"no {_kinds(what)}")
+            if text and what and (said := selecting.nobody_runs(access)):
+                printing.note(said)  # Beside the table, for people: without words its head line says it.
 
 
 def _costs(access: Access, output: str | None) -> Costs | None:

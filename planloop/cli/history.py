@@ -7,6 +7,7 @@ import click
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.following import all_records
 from planloop.rendering import printing, records, tables
+from schemas.patch import author_in_words
 from schemas.record import Record, record_to_json
 
 DOCUMENTS = frozenset({"plan.patched", "plan.forked"})  # Those that made a document; others say why none was made.
@@ -44,4 +45,4 @@ def command(plan: str | None, output: str | None, everything: bool, limit: int) 
 def _row(record: Record) -> tuple[str, ...]:
     draft = record.draft
     verb = draft.type.partition(".")[2]
-    return (str(record.rev), records.clock_time(record.at), draft.actor, verb, records.words(draft))
+    return (str(record.rev), records.clock_time(record.at), author_in_words(draft.actor), verb, records.words(draft))

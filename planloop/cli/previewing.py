@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,12 +18,16 @@ from planloop.places import Place
 from planloop.rendering import differences, printing
 from planloop.rendering.records import short_path
 from planloop.server.forms import save_to_json
+from planloop.verdicts import fault_line
 from reconciler.editing.filing import FileSave
 from reconciler.storing import layout
 from schemas import pointer
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
+from schemas.patch import author_in_words
+
+STOPS_SHOWN: Final = 5  # What is in the file itself has been told at its line.
 
 
 @frozen
@@ -115,7 +120,13 @@ def show(shown: Shown, output: str | None) -> None:
         click.echo(f"\n{text}\n")
     is_more = any(one["action"] in differences.ADDED for one in answer["differences"])
     stake = differences.budget_words(shown.file.document.get("budget")) if is_more else ""
-    click.echo(differences.summary(answer["differences"]) + (f" · budget at stake: {stake}" if stake else ""))
+    summary = differences.summary(answer["differences"]) + (f" · budget at stake: {stake}" if stake else "")
+    refused = [*answer["faults"], *answer["stops"]]
+    click.echo(f"plan apply refuses this as it is; mended, it would be {summary}" if refused else summary)
+    for fault in answer["stops"][:STOPS_SHOWN]:
+        click.echo(f"    {fault_line(fault)}")
+    if len(answer["stops"]) > STOPS_SHOWN:
+        click.echo(f"    and {len(answer['stops']) - STOPS_SHOWN} more")
     _show_foreign(shown)
     for note in answer["notes"]:
         click.echo(f"note: {note}")
@@ -132,7 +143,7 @@ def _show_foreign(shown: Shown) -> None:
         for one in foreign:
             at = short_path(pointer.parse(one["path"]))
             by = (
-                f"by {one['by']}, rev {one['rev']}"
+                f"by {author_in_words(one['by'])}, rev {one['rev']}"
                 if "by" in one
                 else "taken away live; it comes back when edited here"
             )

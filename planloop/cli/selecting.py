@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from planloop import pointing
 from planloop.access import Access
 from schemas.resource import Resource
+from schemas.task import ENDED
 
 
 def selected(access: Access, what: Sequence[str]) -> list[Resource]:
@@ -35,6 +36,19 @@ def headline(access: Access, tasks: Sequence[Resource]) -> str:
     parts += [f"{states.count(state)} {state}" for state in ("running", "blocked", "failed") if state in states]
     owner = "" if status["pid"] else f"   not running: plan apply {_file_name(access)}"
     return f"{status['plan']}  rev {status['rev']}{'  ' if parts else ''}{', '.join(parts)}{owner}"
+
+
+def nobody_runs(access: Access, known: Sequence[Resource] = ()) -> str:
+    """That no process runs a plan that is not over, and the command that goes on; empty when there is nothing to say.
+
+    What is listed stands still then: nobody lets go of a lock, and no time limit passes.
+    """
+    if access.is_owned():
+        return ""
+    root = next((one for one in known or access.objects("task") if one.address == "task/."), None)
+    if root is None or root.state in ENDED:
+        return ""
+    return f"nobody runs {access.place.name}: plan apply {_file_name(access)} goes on from here"
 
 
 def _file_name(access: Access) -> str:

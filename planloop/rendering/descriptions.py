@@ -15,32 +15,39 @@ from schemas.resource import Resource
 LABEL_WIDTH = 10
 
 
-def text(item: Resource, related: Sequence[Resource], recent: Sequence[Record], *, costs: Costs, now: float) -> str:
-    """The lines of `plan describe`. `related` are objects that it owns or that do its work."""
+def text(item: Resource, related: Sequence[Resource], *, costs: Costs, now: float) -> str:
+    """The lines of `plan describe`. `related` are objects that it owns or that do its work.
+
+    As wide as they get: a line may end with the command that helps, which a terminal wraps so that it can be copied.
+    """
     lines = [_head(item), *_conditions(item, now), *_why(item), *_facts(item, now)]
     for label, said in (("budget", costs.line(item)), ("of this", costs.rest(item))):
-        lines += [_labelled(label, said)] if said else []
+        lines += [labelled(label, said)] if said else []
     if item.kind == "approval":
-        lines += [_labelled(label, said) for label, said in questions.facts(item)]
+        lines += [labelled(label, said) for label, said in questions.facts(item)]
     if item.kind == "hook":
-        lines += [_labelled(label, said) for label, said in hooks.facts(item, now)]
+        lines += [labelled(label, said) for label, said in hooks.facts(item, now)]
     if item.kind == "conflict":
-        lines += [_labelled(label, said) for label, said in conflicts.facts(item)]
+        lines += [labelled(label, said) for label, said in conflicts.facts(item)]
     if item.kind == "lock":
-        lines += [_labelled(label, said) for label, said in locks.facts(item, now)]
+        lines += [labelled(label, said) for label, said in locks.facts(item, now)]
     if item.kind == "fork":
-        lines += [_labelled(label, said) for label, said in forks.facts(item)]
+        lines += [labelled(label, said) for label, said in forks.facts(item)]
     if item.kind == "mcp":
-        lines += [_labelled(label, said) for label, said in servers.facts(item)]
+        lines += [labelled(label, said) for label, said in servers.facts(item)]
     for one in related:
         facts = locks.of_other(one, item, now) if one.kind == "lock" else [(one.kind, _related(one, now))]
         facts = [(one.kind, forks.words(one))] if one.kind == "fork" else facts
-        lines += [_labelled(*fact) for fact in facts]
+        lines += [labelled(*fact) for fact in facts]
     lines += _checks(item)
-    if recent:
-        first, *rest = [records.line(record) for record in recent]
-        lines += [_labelled("recent", first), *(" " * LABEL_WIDTH + line for line in rest)]
     return "\n".join(lines)
+
+
+def recent(found: Sequence[Record], width: int | None) -> list[str]:
+    """What happened last, a line each, cut to `width`: `plan events` has the whole of it."""
+    labels = ["recent", *("" for _ in found[1:])]
+    lines = [labelled(label, records.line(record)) for label, record in zip(labels, found, strict=False)]
+    return lines if width is None else [tables.cut(line, width) for line in lines]
 
 
 def _head(item: Resource) -> str:
@@ -69,10 +76,10 @@ def _why(item: Resource) -> list[str]:
     lines = []
     why = item.status.get("why")
     if why:
-        lines.append(_labelled("why", str(why)))
+        lines.append(labelled("why", str(why)))
     exits = [line for one in of_status(item.status).values() if cells.is_bad(one) for line in one.unblocks]
     if exits:
-        lines.append(_labelled("unblocks", " · or: ".join(dict.fromkeys(exits))))
+        lines.append(labelled("unblocks", " · or: ".join(dict.fromkeys(exits))))
     return lines
 
 
@@ -80,21 +87,21 @@ def _facts(item: Resource, now: float) -> list[str]:
     status, lines = item.status, []
     needs = item.spec.get("needs") or ()
     if needs:
-        lines.append(_labelled("needs", ", ".join(map(str, needs))))
+        lines.append(labelled("needs", ", ".join(map(str, needs))))
     fork = item.spec.get("fork") if item.kind == "task" else None
     if fork and fork.partition("/")[2] != item.address.partition("/")[2]:
-        lines.append(_labelled("fork", f"{fork}: it works in that"))
+        lines.append(labelled("fork", f"{fork}: it works in that"))
     if item.kind == "agent" and item.spec.get("hooks"):
-        lines.append(_labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
+        lines.append(labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
     if status.get("incarnation"):
         worked = cells.age_of(item, now)
-        lines.append(_labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
+        lines.append(labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
     result = cells.one_line(cells.value_text(status.get("result")))
     if result and result != status.get("why"):
-        lines.append(_labelled("result", result))
+        lines.append(labelled("result", result))
     if item.deleting:
-        lines.append(_labelled("leaving", "its work is stopped first" if item.finalizers else "now"))
-    lines.append(_labelled("changed", f"rev {item.rev}"))
+        lines.append(labelled("leaving", "its work is stopped first" if item.finalizers else "now"))
+    lines.append(labelled("changed", f"rev {item.rev}"))
     return lines
 
 
@@ -111,7 +118,7 @@ def _checks(item: Resource) -> list[str]:
         said = cells.one_line(str(found.get("message", "")))
         what = _check_words(check["kind"], check["arguments"])
         line = f"{check['key']}: {found.get('result', 'not run'):<7}  {what}" + (f"  {said}" if said else "")
-        lines.append(_labelled("check", line))
+        lines.append(labelled("check", line))
     return lines
 
 
@@ -124,5 +131,6 @@ def _check_words(kind: str, arguments: dict[str, Json]) -> str:
     return tables.cut(f"{kind} {' '.join(values)}", 60)
 
 
-def _labelled(label: str, said: str) -> str:
+def labelled(label: str, said: str) -> str:
+    """A line of a description."""
     return f"{label:<{LABEL_WIDTH}}{said}"

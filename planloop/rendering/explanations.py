@@ -5,6 +5,7 @@ from __future__ import annotations
 from planloop.rendering import printing, records
 from schemas import fields_all
 from schemas.encoding import Json, JsonObject
+from schemas.patch import author_in_words
 
 
 def index() -> str:
@@ -22,10 +23,12 @@ def why(answer: JsonObject) -> str:
     where = f" ({answer['file']})" if answer["by"] == "human:file" and answer.get("file") else ""
     over = ""
     if answer["had_before"]:
-        by = f" of rev {answer['over']['rev']}, by {answer['over']['by']}" if answer.get("over") else ""
+        by = (
+            f" of rev {answer['over']['rev']}, by {author_in_words(answer['over']['by'])}" if answer.get("over") else ""
+        )
         over = f", over {_shown(answer['before'])}{by}"
     at = records.clock_time(answer["at"])
-    lines.append(f"  set in rev {answer['rev']} by {answer['by']}{where} at {at}{over}")
+    lines.append(f"  set in rev {answer['rev']} by {author_in_words(answer['by'])}{where} at {at}{over}")
     if answer["reason"]:
         lines.append(f"  reason: {answer['reason']}")
     lines.append(f"  open to agents: {'yes' if answer['open'] else 'no'}")

@@ -17,7 +17,9 @@ def row(item: Resource, now: float) -> tuple[str, ...]:
     points = ",".join(spec["on"])
     since = status.get("since")
     age = amounts.duration(now - float(since)) if since is not None and state_of(item) == ACTIVE else ""
-    what = str(status.get("why") or wording.asks(spec["mind"]))
+    broke = sum(one["count"] for one in _broke(item).values())
+    asks = wording.asks(spec["mind"]) + (f" · broke {_times(broke)}" if broke else "")
+    what = str(status.get("why") or asks)
     name = item.address.partition("/")[2]
     return (name, spec["watches"], points, state_of(item), str(status.get("fired", 0)), age, what)
 
@@ -44,17 +46,27 @@ def facts(item: Resource, now: float) -> list[tuple[str, str]]:
             ("settings", ", ".join(f"{name} {encode(value).decode()}" for name, value in spec["options"].items()))
         )
     out.append(("fired", _times(int(status.get("fired", 0)))))
+    out += [("broke", f"{point}, {_times(one['count'])}; last: {one['last']}") for point, one in _broke(item).items()]
     for value in status.get("memory") or ():  # In a box, so that a merge replaces the whole of it.
         out.append(("remembers", encode(value).decode()))
     return out
 
 
+def _broke(item: Resource) -> JsonObject:
+    """By point, how often it broke there and how it did last. In a box, so that a merge replaces the whole of it."""
+    return next(iter(item.status.get("faults") or ()), {})
+
+
 def _faults(spec: JsonObject) -> str:
+    """What a fault means at each point: where the hook does not say, what guards calls denies."""
     late = f", after {amounts.duration(spec['timeout_s'])} it is late" if spec["timeout_s"] is not None else ""
-    if spec["on_fault"]:
-        return f"{spec['on_fault']} when it breaks{late}"
-    policies = dict.fromkeys(default_on_fault(point) for point in spec["on"])
-    return f"{' or '.join(policies)} when it breaks{late}"
+    policies: dict[str, list[str]] = {}
+    for point in spec["on"]:
+        policies.setdefault(spec["on_fault"] or default_on_fault(point), []).append(point)
+    if len(policies) == 1:
+        return f"{next(iter(policies))} when it breaks{late}"
+    parts = (f"{policy} when it breaks at {', '.join(points)}" for policy, points in policies.items())
+    return "; ".join(parts) + late
 
 
 def _ends(expires: JsonObject, status: JsonObject, now: float) -> str:

@@ -11,7 +11,8 @@ from planloop.rendering import amounts, forks, verdicts
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject, encode_text
+from schemas.lock import ring_words
 from schemas.patch import author_in_words
 from schemas.patching import Op
 from schemas.record import Draft, Mark, PatchSpec, Put, Record, SetStatus
@@ -87,6 +88,11 @@ def words(draft: Draft) -> str:
     said = sayer(draft.data) if sayer else ""
     told = _LAST_SAYERS.get(draft.type, _data_words)
     return one_line(said or _call_words(draft) or _state_words(draft) or told(draft.data))
+
+
+def names_author(draft: Draft) -> bool:
+    """Whether `words` say already who did it."""
+    return draft.type.startswith(("hook.", "conflict.ruled")) or bool(_sender(draft.data))
 
 
 def patch_words(ops: Sequence[Op]) -> str:
@@ -176,7 +182,14 @@ def _settled(data: JsonObject) -> str:
     trace = data.get("trace")
     took = f", {amounts.duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
     tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
-    return words + took + tries + (", from memory" if data.get("cached") else "")
+    against = f"; it {said}" if (said := violation(data)) else ""
+    return words + took + tries + (", from memory" if data.get("cached") else "") + against
+
+
+def violation(data: JsonObject) -> str:
+    """What a command changed that others hold; empty for other calls."""
+    held = ", and ".join(f"{path}, which {owner} holds" for path, owner in (data.get("violated") or {}).items())
+    return f"changed {held}" if held else ""
 
 
 def _reconciled(data: JsonObject) -> str:
@@ -238,11 +251,36 @@ def _spaced(name: str) -> str:
 def _message(data: JsonObject) -> str:
     if "point" in data:
         return verdicts.asking(data)
-    message = data.get("message") if isinstance(data.get("message"), dict) else data
-    assert isinstance(message, dict)
-    body = message.get("body", "")
-    text = body if isinstance(body, str) else str(body.get("text", body) if isinstance(body, dict) else body)
-    return f"from {message.get('sender', '')}: {text}" if message.get("sender") else text
+    text, sender = body_words(_letter(data).get("body", "")), _sender(data)
+    return f"from {sender}: {text}" if sender else text
+
+
+def _letter(data: JsonObject) -> JsonObject:
+    message = data.get("message")
+    return message if isinstance(message, dict) else data
+
+
+def _sender(data: JsonObject) -> str:
+    return str(_letter(data).get("sender") or "")
+
+
+def body_words(body: Json) -> str:
+    """What a message says to whoever reads along: its text, and of facts for programs those that people ask for."""
+    match body:
+        case str():
+            return body
+        case {"text": str(text)}:
+            return text
+        case {"conflict": "over", "key": str(conflict), "why": str(why)}:
+            return f"{conflict} is over: {why}"
+        case _:
+            return encode_text(body)
+
+
+def _waits(data: JsonObject) -> str:
+    """That a call waits, and for what; without a reason it has what it waited for."""
+    why = one_line(str(data.get("why") or ""))
+    return f"{data.get('tool', '')} waits: {why}" if why else f"{data.get('tool', '')} goes on"
 
 
 def _conflict(data: JsonObject) -> str:
@@ -264,9 +302,11 @@ def _locked(data: JsonObject) -> str:
     return f"{data.get('owner', '')}{waited}{why}"
 
 
+def _broken_ring(data: JsonObject) -> str:
+    return f"a ring: {ring_words(data['cycle'])}; {data['owner']} gives way"
+
+
 def _fenced(data: JsonObject) -> str:
-    if data.get("cycle"):
-        return f"{data['owner']} gives way: {' waits for '.join(map(str, [*data['cycle'], data['cycle'][0]]))}"
     reason = f": {data['reason']}" if data.get("reason") else ""
     return f"{', '.join(data.get('owners') or [str(data.get('owner', ''))])} lost it, {data.get('why', '')}{reason}"
 
@@ -284,6 +324,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.granted": _locked,
     "lock.released": _locked,
     "lock.fenced": _fenced,
+    "lock.deadlock": _broken_ring,
     **forks.SAYERS,
     "hook.fired": verdicts.words,
     "message.sent": _message,
@@ -293,6 +334,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "model.replied": _replied,
     "call.reconciled": _reconciled,
     "call.settled": _settled,
+    "call.waiting": _waits,
     "check.ran": _checked,
     "epoch.taken": _taken,
     "turn.started": _began,

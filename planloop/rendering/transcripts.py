@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from planloop.rendering import amounts, verdicts
 from planloop.rendering.objects import call_words, one_line
-from planloop.rendering.records import clock_time, parted, words
+from planloop.rendering.records import body_words, clock_time, parted, words
 from schemas import limits
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.record import Draft, Record, SetStatus
@@ -56,10 +56,7 @@ class Transcript:
             message = self._letters.pop(str(name), None)
             if message is None:
                 continue
-            body = message["body"]
-            text = (
-                _asked(body) if message.get("kind") == "hook" else body if isinstance(body, str) else encode_text(body)
-            )
+            text = (_asked if message.get("kind") == "hook" else body_words)(message["body"])
             yield from _marked("<", f"{message['sender']}: {text}")
 
     def _replied(self, draft: Draft) -> Iterator[str]:
@@ -109,7 +106,7 @@ def _aside(draft: Draft) -> list[str]:
         case "hook.fired" if not draft.data.get("late"):
             return [f"    ? {line}" for line in verdicts.lines(draft.data)]
         case "call.waiting":
-            return [f"    … {draft.data.get('tool')} waits: {one_line(str(draft.data.get('why', '')))}"]
+            return [f"    … {words(draft)}"]
         case "turn.ended":
             if "called_off" in draft.data:
                 return [f"    called off: {draft.data['called_off']}"]

@@ -24,7 +24,8 @@ TOLD: Final = {
     "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
     "plan.rejected": "rejected", "message.sent": "message", "call.reconciled": "settled", "hook.fired": "hook",
     "hook.changed": "hook",
-    "lock.fenced": "lock lost", "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "ruled",
+    "lock.fenced": "lock lost", "lock.deadlock": "deadlock",
+    "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "ruled",
 }  # fmt: skip
 """Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
 
@@ -65,9 +66,11 @@ class Lines:
             if is_hook and verdicts.is_silent(step.draft.data):
                 word = None
             if word is not None:
-                is_named = is_hook or step.draft.type == "conflict.ruled" or step.draft.actor.startswith(OWN)
+                is_named = records.names_author(step.draft) or step.draft.actor.startswith(OWN)
                 by = "" if is_named else f"by {author_in_words(step.draft.actor)}: "
                 self._tell(step, word, step.draft.subject, by + records.words(step.draft))
+            if said := records.violation(step.draft.data):
+                self._tell(step, "violation", author_in_words(step.draft.actor), f"{step.draft.data['tool']} {said}")
         for address in changed:
             if address.startswith(("task/", "plan/")):
                 self._task(address, record)

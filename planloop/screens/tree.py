@@ -83,7 +83,8 @@ class Tree:
     def _step(self, record: Record) -> None:
         draft = record.draft
         if draft.type.startswith("message.sent"):
-            self._messages.append(f"{author_in_words(draft.actor)} → {draft.subject}: {records.words(draft)}")
+            by = "" if records.names_author(draft) else f"by {author_in_words(draft.actor)}: "
+            self._messages.append(f"{draft.subject}: {by}{records.words(draft)}")
         elif draft.type in ("conflict.opened", "conflict.raised", "conflict.ruled"):
             self.say(f"{records.clock_time(record.at)} rev {record.rev} {draft.subject}: {records.words(draft)}")
         elif draft.type in ("plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected"):

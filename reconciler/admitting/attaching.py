@@ -78,6 +78,9 @@ def op_faults(patch: Patch, present: Present) -> Iterator[Fault]:
             yield from _hidden(patch.author, op.path, present)
         if op.op in ("move", "copy"):
             yield from _hidden(patch.author, op.source, present)
+        looked_at = {"test": op.path, "move": op.source, "copy": op.source}.get(op.op, ())
+        if HOOKS in looked_at and _place(looked_at) is None and not _is_set_below(patch.author, looked_at, present):
+            yield _unseen(looked_at)  # What agents, prototypes and mixins name.
 
 
 def naming_faults(author: Author, ops: Sequence[Op], present: Present) -> Iterator[Fault]:
@@ -154,9 +157,19 @@ def _hidden(author: Author, path: Path, present: Present) -> Iterator[Fault]:
         return
     names = place[1][:1] or tuple(_entries(present.document, place[0]))
     if not names or not all(_is_mine(author, place[0], name, present) for name in names):
-        what = f"`{pointer.render(path)}` is not yours to see or to change"
-        hint = "you may add hooks, under new names, to yourself and those below; a hook itself says when it quits"
-        yield Fault("hook", what, path, hint)
+        yield _unseen(path)
+
+
+def _unseen(path: Path) -> Fault:
+    what = f"`{pointer.render(path)}` is not yours to see or to change"
+    hint = "you may add hooks, under new names, to yourself and those below; a hook itself says when it quits"
+    return Fault("hook", what, path, hint)
+
+
+def _is_set_below(author: Author, tokens: Path, present: Present) -> bool:
+    """Whether `tokens` lead below the author's own task, to what it, or somebody there, has set."""
+    below = (*pointer.of_task(reach_of(author)), "tasks")
+    return tokens[: len(below)] == below and _is_set_within(author, tokens, present)
 
 
 def _place(path: Path) -> tuple[Path, Path] | None:

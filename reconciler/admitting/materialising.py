@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from reconciler.editing.watching import stated_name
 from reconciler.storing.store import View
 from schemas import patching
-from schemas.encoding import Json
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
@@ -58,7 +59,7 @@ def materialise(
         if old_one.deleting if old_one is not None else want.owner in pending:
             pending[address] = None
         elif old_one is None or not is_as_wanted(old_one, want):
-            changes.append(_put(old_one, want, mint))
+            changes.append(_put(old_one, want, mint, moves))
     leaving = (one for one in at.values() if one.address not in wanted and not one.deleting)
     changes += [_left(one) for one in leaving]
     return Materialised(tuple(changes), tuple(pending))
@@ -184,7 +185,17 @@ def _following(
             yield Put(one.address, one.uid, renamed(one.spec, moves), refs, new, one.finalizers)
 
 
-def _put(old: Resource | None, want: Wanted, mint: Callable[[], str]) -> Put:
+def _put(old: Resource | None, want: Wanted, mint: Callable[[], str], moves: Mapping[str, str]) -> Put:
     if old is None:
         return Put(want.address, Uid(mint()), want.spec, want.refs, want.owner, want.finalizers)
-    return Put(want.address, old.uid, want.spec, _planned_refs(old, want), want.owner, old.finalizers)
+    # A hook that gets the name of another one has not quit because that one had, and remembers nothing of it.
+    gone: JsonObject = dict.fromkeys(old.status) if _is_another_hook(old, want, moves) else {}
+    return Put(want.address, old.uid, want.spec, _planned_refs(old, want), want.owner, old.finalizers, gone)
+
+
+def _is_another_hook(old: Resource, want: Wanted, moves: Mapping[str, str]) -> bool:
+    """Whether the plan states the hook that is wanted at an address elsewhere than the one that is there."""
+    if old.kind != "hook":
+        return False
+    set_at = moves.get(str(old.spec["set_at"]), str(old.spec["set_at"]))
+    return (set_at, stated_name(old.spec)) != (want.spec["set_at"], stated_name(want.spec))

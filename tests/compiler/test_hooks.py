@@ -71,6 +71,15 @@ def test_a_hook_that_comes_from_above_is_not_there_twice_because_an_agent_names_
     assert _over(text, "agent/a/b") == ["hook/a/b/guard"]
 
 
+def test_a_hook_that_has_no_copies_watches_whoever_names_it_further_down() -> None:
+    here = "{on: on-wake, rule: {comment: x}, copy: none}"
+    tree = TREE.replace("b: {goal: b, agent: {", "b: {goal: b, agent: {hooks: [guard], ")
+    text = f"hooks: {{guard: {here}}}{tree}"
+    found = [_over(text, agent) for agent in ("agent/.", "agent/a", "agent/a/b")]
+    assert found == [["hook/guard"], [], ["hook/a/b/guard"]]
+    assert _hooks(text)["hook/a/b/guard"]["original"] == ""
+
+
 def test_another_hook_of_the_same_name_gets_another_address_and_the_one_from_above_keeps_its_own() -> None:
     below = f"{{goal: a, hooks: {{guard: {{on: on-end, rule: {{comment: y}}}}}}, agent: {SCRIPT}}}"
     text = f"hooks: {{guard: {RULE}}}\ngoal: g\nagent: {SCRIPT}\ntasks: {{a: {below}}}"
@@ -144,6 +153,8 @@ def test_an_agent_of_the_plan_is_asked_where_a_hook_says_so_and_never_about_itse
     objects = graph_of(text).objects
     assert "hook/boss" not in objects
     assert objects["hook/a/boss"].spec["mind"] == {"kind": "agent", "address": "agent/."}
+    below = graph_of("hooks: {boss: {on: on-end, agent: {as: agent/a}}}" + TREE).objects
+    assert [one for one in below if one.startswith("hook/")] == ["hook/boss", "hook/a/b/boss"]
 
 
 def test_whoever_must_know_is_woken_by_a_hook() -> None:

@@ -64,6 +64,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         assert folder.run("unlock", "src/**").code == 6
         folder.run("send", "docs", "go on")
         assert owner.ended() == 0
+    assert "message    agent/docs  from human:cli: go on" in owner.text
     assert folder.states()["task/docs"] == "done"
     assert (folder.path / "src/app.py").read_text() == "router\n"
     assert {one["address"]: one["status"].get("holders") for one in folder.json("get", "locks")} == {
@@ -97,6 +98,28 @@ tasks:
         assert folder.run("send", "a", "go").code == 0
         assert owner.ended() == 0
     assert not [one for one in folder.records() if one["type"] == "lock.fenced"]
+
+
+def test_a_command_that_changes_what_others_hold_is_told_to_who_watches_the_run(folder: Folder) -> None:
+    folder.write(
+        "task.yaml",
+        """\
+plan: demo
+tasks:
+  a: {goal: a, locks: [x], agent: {script: [{when: {message: go}, done: x}]}}
+  b:
+    goal: b
+    agent: {tools: [all], script: [{when: {message: go}, call: {shell: {command: echo mine > x}}}, {done: x}]}
+""",
+    )
+    with folder.started("task.yaml") as owner:
+        owner.until("running +task/a")
+        assert folder.run("send", "b", "go").code == 0
+        owner.until("violation +agent/b  shell changed x, which task/a holds")
+        assert "it changed x, which task/a holds" in folder.run("events", "--type", "call.settled").out
+        assert "a command changed x, which others hold" in folder.run("describe", "agent/b").out
+        assert folder.run("send", "a", "go").code == 0
+        assert owner.ended() == 0, owner.text
 
 
 def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder) -> None:

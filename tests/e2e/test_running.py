@@ -69,6 +69,9 @@ def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Fold
     assert down.code == 0, down.text
     assert folder.processes() == []
     assert "not running" in folder.run("get").out
+    nobody = "nobody runs long: plan apply p.plan.yaml goes on from here"
+    assert nobody in folder.run("get", "tasks").err
+    assert f"stands    {nobody}" in folder.run("describe", "wait").out
 
 
 def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
@@ -95,6 +98,16 @@ def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
     assert "--plan: a, b" in asked.err
     assert told.out.startswith("b ")
     assert folder.run("get", "--plan", "a.plan.yaml").out.startswith("a ")
+
+
+def test_a_preview_does_not_count_as_to_come_what_apply_refuses(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ntasks:\n  think: {goal: to think without a model}\n  do: {run: 'true'}\n")
+    said = folder.run("diff", "p.plan.yaml")
+
+    assert said.code == 1
+    assert "plan apply refuses this as it is; mended, it would be 3 to add, 0 to change, 0 to remove" in said.out
+    assert "    task/think/agent: `lib:child`, for task/think, has no model to think with" in said.out
+    assert folder.run("apply", "p.plan.yaml").code == 3
 
 
 def test_a_plan_that_came_to_its_end_is_no_takeover(folder: Folder) -> None:

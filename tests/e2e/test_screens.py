@@ -62,6 +62,15 @@ def test_tables_lose_the_end_of_their_lines_and_no_column(folder: Folder, column
         assert widest(table) <= columns, (words, table)
 
 
+def test_a_description_in_a_narrow_terminal_cuts_off_no_cure(folder: Folder) -> None:
+    folder.write("p.yaml", WIDE)
+    assert folder.run("apply", "--yes", "p.yaml").code == 10
+
+    with terminal(folder, "describe", "fails", columns=40) as screen:
+        assert screen.ended() == 0
+    assert "unblocks  plan resume task/fails tries it again, as does an edit of it" in screen.shown
+
+
 def test_no_color_and_a_pipe_mean_no_escapes_and_a_pipe_loses_nothing(folder: Folder) -> None:
     folder.write("p.yaml", WIDE)
     with terminal(folder, "apply", "--yes", "p.yaml", settings=("NO_COLOR=1",)) as screen:

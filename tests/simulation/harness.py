@@ -8,10 +8,13 @@ processes, and the person who saves the plan file. `build` plugs in the reconcil
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 import anyio
 import trio
@@ -91,16 +94,52 @@ class Story:
         return sorted(self.files.get(name, "").splitlines())
 
 
+Build: TypeAlias = Callable[[Parts], Sequence[Reconciler]]
+
+
+def drawn(chance: random.Random, count: int, among: int) -> list[Crash]:
+    """So many crashes by chance, each at one of the first `among` writes."""
+    commits = sorted(chance.sample(range(1, among + 1), count))
+    return [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
+
+
 def simulate(
+    text: str,
+    *,
+    seed: int = 0,
+    crashes: Sequence[Crash] = (),
+    edits: Sequence[Edit] = (),
+    files: Mapping[str, str] = MappingProxyType({}),
+    build: Build = product,
+) -> Story:
+    """Runs the plan `text` to its end, in a folder of its own that has `files`, and returns the story.
+
+    Raises AssertionError when a law is broken.
+    """
+    with workspace() as folder:
+        for name, content in files.items():
+            (folder / name).write_text(content)
+        return simulate_in(folder, text, seed=seed, crashes=crashes, edits=edits, build=build)
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder, in memory where there is one: disks are for the store's own tests."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
+        yield Path(name)
+
+
+def simulate_in(
     folder: Path,
     text: str,
     *,
     seed: int = 0,
     crashes: Sequence[Crash] = (),
     edits: Sequence[Edit] = (),
-    build: Callable[[Parts], Sequence[Reconciler]] = product,
+    build: Build = product,
 ) -> Story:
-    """Runs the plan `text` to its end and returns the story. Raises AssertionError when a law is broken."""
+    """The same in a folder that stays."""
     simulation = _Simulation(folder, seed, crashes, (Edit(0.0, text), *edits), build)
     # Trio shuffles ready tasks to keep people honest; from a seed of ours the shuffle is part of the simulation.
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
@@ -116,7 +155,7 @@ class _Simulation:
         seed: int,
         crashes: Sequence[Crash],
         edits: Sequence[Edit],
-        build: Callable[[Parts], Sequence[Reconciler]],
+        build: Build,
     ) -> None:
         self.story = Story()
         self._folder = folder

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -51,9 +49,7 @@ EDITS = (Edit(1.5, EDITED),)
 
 
 def played(*crashes: Crash, seed: int = 0) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), TEXT, seed=seed, crashes=crashes, edits=EDITS)
+    return simulate(TEXT, seed=seed, crashes=crashes, edits=EDITS)
 
 
 def check(story: Story) -> dict[str, JsonObject]:

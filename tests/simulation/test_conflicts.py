@@ -5,10 +5,8 @@ Each owner may die at any write of the log; what is ruled takes effect once, nob
 
 from __future__ import annotations
 
-import tempfile
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -54,9 +52,7 @@ tasks:
 
 
 def played(text: str, *crashes: Crash, edits: tuple[Edit, ...] = ()) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), text, crashes=crashes, edits=edits)
+    return simulate(text, crashes=crashes, edits=edits)
 
 
 def records(story: Story, kind: str) -> list[JsonObject]:
@@ -440,4 +436,22 @@ def test_an_order_is_kept_by_the_holder_too_and_is_taken_out_of_the_plan_when_th
     needs = [one for one in story.log if one.draft.type == "plan.patched" and one.draft.actor == "controller:conflict"]
     assert len(needs) == 1
     assert story.states("task") == DONE
+    check(story)
+
+
+def test_who_said_how_long_it_would_wait_waits_no_longer_for_one_that_goes_first() -> None:
+    takes = [f"{{lock: {{paths: [{PATH}], wait_s: {wait_s}}}}}" for wait_s in (9, 0, 20)]
+    refused = "- expect: {error: Locked, contains: task/front goes first}"
+    back = "\n".join(f"- call: {take}\n{refused}" for take in takes)
+    story = played(plan("how: sequence", "- sleep: 200\n- done: x", f"{back}\n- done: x"))
+    assert settled(story, "lock") == [0, 10, 10, 30]
+    assert story.states("task") == DONE, story.states("task", "agent", "conflict")
+    check(story)
+
+
+def test_a_call_that_is_kept_back_goes_on_when_its_task_gets_another_name() -> None:
+    text = plan("how: sequence", "- sleep: 60\n- done: x", WRITES)
+    renamed = "moved: {back: last}\n" + text.replace("  back:\n", "  last:\n")
+    story = played(text, edits=(Edit(20.0, renamed),))
+    assert (story.states("task")["task/last"], story.files[PATH]) == ("done", "by back")
     check(story)

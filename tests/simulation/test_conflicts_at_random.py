@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import random  # noqa: TID251 - seeded
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,11 +94,7 @@ def built(parts: Parts, seed: int) -> Sequence[Reconciler]:
 
 
 def played(seed: int, *crashes: Crash, edits: Sequence[Edit] = ()) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(
-            Path(folder), plan(seed), seed=seed, crashes=crashes, edits=edits, build=partial(built, seed=seed)
-        )
+    return simulate(plan(seed), seed=seed, crashes=crashes, edits=edits, build=partial(built, seed=seed))
 
 
 def check_always(log: Sequence[Record]) -> int:

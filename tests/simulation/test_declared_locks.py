@@ -6,10 +6,8 @@ Whatever happens, no two tasks run at once that exclude each other, none waits f
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -20,7 +18,7 @@ from reconciler.storing.view import MemoryView
 from schemas.lock import locks_of, status_from_json
 from schemas.record import Record
 from schemas.resource import Resource
-from tests.simulation.harness import Crash, Edit, Story, simulate
+from tests.simulation.harness import Crash, Edit, Story, drawn, simulate
 
 PLAN = """
     tasks:
@@ -42,10 +40,8 @@ EFFECTS = ["late", "left", "one", "other", "right", "two", "writer"]
 
 
 def played(text: str = PLAN, *, seed: int = 0, crashes: Sequence[Crash] = (), edits: Sequence[Edit] = ()) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        saves = [Edit(one.at_s, dedent(one.text)) for one in edits]
-        return simulate(Path(folder), dedent(text), seed=seed, crashes=crashes, edits=saves)
+    saves = [Edit(one.at_s, dedent(one.text)) for one in edits]
+    return simulate(dedent(text), seed=seed, crashes=crashes, edits=saves)
 
 
 def check(story: Story, why: object) -> None:
@@ -114,10 +110,7 @@ def test_an_owner_killed_at_any_write_leaves_no_lock_behind(point: str) -> None:
 def test_many_crashes_and_an_edit_of_the_locks_in_the_middle(part: int) -> None:
     for seed in range(part * 8, part * 8 + 8):
         chance = random.Random(seed)
-        crashes = [
-            Crash(commit, chance.choice(("before-commit", "after-commit")))
-            for commit in sorted(chance.sample(range(1, 60), 4))
-        ]
+        crashes = drawn(chance, 4, 59)
         edit = Edit(chance.choice((0.5, 1.5, 2.5)), PLAN.replace("locks: [shared]", "locks: [shared, docs/a.md]"))
         check(played(seed=seed, crashes=crashes, edits=[edit]), seed)
 
@@ -165,7 +158,7 @@ def test_two_groups_whose_children_wait_for_the_other_group_say_so_and_one_gives
     assert story.lines("effects") == ["p", "q"]
     assert set(story.states("task").values()) == {"done"}
     told = [str(one.data.get("message", "")) for record in story.log for one in record.draft.entries]
-    ring = "a deadlock: task/p/second waits for task/q/second waits for task/p/second; lock y is held by task/q"
+    ring = "a deadlock: task/p/second waits for task/q/second, which waits for task/p/second; lock y is held by task/q"
     assert any(one.startswith(ring) for one in told), told
     assert story.log[-1].at - story.log[0].at < 2
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from tests.simulation.harness import Crash, Edit, Point, Story, simulate
+from tests.simulation.harness import Crash, Edit, Point, Story, drawn, simulate
 
 STEPS = """
       - call: {shell: {command: "sleep 1; echo one >> effects"}}
@@ -48,9 +46,7 @@ PARTS = 8
 
 
 def played(*crashes: Crash, seed: int = 0) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), TEXT.replace("HOOK", GOING), seed=seed, crashes=crashes, edits=EDITS)
+    return simulate(TEXT.replace("HOOK", GOING), seed=seed, crashes=crashes, edits=EDITS)
 
 
 def check(story: Story, why: str) -> None:
@@ -91,7 +87,6 @@ def test_law_5_a_crash_at_any_write_changes_no_hooks_life(point: Point, part: in
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_in_one_life_change_no_hooks_life(seed: int) -> None:
     chance = random.Random(seed)
-    commits = sorted(chance.sample(range(1, 40), 6))
-    crashes = [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
+    crashes = drawn(chance, 6, 39)
 
     check(played(*crashes, seed=seed), f"{crashes}")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.fakes.pure_models import Answer, PureModels
-from tests.simulation.harness import Crash, Edit, Point, Story, simulate
+from tests.simulation.harness import Crash, Edit, Point, Story, drawn, simulate
 from tests.simulation.product import product
 
 TEXT = """
@@ -51,10 +49,8 @@ PARTS = 4
 
 
 def played(*crashes: Crash, seed: int = 0) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        build = partial(product, models=PureModels(ANSWERS))
-        return simulate(Path(folder), TEXT, seed=seed, crashes=crashes, build=build)
+    build = partial(product, models=PureModels(ANSWERS))
+    return simulate(TEXT, seed=seed, crashes=crashes, build=build)
 
 
 def check(story: Story, why: str) -> None:
@@ -88,8 +84,7 @@ def test_law_5_a_crash_at_any_write_loses_and_doubles_no_verdict(point: Point, p
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_in_one_life_lose_and_double_no_verdict(seed: int) -> None:
     chance = random.Random(seed)
-    commits = sorted(chance.sample(range(1, 40), 6))
-    crashes = [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
+    crashes = drawn(chance, 6, 39)
 
     check(played(*crashes, seed=seed), f"{crashes}")
 
@@ -124,11 +119,9 @@ def test_hooks_that_come_and_go_at_any_moment_leave_no_call_without_its_one_resu
     texts = [with_hooks(chance.sample(names, chance.randint(0, 5)), chance.choice(("it", "that"))) for _ in range(6)]
     edits = tuple(Edit(round(chance.uniform(0.1, 12.0), 2), text) for text in texts[1:])
     crashes = [Crash(commit, "before-commit") for commit in sorted(chance.sample(range(3, 60), 2))]
-    memory = Path("/dev/shm")
     models = PureModels({"agent/.": looking(4)})
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        build = partial(product, models=models)
-        story = simulate(Path(folder), texts[0], seed=seed, crashes=crashes, edits=sorted(edits, key=at), build=build)
+    build = partial(product, models=models)
+    story = simulate(texts[0], seed=seed, crashes=crashes, edits=sorted(edits, key=at), build=build)
 
     assert story.states("task") == {"task/.": "done"}, texts
     assert story.bugs == []

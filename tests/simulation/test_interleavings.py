@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import random  # noqa: TID251 - seeded
-import tempfile
 from collections import Counter
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.pure_models import Answer, PureModels, failing
-from tests.simulation.harness import Crash, Edit, Story, simulate
+from tests.simulation.harness import Edit, Story, drawn, simulate
 from tests.simulation.product import product
 from tests.simulation.test_thinking import delivered
 
@@ -74,15 +72,10 @@ def played(seed: int) -> tuple[Story, set[str]]:
     chance = random.Random(seed)
     text, answers = tree(chance)
     edits = [Edit(at, text.replace("eye", f"eye {at}")) for at in sorted(chance.sample((1.3, 3.1, 5.7, 9.2), 2))]
-    crashes = [
-        Crash(commit, chance.choice(("before-commit", "after-commit")))
-        for commit in sorted(chance.sample(range(1, 60), chance.randint(0, 5)))
-    ]
+    crashes = drawn(chance, chance.randint(0, 5), 59)
     models = PureModels(answers, failing(*chance.sample(range(1, 20), 3)), takes_s=chance.choice((0.0, 0.3, 1.1)))
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        build = partial(product, models=models)
-        story = simulate(Path(folder), text, seed=seed, crashes=crashes, edits=edits, build=build)
+    build = partial(product, models=models)
+    story = simulate(text, seed=seed, crashes=crashes, edits=edits, build=build)
     words = json.dumps(answers).replace(";", " ").split()
     return story, {word for before, word in pairwise(words) if before == "echo"}
 

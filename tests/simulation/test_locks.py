@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,7 @@ from tests.fakes import crowd
 from tests.fakes.crowd import Crowd
 from tests.fakes.hands import Hands
 from tests.fakes.scripted_models import ScriptedModels
-from tests.simulation.harness import Crash, Point, Story, simulate
+from tests.simulation.harness import Crash, Point, Story, drawn, simulate
 from tests.simulation.product import product
 
 FEW = Crowd(scripts=2, script_lines=3, models=3, model_lines=4, files=3)
@@ -26,13 +23,9 @@ WAIT_S_MAX = 5.0
 
 def played(who: Crowd, *crashes: Crash, seed: int = 0) -> tuple[Story, crowd.Story]:
     """What came of it, and what its log says."""
-    memory = Path("/dev/shm")
     models = ScriptedModels(Hands(who.model_lines, who.files, delay_s=0.05))
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
-        for file, text in who.contents().items():
-            (Path(name) / file).write_text(text)
-        build = partial(product, models=models)
-        story = simulate(Path(name), who.plan_text(""), seed=seed, crashes=crashes, build=build)
+    build = partial(product, models=models)
+    story = simulate(who.plan_text(""), seed=seed, crashes=crashes, files=who.contents(), build=build)
     entries = [(one.at, each.type, each.subject, each.data) for one in story.log for each in one.draft.entries]
     return story, crowd.told_by(entries)
 
@@ -69,15 +62,9 @@ def test_law_7_a_crash_at_any_write_loses_no_line_and_leaves_no_lock(point: Poin
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_many_crashes_in_one_life_lose_no_line_either(seed: int) -> None:
-    crashes = drawn(seed)
+    crashes = drawn(random.Random(seed), 12, 299)
 
     story, told = played(MANY, *crashes, seed=seed)
 
     assert story.owners > len(crashes) // 2
     check(MANY, (story, told), crashes)
-
-
-def drawn(seed: int) -> Sequence[Crash]:
-    chance = random.Random(seed)
-    commits = sorted(chance.sample(range(1, 300), 12))
-    return [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import pytest
 
 from planloop import wiring
 from planloop.places import Place
 from planloop.replaying import playing
 from planloop.replaying.playing import Outcome
-from tests.simulation.harness import NAME, Crash, Point, simulate
+from tests.simulation.harness import NAME, Crash, Point, simulate_in, workspace
 from tests.simulation.plans import PLAYS, Play
 
 PARTS = 4
@@ -19,10 +16,9 @@ plays = pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS)
 
 
 def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> Outcome:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        simulate(Path(folder), play.text, seed=seed, crashes=crashes, edits=play.edits)
-        place = Place(NAME, Path(folder) / ".plan" / NAME)
+    with workspace() as folder:
+        simulate_in(folder, play.text, seed=seed, crashes=crashes, edits=play.edits)
+        place = Place(NAME, folder / ".plan" / NAME)
         return playing.play(wiring.replay_stand(place))
 
 

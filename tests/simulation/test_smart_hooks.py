@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.fakes.pure_models import Answer, PureModels
-from tests.simulation.harness import Crash, Point, Story, simulate
+from tests.simulation.harness import Crash, Point, Story, drawn, simulate
 from tests.simulation.plans import Play
 from tests.simulation.product import product
 from tests.simulation.test_budgets import check as check_ledgers
@@ -117,8 +115,7 @@ def test_law_5_a_crash_at_any_write_loses_and_doubles_no_question(point: Point, 
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_change_nothing_of_the_end_with_agents_as_hooks(seed: int) -> None:
     chance = random.Random(seed)
-    commits = sorted(chance.sample(range(1, 40), 6))
-    crashes = [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
+    crashes = drawn(chance, 6, 39)
     story = played(WATCHED, *crashes, seed=seed)
     assert_ended_as(played(WATCHED, seed=seed), story, f"{crashes}")
     check(story, f"{crashes}")
@@ -145,10 +142,8 @@ ANSWERS: dict[str, list[Answer]] = {
 
 
 def thought(*crashes: Crash, seed: int = 0) -> Story:
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        build = partial(product, models=PureModels(ANSWERS))
-        return simulate(Path(folder), THINKING, seed=seed, crashes=crashes, build=build)
+    build = partial(product, models=PureModels(ANSWERS))
+    return simulate(THINKING, seed=seed, crashes=crashes, build=build)
 
 
 def check_thought(story: Story, why: str) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from schemas.message import message_from_json
 from tests.fakes.pure_models import Answer, PureModels, failing
-from tests.simulation.harness import Crash, Edit, Point, Story, simulate
+from tests.simulation.harness import Crash, Edit, Point, Story, drawn, simulate
 from tests.simulation.product import product
 
 TEXT = """
@@ -46,11 +44,9 @@ PARTS = 4
 
 
 def played(*crashes: Crash, seed: int = 0, faults: tuple[int, ...] = (), edits: tuple[Edit, ...] = ()) -> Story:
-    memory = Path("/dev/shm")
     models = PureModels(ANSWERS, failing(*faults))
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        build = partial(product, models=models)
-        return simulate(Path(folder), TEXT, seed=seed, crashes=crashes, edits=edits, build=build)
+    build = partial(product, models=models)
+    return simulate(TEXT, seed=seed, crashes=crashes, edits=edits, build=build)
 
 
 def check(story: Story, why: str, *, is_sure: bool = True) -> None:
@@ -109,10 +105,7 @@ def test_law_5_a_crash_at_any_record_of_a_thinking_tree_changes_nothing_of_the_e
 @pytest.mark.parametrize("seed", range(4))
 def test_many_crashes_and_failing_requests_in_one_life_change_nothing_of_the_end(seed: int) -> None:
     chance = random.Random(seed)
-    crashes = [
-        Crash(commit, chance.choice(("before-commit", "after-commit")))
-        for commit in sorted(chance.sample(range(1, 40), 5))
-    ]
+    crashes = drawn(chance, 5, 39)
     faults = tuple(chance.sample(range(1, 12), 4))
     check(played(*crashes, seed=seed, faults=faults), f"{crashes} {faults}")
 

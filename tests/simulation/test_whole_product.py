@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded
-import tempfile
-from pathlib import Path
 
 import pytest
 
-from tests.simulation.harness import Crash, Point, Story, simulate
+from tests.simulation.harness import Crash, Point, Story, drawn, simulate
 from tests.simulation.plans import PLAYS, Play
 
 PARTS = 4  # Every write, in tests that a busy machine ends in time.
@@ -17,9 +15,7 @@ plays = pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS)
 
 def played(play: Play, *crashes: Crash, seed: int = 0) -> Story:
     """The story of `play` in a folder of its own, in memory where there is one: disks are for the store's own tests."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        return simulate(Path(folder), play.text, seed=seed, crashes=crashes, edits=play.edits)
+    return simulate(play.text, seed=seed, crashes=crashes, edits=play.edits)
 
 
 def assert_ended_as(clean: Story, story: Story, why: str) -> None:
@@ -70,8 +66,7 @@ def test_law_5_a_crash_at_any_write_changes_nothing_of_the_end(play: Play, point
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_in_one_life_change_nothing_of_the_end(play: Play, seed: int) -> None:
     chance = random.Random(seed)
-    commits = sorted(chance.sample(range(1, 40), 6))
-    crashes = [Crash(commit, chance.choice(("before-commit", "after-commit"))) for commit in commits]
+    crashes = drawn(chance, 6, 39)
 
     story = played(play, *crashes, seed=seed)
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from controllers import leases
 from controllers.agent.conflicts import waits
-from controllers.agent.conflicts.standing import first_of
+from controllers.agent.conflicts.standing import first_of, is_behind, is_to_yield
 from controllers.agent.conflicts.yielding import RULED
 from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
@@ -25,7 +25,7 @@ from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.fork import lock_place
 from schemas.frozen import frozen
-from schemas.lock import Holder, LockKept
+from schemas.lock import Holder, LockKept, ring_words
 from schemas.record import Change, Draft
 from schemas.resource import Resource
 
@@ -64,7 +64,7 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
     if (wait := behind(seen, view, lacking)) is not None:
         return wait
     is_off = seen.spec.lock == "off"
-    kept: LockKept = "task" if seen.spec.lock == "task" else "turn"
+    kept = kept_of(seen, view, lacking, "task" if seen.spec.lock == "task" else "turn")
     reason = f"{call.spec['tool']} in turn {call.spec['turn']}"
     found = leases.granted(view, owner, lacking, kept, reason, seen.now)
     match found:
@@ -76,13 +76,42 @@ def taking(seen: Observed, view: View, call: Resource, wants: Wants) -> Taking:
             return waiting(seen, view, call, Wish(lacking, kept, reason), blockers)
 
 
-def behind(seen: Observed, view: View, wants: Wants) -> Waiting | None:
-    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does."""
+def behind(seen: Observed, view: View, wants: Wants, wait_s: float | None = None) -> Ending | None:
+    """The wait for the task that goes first on these files, as was ruled in a conflict; None when none does.
+
+    It lasts for `wait_s` at most, None: as long as that task does.
+    """
     first = first_of(view, seen.resource.address, tuple(wants))
     if not first:
         return None
+    if wait_s == 0:
+        return _not_yet(first)
     call: JsonObject = {"after": first, "ends": [first]}
-    return Waiting(CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict")
+    due_at = None if wait_s is None else seen.now + wait_s
+    return Waiting(
+        CallState.AWAITING_CHILD, (), call, f"waits for {first} to end, as was ruled in a conflict", (), due_at
+    )
+
+
+def kept_back(seen: Observed, view: View, call: Resource) -> Ending | None:
+    """The start of a call that a ruling has kept back, or its end when its time is over; None while it is kept back.
+
+    Read anew at every look, for a party may move or end.
+    """
+    first, due_at = str(call.status["after"]), call.status.get("due_at")
+    if not is_behind(view, seen.resource.address, first):
+        return Waiting(CallState.AUTHORIZED, call={"after": None, "ends": None})
+    return _not_yet(first) if due_at is not None and due_at <= seen.now else None
+
+
+def _not_yet(first: str) -> Settlement:
+    text = f"{first} goes first, as was ruled in a conflict, and has not ended.\nNothing was done."
+    return Settlement(failure(LOCKED, f"{text} Do something else first and try again."))
+
+
+def kept_of(seen: Observed, view: View, wants: Wants, asked: LockKept) -> LockKept:
+    """Until when a grant of `wants` is kept: what a ruling takes from the agent is not taken back by asking again."""
+    return "turn" if is_to_yield(view, seen.resource.address, tuple(wants)) else asked
 
 
 def _granted(seen: Observed, found: Granted, kept: LockKept) -> Draft:
@@ -162,12 +191,12 @@ def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
     lost = tuple(losses(view, owner, wants))
     if not lost:
         return None
-    for lock, _ in lost:
-        rows.told(lock, owner.address)
+    for each in lost:
+        rows.told(each.path, each.owner)
     whys = "; ".join(leases.fenced(view, owner, path, mode) for path, mode in wants.items())
     ways = again(seen, view, wants)
     text = f"{_inner(seen, whys)}.\nNothing was written: look at what is there now. {ways}"
-    return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [lock for lock, _ in lost]})
+    return Settlement(failure(LOST, text), rows.changes(), data={"fenced": [each.path for each in lost]})
 
 
 def blockers_of(seen: Observed, view: View, wants: Wants) -> Sequence[Blocker]:
@@ -194,7 +223,7 @@ def _ended(seen: Observed, view: View, raw: JsonObject) -> str:
     if raw.get("reason") == RULED:  # It says itself how the agent goes on.
         return why
     if not why and raw.get("cycle"):
-        why = f"you waited for each other in a ring: {' → '.join(map(str, raw['cycle']))}; somebody has to yield"
+        why = f"you waited for each other, {ring_words(raw['cycle'])}: somebody has to yield, and it is you"
     return f"{why or 'the wait for the lock was ended'}.\nNothing was done. {exits(seen, view)}"
 
 

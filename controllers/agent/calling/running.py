@@ -58,7 +58,7 @@ class Bench:
 class CallRun:
     """One start of one call. `call` is the object as of its latest intent, `context` what the tool was given for it.
 
-    `tries` counts the intents that were made for it, those of earlier owners too.
+    `tries` counts the intents that were made for it, those of earlier owners too; `said` is what the tool itself said.
     """
 
     bench: Bench
@@ -67,6 +67,7 @@ class CallRun:
     is_resumed: bool
     context: Context = field(init=False)
     tries: int = field(init=False)
+    said: Ending | None = field(init=False, default=None)
     went_on: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -139,7 +140,8 @@ class CallRun:
 
     async def perform(self) -> Ending:
         """See `calling.Attempts`."""
-        return await performed(self.tool, self.context)
+        self.said = await performed(self.tool, self.context)
+        return self.said
 
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
         """See `calling.Attempts`. Between the two records nothing of the call is under way."""
@@ -206,13 +208,32 @@ class CallRun:
             # Evidence that changes nothing, so it was computed from nothing.
             await store.append(Draft("call.settled", turn.ACTOR, self.call.address, data=data), {})
             return
-        is_alone = await self.bench.settle(seen, draft_of(seen, self.call, ending), self.call.address)
+        now = await self._of_now(ending)
+        is_alone = await self.bench.settle(seen, draft_of(seen, self.call, now), self.call.address)
         # Nothing is awaited any more: no other job sees this one in its way.
         self.went_on = is_alone and not self.spec.is_process
-        is_over = isinstance(ending, Settlement) and ending.result.state is not CallState.UNKNOWN
+        is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
             await store.flush(store.view.rev)
             self.world.processes.forget([self.spec.op])
+
+    async def _of_now(self, ending: Ending) -> Ending:
+        """`ending` with the changes of this moment: programs took their time since an instant tool said what it writes.
+
+        If it says something else by now (others hold the file), that is what happens, and nothing of the old.
+        """
+        said = self.said
+        if not (self.tool.is_instant and isinstance(said, Settlement) and isinstance(ending, Settlement)):
+            return ending
+        context = self._context()
+        if not said.changes or ending.changes is not said.changes or isinstance(context, Settlement):
+            return ending
+        # Yields to nobody, for the tool is a plain function: what it read is what there is when it is written.
+        now = await performed(self.tool, replace(context, spec=self.context.spec, time_s=self.context.time_s))
+        if not isinstance(now, Settlement) or now.result != said.result:
+            return now
+        data = {**ending.data, **now.data}
+        return replace(ending, changes=now.changes, agent=now.agent, turn=now.turn, data=data)
 
 
 def is_current(seen: Observed, call: Resource) -> bool:
@@ -239,7 +260,7 @@ def resolved(tool: Tool, context: Context) -> Ending | None:
     if context.call.state == CallState.AWAITING_LOCK and context.call.status.get("wants"):
         return holding.resolved(context.seen, context.world.store.view, context.call)
     if context.call.status.get("after"):
-        return None  # It was ruled in a conflict that another task goes first; the conflict lets it go on.
+        return holding.kept_back(context.seen, context.world.store.view, context.call)
     if tool.resolve is None:
         return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
     try:

@@ -20,7 +20,7 @@ from controllers.agent.conflicts.yielding import given_way, going_on
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import conflict as conflicts
-from schemas import limits, pointer
+from schemas import limits, patching, pointer
 from schemas.conflict import ConflictSpec, How, Ruling, conflict_from_json, name, status_from_json
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -81,7 +81,10 @@ def ruled(view: View, document: JsonObject, wish: Wish, by: Author, now: float) 
     _require_followable(made)
     yielded = given_way(made)
     changes = (*_changes(made), *yielded.changes)
-    return Ruled(ruling, tuple(_ops(made, document)), changes, (_told(made), *yielded.also))
+    # What it overrules leaves the plan with it: two orders would be a ring, and two words on one matter no word.
+    taken_back = (*undone(conflict, document), *_forgotten(made, document))
+    ops = (*taken_back, *_ops(made, patching.apply(document, taken_back)))
+    return Ruled(ruling, ops, changes, (_told(made), *yielded.also))
 
 
 def _found(view: View, name_: str) -> Resource:
@@ -178,11 +181,25 @@ def undone(conflict: Resource, document: JsonObject) -> Iterator[Op]:
             yield Op("replace", tokens, left) if left else Op("remove", tokens)
 
 
+def _forgotten(made: Making, document: JsonObject) -> Iterator[Op]:
+    """The patch that takes what was ruled before on the conflict from the tasks that were told of it."""
+    for agent in made.spec.parties:
+        tokens, key = (*_tokens(made, agent), "rulings"), _key(made)
+        known: JsonObject = pointer.get(document, tokens) if pointer.has(document, tokens) else {}
+        if key in known:
+            yield Op("remove", (*tokens, key) if len(known) > 1 else tokens)
+
+
 def _noted(made: Making, document: JsonObject, agent: str, text: str) -> Iterator[Op]:
     """The ruling in the plan, at the task of the one whom it tells what to do."""
-    tokens, key = (*_tokens(made, agent), "rulings"), made.conflict.address.replace("/", "-")
+    tokens = (*_tokens(made, agent), "rulings")
     known: JsonObject = pointer.get(document, tokens) if pointer.has(document, tokens) else {}
-    yield Op("add", tokens, {**known, key: text})
+    yield Op("add", tokens, {**known, _key(made): text})
+
+
+def _key(made: Making) -> str:
+    """Under which name a task has what was ruled."""
+    return made.conflict.address.replace("/", "-")
 
 
 def _tokens(made: Making, agent: str) -> tuple[str, ...]:
@@ -213,16 +230,17 @@ def _merge(made: Making) -> JsonObject:
     why = f"{by} ruled `{ruling.how}` for {about}; {name(made.yields)} gives way"
     rulings = int(made.conflict.status.get("rulings", 0)) + 1
     merge: JsonObject = {"state": conflicts.RULED, "why": why, "due_at": ruling.at + limits.CONFLICT_ANSWER_S}
-    orders = [*(made.conflict.status.get("order") or ()), *([order] if (order := _order(made)) else [])]
-    return merge | {"rulings": rulings, "order": orders or None}
+    return merge | {"rulings": rulings, "order": [order] if (order := _order(made)) else None}
 
 
 def _order(made: Making) -> JsonObject:
     """What the ruling adds to the needs of a task; empty for nothing."""
     task, first = made.view.get(task_of(made.view, made.yields)), task_of(made.view, made.stays)
-    if made.ruling.how != "sequence" or task is None or first in task.spec["needs"]:
+    if made.ruling.how != "sequence" or task is None:
         return {}
-    return {"task": task.address, "needs": first.partition("/")[2]}
+    order: JsonObject = {"task": task.address, "needs": first.partition("/")[2]}
+    is_ours = order in (made.conflict.status.get("order") or ())
+    return order if is_ours or first not in task.spec["needs"] else {}
 
 
 def _told(made: Making) -> Also:

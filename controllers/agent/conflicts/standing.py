@@ -69,26 +69,33 @@ def kept_back(view: View, agent: str) -> Iterator[Resource]:
 
 def first_of(view: View, agent: str, paths: Sequence[str]) -> str:
     """The task that goes first on any of `paths` by a ruling that puts `agent` behind it; empty when none does."""
-    for spec, status, ruling in _against(view, agent, paths):
-        if ruling.how == "sequence" and not over_because(view, spec, status):
-            return task_of(view, stays(spec, ruling))
-    return ""
+    return next((task for task, about in _orders(view, agent) if any(touches(path, paths) for path in about)), "")
+
+
+def is_behind(view: View, agent: str, first: str) -> bool:
+    """Whether a ruling that stands puts `agent` behind the task `first`."""
+    return any(task == first for task, _ in _orders(view, agent))
 
 
 def is_to_yield(view: View, agent: str, paths: Sequence[str]) -> bool:
     """Whether a ruling that stands takes any of `paths` from `agent`: it gets no grant that outlasts its turn."""
-    return next(_against(view, agent, paths), None) is not None
+    return any(touches(path, paths) for _, status, _ in _against(view, agent) for path in status.paths)
 
 
-def _against(view: View, agent: str, paths: Sequence[str]) -> Iterator[tuple[ConflictSpec, ConflictStatus, Ruling]]:
-    """The rulings that stand by which `agent` gives way on any of `paths`."""
+def _orders(view: View, agent: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The tasks that go before `agent` by rulings that stand, each with the paths that this is about."""
+    for spec, status, ruling in _against(view, agent):
+        if ruling.how == "sequence" and not over_because(view, spec, status):
+            yield task_of(view, stays(spec, ruling)), status.paths
+
+
+def _against(view: View, agent: str) -> Iterator[tuple[ConflictSpec, ConflictStatus, Ruling]]:
+    """The rulings that stand by which `agent` gives way."""
     for each in view.list(conflict.KIND):
         if each.state != conflict.RULED:
             continue
         spec, status = conflict.conflict_from_json(each.spec), conflict.status_from_json(each.status)
-        if status.ruling is None or gives_way(spec, status.ruling) != agent:
-            continue
-        if any(touches(path, paths) for path in status.paths):
+        if status.ruling is not None and gives_way(spec, status.ruling) == agent:
             yield spec, status, status.ruling
 
 

@@ -51,7 +51,7 @@ def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
     """
     status, now = call.status, seen.now
     gives_up_at = float(status.get("gives_up_at") or now)
-    is_bound = call.spec["arguments"].get("wait_s") is not None
+    is_bound = bound_at(call) is not None
     if known := status.get(CONFLICTS):
         if any((one := view.get(each)) is not None and opening.is_open(one) for each in known):
             return None
@@ -66,6 +66,12 @@ def stuck(seen: Observed, view: View, call: Resource) -> Stuck | None:
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
         return Stuck((), {}, (), min(now + limits.CONFLICT_LATER * waited_s, gives_up_at))
     return Stuck(changes, {CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
+
+
+def bound_at(call: Resource) -> float | None:
+    """When a call gives up that said itself how long it would wait, in seconds since 1970; None: it did not say."""
+    is_bound = call.spec["arguments"].get("wait_s") is not None
+    return float(call.status["gives_up_at"]) if is_bound and "gives_up_at" in call.status else None
 
 
 def ringed(seen: Observed, view: View, call: Resource) -> tuple[Change, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from controllers.agent.conflicts import waits
 from controllers.agent.conflicts.standing import has_ended, is_waiting, kept_back, task_of, touches
 from controllers.agent.conflicts.terms import Making, refusal
 from controllers.leases.granting import place_of
@@ -44,7 +45,7 @@ def given_way(made: Making) -> Yielding:
         for path in call.status.get("wants") or ():
             rows.leave(path, call.address)
     gone = _taken(made, rows)
-    answers = () if call is None else (SetStatus(call.address, call.uid, _answer(made)),)
+    answers = () if call is None else (SetStatus(call.address, call.uid, _answer(made, call)),)
     data: JsonObject = {"owner": made.yields, "locks": list(gone), "why": f"as ruled in {made.conflict.address}"}
     also = (Also("lock.released", gone[0], data),) if gone else ()
     return Yielding((*rows.changes(), *answers), also)
@@ -76,14 +77,15 @@ def _waiting_call(made: Making) -> Resource | None:
     return made.view.get(address) if is_meant else None
 
 
-def _answer(made: Making) -> JsonObject:
+def _answer(made: Making, call: Resource) -> JsonObject:
     """What the call that waits is told: it waits for the other's task, or is refused."""
     if made.ruling.how == "sequence":
         after = task_of(made.view, made.stays)
         state = CallState.AUTHORIZED if is_past(made.view, after) else CallState.AWAITING_CHILD
         why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
         # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
-        return {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": None, "unblocks": []}
+        due_at = waits.bound_at(call)
+        return {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": due_at, "unblocks": []}
     return {"refused": {"reason": RULED, "message": refusal(made)}}
 
 

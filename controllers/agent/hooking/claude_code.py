@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from controllers.agent.hooking import claude_names
-from controllers.agent.hooking.lattice import broken
+from controllers.agent.hooking.lattice import broken, died
 from schemas import limits
 from schemas.encoding import Json, JsonObject, decode_foreign
 from schemas.hook import Decision, Point, Verdict
@@ -35,6 +35,7 @@ EVENTS: Final[Mapping[Point, str]] = {
 """Their event for each of our points."""
 
 DECISIONS: Final[Mapping[str, Decision]] = {"allow": "allow", "deny": "deny", "ask": "ask", "defer": "defer"}
+_STATED: Final = ("approve", "block", "allow", "deny")
 _OBJECTS: Final = 2  # The exit code by which a script objects.
 _CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events at which whatever a script prints is told to the model."""
@@ -110,9 +111,11 @@ def verdict(asked: JsonObject, output: bytes) -> Verdict:
     if ran["code"] == _OBJECTS:
         return Verdict("deny", _clipped(err or out) or "no reason given")
     if ran["code"] != 0:
-        return broken(f"exit {ran['code']}: {_clipped(err)[-limits.REASON_CHARS_MAX :]}")
+        return died(int(ran["code"]), _clipped(err)[-limits.REASON_CHARS_MAX :])
     event = EVENTS[asked["hook_event_name"]]
     said = _map_in(out)
+    if said is None and out.startswith("{") and event not in _CONTEXT:
+        return broken(f"its answer is no JSON map: {out[-limits.VALUE_SHOWN_CHARS :]}")
     if said is None:
         return Verdict(comment=_clipped(out) if event in _CONTEXT else "")
     return _understood(asked, said)
@@ -137,6 +140,8 @@ def _understood(asked: JsonObject, said: JsonObject) -> Verdict:
         # Theirs ends the whole session; here what was about to happen does not, and the agent is told why.
         return Verdict("deny", _clipped(said.get("stopReason")) or "it was told to stop", comment=comment)
     decision, reason = _decision(said, specific)
+    if decision == "allow" and (why := _misunderstood(said, specific)):
+        return broken(why)
     updated = specific.get("updatedInput")
     arguments = None
     if isinstance(updated, dict) and decision in ("allow", "ask") and "tool_name" in asked:
@@ -151,6 +156,20 @@ def _decision(said: JsonObject, specific: JsonObject) -> tuple[Decision, str]:
     if said.get("decision") in ("block", "deny"):
         return "deny", _clipped(said.get("reason")) or "no reason given"
     return "allow", _clipped(said.get("reason")) if said.get("decision") == "approve" else ""
+
+
+def _misunderstood(said: JsonObject, specific: JsonObject) -> str:
+    """What of the answer is no word of that contract, so that it is no permission either; empty for nothing."""
+    asked_for, stated = specific.get("permissionDecision"), said.get("decision")
+    if asked_for is not None and asked_for not in list(DECISIONS):
+        return f"`permissionDecision` is {', '.join(DECISIONS)}, not {str(asked_for)[:40]}"
+    if stated is not None and stated not in _STATED:
+        return f"`decision` is {', '.join(_STATED)}, not {str(stated)[:40]}"
+    if not isinstance(said.get("continue", True), bool):
+        return f"`continue` is true or false, not {str(said['continue'])[:40]}"
+    if not isinstance(specific.get("updatedInput", {}), dict | None):
+        return "`updatedInput` is a map"
+    return ""
 
 
 def _joined(*parts: Json) -> str:

@@ -21,8 +21,9 @@ Blobs = Callable[[str], bytes | None]
 
 
 def place(folder: Path, plan: str, agent: str) -> Path:
-    """Where the transcript of `agent` is, for scripts."""
-    return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{agent.replace('/', '-')}.jsonl"
+    """Where the transcript of `agent` is, for scripts: a file of its own, in folders like those of its address."""
+    name = agent.removesuffix("/.")  # Of the top, `agent/.`, which no other agent is called.
+    return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{name}.jsonl"
 
 
 def write(path: Path, seen: Observed, blobs: Blobs) -> None:

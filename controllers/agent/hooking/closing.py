@@ -72,7 +72,7 @@ def left(seen: Observed, view: View, opened: OpenTurn) -> Left:
 
 def _messages(seen: Observed, opened: OpenTurn, back: lattice.Merged) -> Iterator[Message]:
     """What the agent is told of the end of its turn. Where a call of its has the answer as its result, not again."""
-    is_shown = any(not call.is_implied for call in opened.calls)
+    is_shown = opened.claim is None and any(not call.is_implied for call in opened.calls)
     if back.decision != "allow" and not is_shown:
         yield _message(seen, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
     may_wake = seen.status.nudges < limits.HOOK_NUDGES_MAX

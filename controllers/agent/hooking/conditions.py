@@ -97,11 +97,19 @@ def _of_call(name: str, test: Json, call: CallFact, known: Known) -> bool:
         case "effect":
             return fits(call.effect, test)
         case "arguments":
-            return all(fits(member(call.arguments, key), one) for key, one in test.items())
+            return all(_argument_fits(key, one, call, lets_through=known.lets_through) for key, one in test.items())
     if call.result is None:
         return False
     seen = {"result": call.result.text, "outcome": str(call.result.state).lower(), "error": call.result.error}
     return fits(seen[name], test)
+
+
+def _argument_fits(key: str, test: Json, call: CallFact, *, lets_through: bool) -> bool:
+    """Whether an argument passes: to hold back by any of its readings, to let through by all that it comes to."""
+    found = members(call.arguments, key)
+    if lets_through:
+        return all(fits(one, test) for one in (call.places if key == "path" and call.places else found))
+    return _fits_one_of((*found, *(call.places if key == "path" else ())), test)
 
 
 def _is_like(written: Sequence[str], call: CallFact, *, lets_through: bool) -> bool:
@@ -219,18 +227,25 @@ def name_of(address: str) -> str:
 
 def member(value: JsonObject, path: str) -> Json:
     """What is at `path` in a map: a key as it stands, else keys with dots between; None if nothing is."""
-    if path in value:
-        return value[path]
+    return members(value, path)[0]
+
+
+def members(value: JsonObject, path: str) -> tuple[Json, ...]:
+    """All that may be meant by `path`: who makes up a key with a dot in it does not hide what is within another."""
     found: Json = value
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
-    return found
+    if path not in value or "." not in path:
+        return (found,)
+    return (value[path],) if found is None else (value[path], found)
 
 
-def _fits_one_of(seen: Sequence[str], test: Json) -> bool:
+def _fits_one_of(seen: Sequence[Json], test: Json) -> bool:
     """Whether one of several names of a thing passes; what it is not to be, none of them may be."""
-    refused = test.get("not") if isinstance(test, dict) else None
-    if refused is not None and any(fits(one, {"is": refused}) for one in seen):
+    if not isinstance(test, dict) or "not" not in test:
+        return any(fits(one, test) for one in seen)
+    case = {"any-case": test["any-case"]} if "any-case" in test else {}
+    if any(fits(one, {"is": test["not"], **case}) for one in seen):
         return False
-    rest = {key: value for key, value in test.items() if key != "not"} if isinstance(test, dict) else test
+    rest = {key: value for key, value in test.items() if key != "not"}
     return any(fits(one, rest) for one in seen)

@@ -41,7 +41,8 @@ class CallFact:
 
     `original` are the arguments as the agent wrote them where a hook has rewritten them (None: it has not). `subjects`
     are what patterns such as `write(src/**)` are matched with where they hold back, `exact` where they let through:
-    what it is about and nothing else, None where that cannot be told. `id` is the call's address.
+    what it is about and nothing else, None where that cannot be told. `places` are where its `path` leads below the
+    agent's folder, as it is written and after links; empty for other tools. `id` is the call's address.
     """
 
     id: str
@@ -50,6 +51,7 @@ class CallFact:
     effect: str = ""
     subjects: tuple[str, ...] = ()
     exact: tuple[str, ...] | None = None
+    places: tuple[str, ...] = ()
     original: JsonObject | None = None
     result: CallResult | None = None
 

@@ -22,7 +22,7 @@ from controllers.agent.status import OpenTurn, boxed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import remade
-from schemas.hook import HookAgent, HookSpec, Rule, Verdict
+from schemas.hook import HookAgent, Rule, Verdict
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -70,11 +70,16 @@ class Firing:
         if any([self._put(seen, question, ahead) for question in by_message]):
             return None
         left = tuple(each for each in group if each not in by_message)
+        waits = Waits(tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message))
         if left:
+            if (
+                seen.resource.status.get("why") != waits.why
+            ):  # A program may think for minutes: who waits says for whom.
+                ahead.add(seen.resource.address, recording.asking(seen, waits.why))
             ahead.commit()  # What is asked is asked of what is written.
         for question in left:
             self._start(seen, question)
-        return Waits(tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message))
+        return waits
 
     def _at_once(self, seen: Observed, question: Question, ahead: Ahead) -> Verdict | None:
         """The verdict that is to be had without waiting."""
@@ -83,14 +88,13 @@ class Firing:
             return self._answered(seen, question, ahead)
         if isinstance(spec.mind, HookAgent):
             said = self._first(seen, question, ahead)
-            return None if said.consults else lattice.effective(said.verdict, spec, question.point)
+            return None if said.consults else self._counted(seen, question, said.verdict, ahead)
         if not isinstance(spec.mind, Rule):
             return None
         if self.world.hooks is not None:
             return self.world.hooks.at_once(seen.resource.address, opened.turn, question.key)
         given, memory = self._facts(seen, question, ahead), self._memory(seen, question, ahead)
-        verdict = _expiring(spec, memory, given, rules.evaluate(spec, memory, given))
-        return lattice.effective(verdict, spec, question.point)
+        return self.counted(seen, question, rules.evaluate(spec, memory, given), ahead)
 
     def _first(self, seen: Observed, question: Question, ahead: Ahead) -> rules.First:
         """What the rule before an agent says: its verdict, or that the agent is to be asked."""
@@ -128,15 +132,26 @@ class Firing:
         gone = smart.withdrawn(ahead, question.hook, asked)
         if gone:
             ahead.add(seen.resource.address, Draft("object.updated", recording.ACTOR, question.hook.address, gone))
-        return lattice.effective(self.expiring(seen, question, verdict), question.spec, question.point)
+        return self._counted(seen, question, verdict, ahead)
 
-    def expiring(self, seen: Observed, question: Question, verdict: Verdict) -> Verdict:
-        """The verdict as the hook's last one where the condition holds that ends it."""
-        if not question.spec.expires.when or self.world.hooks is not None:
-            return verdict
-        view = Ahead(self.world.store)
-        given, memory = self._facts(seen, question, view), self._memory(seen, question, view)
-        return _expiring(question.spec, memory, given, verdict)
+    def _counted(self, seen: Observed, question: Question, verdict: Verdict, view: Ahead) -> Verdict:
+        """The same of a hook that is an agent; in a replay, as it was recorded: when it ends depends on the facts."""
+        if self.world.hooks is not None:
+            return self.world.hooks.at_once(seen.resource.address, _opened(seen).turn, question.key)
+        return self.counted(seen, question, verdict, view)
+
+    def counted(self, seen: Observed, question: Question, verdict: Verdict, view: Ahead) -> Verdict:
+        """The verdict as it counts: a fault by the hook's policy, and the last one where what ends the hook holds now.
+
+        That is judged with what the hook remembers from this verdict on, so that no further one follows.
+        """
+        spec = question.spec
+        counts = lattice.effective(verdict, spec, question.point)
+        if counts.is_last or not spec.expires.when:
+            return counts
+        memory = self._memory(seen, question, view) if counts.memory is None else counts.memory
+        holds = rules.condition_holds(spec.expires.when, spec, memory, self._facts(seen, question, view))
+        return remade(counts, is_last=holds)
 
     def _put(self, seen: Observed, question: Question, ahead: Ahead) -> bool:
         """Puts the question to the hook's agent, once; whether anything was written."""
@@ -175,13 +190,6 @@ def _job_key(seen: Observed, question: Question) -> str:
 
 def _version(hook: Resource) -> str:
     return f"{hook.uid}.{hook.generation}"
-
-
-def _expiring(spec: HookSpec, memory: Json, given: facts.Facts, verdict: Verdict) -> Verdict:
-    when = spec.expires.when
-    if not when or verdict.is_last or not rules.condition_holds(when, spec, memory, given):
-        return verdict
-    return remade(verdict, is_last=True)
 
 
 def _took(seen: Observed, given: Sequence[tuple[Question, Verdict]]) -> JsonObject:
@@ -241,7 +249,7 @@ class Asking:
             return await world.hooks.verdict(seen.resource.address, _opened(seen).turn, question.key)
         asked = self.firing.asked(seen, question, Ahead(world.store))
         verdict = await programs.verdict_of(world, seen, question.spec, asked)
-        return lattice.effective(self.firing.expiring(seen, question, verdict), question.spec, question.point)
+        return self.firing.counted(seen, question, verdict, Ahead(world.store))
 
     def _is_current(self, seen: Observed) -> bool:
         """Whether the open turn still waits for this very verdict."""

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from controllers.agent.calling.calls import ENDINGS
 from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.hooking import placing
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.moments import Question
 from controllers.agent.mail.telling import is_made
@@ -83,7 +85,7 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
         incarnation=seen.status.incarnation,
         depth=len(path),
         goal="" if seen.task_spec is None else seen.task_spec.goal,
-        call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool),
+        call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool, space),
         prompt=_prompt(seen, opened),
         reply=reply_of(opened),
         reasons=opened.reasons,
@@ -122,8 +124,12 @@ def _is_request(spec: Mapping[str, Json], state: str) -> bool:
     return state == WAITING and spec["kind"] == "request"
 
 
-def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnCall, tool: Tool | None) -> CallFact:
+def _call_fact(
+    seen: Observed, opened: OpenTurn, question: Question, call: TurnCall, tool: Tool | None, space: Workspace | None
+) -> CallFact:
     arguments, original = as_map(call.arguments), as_map(opened.calls[question.index].arguments)
+    if tool is not None:
+        original = tool.plain(original)
     made = seen.calls.get(call.address)
     return CallFact(
         id=call.address,
@@ -132,9 +138,17 @@ def _call_fact(seen: Observed, opened: OpenTurn, question: Question, call: TurnC
         effect="" if made is None else str(made.spec["effect"]),
         subjects=() if tool is None else tool.subjects(arguments),
         exact=None if tool is None else _exact(tool, arguments),
+        places=_places(tool, arguments, space),
         original=None if original == arguments else original,
         result=opened.results.get(call.address),
     )
+
+
+def _places(tool: Tool | None, arguments: JsonObject, space: Workspace | None) -> tuple[str, ...]:
+    path = arguments.get("path")
+    if tool is None or space is None or tool.name not in PATH_TOOLS or not isinstance(path, str):
+        return ()
+    return placing.places(space.root, path)
 
 
 def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
@@ -149,14 +163,10 @@ def _prompt(seen: Observed, opened: OpenTurn) -> str:
 
 
 def reply_of(opened: OpenTurn) -> str:
-    """What the agent says in its reply: its text, else what it gives as the result or reason of its end."""
-    if opened.text:
-        return opened.text
-    for call in opened.calls:
-        given = as_map(call.arguments)
-        if "result" in given or "reason" in given:
-            return _text(given.get("result", given.get("reason")))
-    return ""
+    """What the agent says in its reply: its text, and what it gives as the result or reason of its end."""
+    ends = [as_map(call.arguments) for call in opened.calls if call.tool in ENDINGS]
+    said = (opened.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
+    return "\n\n".join(dict.fromkeys(text for text in said if text))
 
 
 def _text(body: Json) -> str:

@@ -5,10 +5,12 @@ A fault becomes what its hook's policy says of faults before it is written down.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from controllers.agent.status import Fired
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.hook import DECIDING, STRICTNESS, Decision, HookProgram, HookSpec, Point, Verdict, default_on_fault
 
@@ -91,6 +93,20 @@ def words_of(verdict: Verdict, point: Point) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def strictness(decision: Json) -> int:
+    """How strict a decision is that somebody stated; what is none is as one that says nothing."""
+    return STRICTNESS.index(decision) if decision in STRICTNESS else 0
+
+
 def broken(why: str) -> Verdict:
     """The verdict of a hook that gave none."""
     return Verdict(fault=why)
+
+
+def died(code: int, words: str) -> Verdict:
+    """The same of a program that ended with this exit code, below 0 by a signal, and these last words."""
+    how = f"exit {code}" if code >= 0 else f"killed by {_NAMES.get(-code, f'signal {-code}')}"
+    return broken(f"{how}: {words}" if words else how)
+
+
+_NAMES: Final = {int(one): one.name for one in signal.Signals}

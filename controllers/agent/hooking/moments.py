@@ -115,7 +115,7 @@ def _groups(seen: Observed, opened: OpenTurn, moment: Moment, tools: Tools) -> I
         case "results":
             for index, call in enumerate(opened.calls):
                 if _has_run(opened, call):
-                    yield _about(seen, "after-call", index, opened.standing(call), tools)
+                    yield _about(seen, "after-call", index, plain(opened.standing(call), tools), tools)
         case "closing":
             if (last := _last_point(seen, opened)) is not None:
                 yield _to_all(seen, last, 0)
@@ -138,10 +138,12 @@ def _opening_points(opened: OpenTurn) -> Iterator[tuple[Point, int]]:
 
 def _last_point(seen: Observed, opened: OpenTurn) -> Point | None:
     """Where the turn leads; None when the agent goes on, or is parked."""
+    if sent_back(seen, opened).decision != "allow":
+        return None
     if opened.claim is not None:
         return None if opened.claim["kind"] == VERDICT else "on-end"
     goes_on = bool(opened.calls) or opened.then == "again" or any(each.wakes for each in seen.unread)
-    if goes_on or opened.is_last or opened.is_answer or sent_back(seen, opened).decision != "allow":
+    if goes_on or opened.is_last or opened.is_answer:
         return None
     return "on-sleep"
 
@@ -160,6 +162,12 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
         if asked in spec.on and matches(spec, call, tools):
             out.append(Question(hook, spec, asked, index, rewrites, call))
     return tuple(out)
+
+
+def plain(call: TurnCall, tools: Tools) -> TurnCall:
+    """The call as its tool takes it: no other name of an argument, and no number in quotes, gets past a hook."""
+    tool = tools.get(call.tool)
+    return call if tool is None else remade(call, arguments=tool.plain(as_map(call.arguments)))
 
 
 def is_patch(call: TurnCall) -> bool:
@@ -203,7 +211,7 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
     """
     opened = seen.status.open
     assert opened is not None, "hooks are asked inside a turn"
-    call, by, earlier = opened.calls[index], "", list[lattice.Said]()
+    call, by, earlier = plain(opened.calls[index], tools), "", list[lattice.Said]()
     order = tuple(seen.hooks)
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
         asked = _about(seen, "before-call", index, call, tools, rewrites)
@@ -217,7 +225,7 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
         if rewrites == limits.HOOK_REWRITES_MAX:
             return _without_end(now, by)
         earlier += said
-        call = remade(call, arguments=arguments)
+        call = plain(remade(call, arguments=arguments), tools)
         ruled = calls.ruling(call, seen.spec, tools, ())
         if isinstance(ruled, Refused):
             why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
@@ -246,12 +254,13 @@ def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
 def is_final(seen: Observed, opened: OpenTurn) -> bool:
     """Whether the reply is an answer, and not a step on the way to one: nothing is called but what ends the work.
 
-    In a last turn there is nobody to send an answer back to.
+    What ends it beside other calls is an answer when all of them have ended, and is judged by what came of them. In a
+    last turn there is nobody to send an answer back to.
     """
     if opened.is_last or not (opened.text or opened.calls) or (opened.then == "again" and not opened.calls):
         return False
     if any(call.tool not in ENDINGS for call in opened.calls):
-        return False
+        return opened.claim is not None and opened.claim["kind"] in ENDINGS
     return all(_is_proposed(seen, call) for call in opened.calls) and not _is_nap(seen, opened)
 
 

@@ -69,8 +69,17 @@ class Placed(Mapping[str, Tool]):
         return tuple(dict.fromkeys((*given(arguments), *self._followed[path])))
 
     def _places(self, path: str) -> tuple[str, ...]:
-        try:
-            real = os.path.realpath(self._root / path)
-        except ValueError:  # A null byte: no file has such a name.
-            real = path
+        real = _real(self._root, path)
         return (os.path.normpath(path), *(os.path.relpath(real, base) for base in (self._folder, self._root)))
+
+
+def places(root: Path, path: str) -> tuple[str, ...]:
+    """Where `path` leads, relative to `root`: as it is written, without steps back, and after links."""
+    return tuple(os.path.relpath(each, root) for each in (os.path.normpath(root / path), _real(root, path)))
+
+
+def _real(root: Path, path: str) -> str:
+    try:
+        return os.path.realpath(root / path)
+    except ValueError:  # A null byte: no file has such a name.
+        return path

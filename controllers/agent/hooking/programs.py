@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, assert_never
 
 from controllers.agent.calling.workspaces import RESERVED, environment, workspace_of
 from controllers.agent.hooking import claude_code, claude_transcript
-from controllers.agent.hooking.lattice import broken
+from controllers.agent.hooking.lattice import broken, died, strictness
 from controllers.agent.minds.port import MindFailed
 from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
@@ -65,7 +66,7 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     if ended.ending is not Ending.EXITED:
         return broken(": ".join(part for part in (ended.ending.value, last_line(ended.output)) if part))
     if ended.code != 0:
-        return broken(f"exit {ended.code}: {last_line(ended.output)}")
+        return died(ended.code or 0, last_line(ended.output))
     return claude_code.verdict(asked, ended.output) if is_foreign else understood(ended.output)
 
 
@@ -115,7 +116,7 @@ def _argv(world: World, mind: HookProgram | HookFunction) -> tuple[str, ...]:
 def understood(output: bytes) -> Verdict:
     """The verdict that a program printed: its whole output, or the last line that is a JSON map, after remarks.
 
-    Nothing printed is an `allow` that says nothing.
+    Of several lines with decisions the strictest counts. Nothing printed is an `allow` that says nothing.
     """
     text = output.decode(errors="replace").strip()
     if not text:
@@ -128,14 +129,16 @@ def understood(output: bytes) -> Verdict:
 
 def _map_in(text: str) -> JsonObject | None:
     lines = [line for line in text.splitlines() if line.lstrip().startswith("{")]
-    for candidate in (text, *reversed(lines)):
-        try:
+    found = list(_maps([text])) or list(_maps(reversed(lines)))
+    return max(found, key=lambda one: strictness(one.get("decision")), default=None)
+
+
+def _maps(candidates: Iterable[str]) -> Iterator[JsonObject]:
+    for candidate in candidates:
+        with contextlib.suppress(ValueError):
             found = decode_foreign(candidate)
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            return found
-    return None
+            if isinstance(found, dict):
+                yield found
 
 
 def verdict_in(answer: JsonObject) -> Verdict:

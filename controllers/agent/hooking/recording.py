@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from controllers.agent import turn
 from controllers.agent.calling import waiting
 from controllers.agent.hooking import moments
 from controllers.agent.hooking.moments import Question, Standing
@@ -40,6 +41,8 @@ def fired(seen: Observed, given: Sequence[tuple[Question, Verdict]], cost: JsonO
     opened = seen.status.open
     waited = {} if opened is None else waiting.waited(seen, opened)
     merge: JsonObject = {"open": {"fired": {one.key: boxed(one.to_json()) for one in made}, **waited}}
+    if seen.resource.status.get("why"):
+        merge["why"] = None  # Whom it asked; if there is somebody left, that is said anew.
     changes: list[Change] = [SetStatus(seen.resource.address, seen.resource.uid, merge)]
     changes += [_remembered(seen, question, verdict) for question, verdict in given]
     told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
@@ -49,14 +52,24 @@ def fired(seen: Observed, given: Sequence[tuple[Question, Verdict]], cost: JsonO
     return Draft("hook.fired", ACTOR, seen.resource.address, tuple(changes), data)
 
 
+def asking(seen: Observed, why: str) -> Draft:
+    """The record of whom the agent waits for while programs think."""
+    return Draft("object.updated", ACTOR, seen.resource.address, (turn.change(seen, {"why": why}),), {"why": why})
+
+
 def _fired(question: Question, verdict: Verdict) -> Fired:
     return Fired(question.spec.name, question.point, question.index, question.rewrites, verdict)
 
 
 def _remembered(seen: Observed, question: Question, verdict: Verdict) -> SetStatus:
-    """What the verdict leaves in the hook: its memory, that it quits, and how often it fired."""
+    """What the verdict leaves in the hook: its memory, that it quits, how often it fired, and where it broke."""
     hook, merge = question.hook, _begun(seen, question.hook)
-    merge["fired"] = 1 + int({**hook.status, **merge}.get("fired") or 0)
+    now = {**hook.status, **merge}
+    merge["fired"] = 1 + int(now.get("fired") or 0)
+    if verdict.fault:
+        broke: JsonObject = unboxed(now.get("faults")) or {}
+        count = 1 + int(broke.get(question.point, {}).get("count", 0))
+        merge["faults"] = boxed(broke | {question.point: {"count": count, "last": verdict.fault}})
     if not question.spec.is_read_only:
         if verdict.memory is not None:
             merge["memory"] = boxed(verdict.memory)
@@ -69,7 +82,7 @@ def _begun(seen: Observed, hook: Resource) -> JsonObject:
     """What the status of a hook begins with in a run of its agent in which it has done nothing; empty once it has."""
     if hook.status.get("incarnation") == seen.status.incarnation:
         return {}
-    forgotten: JsonObject = {name: None for name in ("memory", "why") if hook.status.get(name) is not None}
+    forgotten: JsonObject = {name: None for name in ("memory", "why", "faults") if hook.status.get(name) is not None}
     since_turn = max(0, seen.status.turn - 1)
     begun: JsonObject = {"incarnation": seen.status.incarnation, "state": ACTIVE, "fired": 0, "since": None}
     return begun | {"since_turn": since_turn} | forgotten

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Final
 
+from controllers.agent.hooking.lattice import strictness
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.hook import STARTING, Decision, Point, Verdict
@@ -39,18 +41,30 @@ def verdict_of(answer: Answer, point: Point) -> Verdict:
     """The verdict that `answer` is at `point`; a fault when it is none, with what was said as its comment."""
     if answer.error:
         return Verdict(fault=f"{answer.error}: {_short(answer.text)}")
-    said = answer.value if isinstance(answer.value, dict) else _object_in(answer.text)
-    return _of_text(answer.text.strip(), point) if said is None else _of_object(said, point)
+    text = answer.text.strip()
+    objects = [answer.value] if isinstance(answer.value, dict) else list(_objects_in(text))
+    stated = [_of_object(one, point) for one in objects if _stated(one) is not None]
+    begun = None if isinstance(answer.value, dict) else _of_first_word(text)
+    # Who denies something quotes it, a verdict that stands in it too: the strictest is meant.
+    found = (*stated, *(() if begun is None else (begun,)))
+    if found:
+        return max(found, key=lambda one: strictness(one.decision))
+    return _of_object(objects[0], point) if objects else _of_text(text, point)
 
 
 def _of_text(text: str, point: Point) -> Verdict:
     is_guarded = point in STARTING
     if text.lower().rstrip(".") in SILENT:
         return Verdict(fault="it gave no decision") if is_guarded else Verdict()
+    return Verdict(fault="it gave no decision" if is_guarded else "", comment=_short(text))
+
+
+def _of_first_word(text: str) -> Verdict | None:
+    """The decision that a text begins with; None when it does not."""
     first = _FIRST.match(text)
     decision = None if first is None else WORDS.get(first[1].lower())
     if first is None or decision is None or not _is_decision(first[1], text[first.end() :]):
-        return Verdict(fault="it gave no decision" if is_guarded else "", comment=_short(text))
+        return None
     rest = _short(text[first.end() :].lstrip(f" \t{_MARKS}"))
     return Verdict(comment=rest) if decision == "allow" else Verdict(decision, reason=rest)
 
@@ -64,7 +78,7 @@ def _is_decision(word: str, after: str) -> bool:
 
 
 def _of_object(said: JsonObject, point: Point) -> Verdict:
-    stated = said.get("decision", said.get("permissionDecision"))
+    stated = _stated(said)
     decision = None if stated is None else WORDS.get(str(stated).lower())
     if stated is not None and decision is None:
         return Verdict(fault=f"`{_short(str(stated))}` is no decision: allow, ask, defer or deny")
@@ -79,22 +93,25 @@ def _of_object(said: JsonObject, point: Point) -> Verdict:
     return Verdict(decision or "allow", reason, arguments, comment, is_last=is_last)
 
 
-def _object_in(text: str) -> JsonObject | None:
-    """The JSON object that `text` is, or that stands in it and has something of a verdict; None without one."""
-    text, decoder = text.strip(), json.JSONDecoder()
+def _stated(said: JsonObject) -> Json:
+    return said.get("decision", said.get("permissionDecision"))
+
+
+def _objects_in(text: str) -> Iterator[JsonObject]:
+    """The JSON object that `text` is, or those that stand in it and have something of a verdict."""
+    decoder = json.JSONDecoder()
     at = text.find("{")
     for _ in range(limits.HOOK_OBJECTS_MAX):
         if at < 0:
-            return None
+            return
         try:
             found: Json
             found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             found, end = None, at + 1
         if isinstance(found, dict) and (end - at == len(text) or not KNOWN.isdisjoint(found)):
-            return found
+            yield found
         at = text.find("{", end)
-    return None
 
 
 def _text(said: JsonObject, *names: str) -> str:

@@ -76,6 +76,25 @@ def checked(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:
     return {name: value for name, value in model.__dict__.items() if value is not None}
 
 
+def plain(function: Callable[..., Any], arguments: JsonObject) -> JsonObject:
+    """`arguments` as `function` takes them: each under its first name and of its kind, `"5"` as 5, null left out.
+
+    What does not fit is as it was written.
+    """
+    try:
+        model = model_of(function).__pydantic_validator__.validate_python(arguments)
+    except ValidationError:
+        return arguments
+    found = model.model_dump(exclude_unset=True, exclude_none=True)
+    return {name: _as_written(arguments.get(name), value) for name, value in found.items()}
+
+
+def _as_written(written: Json, taken: Json) -> Json:
+    """The value that was written where it is the same one: 5 stays 5 for a function that takes 5.0."""
+    is_same = written == taken and isinstance(written, bool) is isinstance(taken, bool)
+    return written if is_same else taken
+
+
 def _words(fault: Any) -> str:
     where = ".".join(str(part) for part in fault["loc"]) or "arguments"
     return f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

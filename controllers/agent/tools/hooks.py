@@ -14,6 +14,7 @@ from pydantic import Field
 
 from controllers.agent import session
 from controllers.agent.hooking import watchers
+from controllers.agent.hooking.lattice import strictness
 from controllers.agent.mail import topology
 from controllers.agent.mail.answering import VERDICT
 from controllers.agent.mail.topology import NotReachable
@@ -170,6 +171,10 @@ def _question(context: Context) -> str | None:
 def _given(context: Context, said: JsonObject) -> Settlement:
     if _question(context) is None:
         raise ToolFailed("NoQuestion", "nobody waits for your verdict")
+    opened = context.seen.status.open
+    before = None if opened is None or opened.claim is None else opened.claim.get("result")
+    if isinstance(before, dict) and strictness(before.get("decision")) > strictness(said["decision"]):
+        return Settlement(ok("what you said before is stricter, and counts"))
     return Settlement(ok("given"), turn={"claim": boxed({"kind": VERDICT, "result": said})})
 
 

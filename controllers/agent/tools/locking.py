@@ -15,13 +15,12 @@ from pydantic import Field
 from controllers import leases
 from controllers.agent.calling import holding
 from controllers.agent.calling.holding import Wish
-from controllers.agent.conflicts.standing import is_to_yield
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import CLOSED, Workspace
 from controllers.leases import Granted, Wants
 from schemas import limits, patterns
-from schemas.lock import LockKept, LockMode
+from schemas.lock import LockMode
 
 _WILD: Final = frozenset("*?")
 
@@ -46,10 +45,9 @@ def lock(
     """
     seen, view = context.seen, context.world.store.view
     wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
-    if (wait := holding.behind(seen, view, wants)) is not None:
+    if (wait := holding.behind(seen, view, wants, wait_s)) is not None:
         return wait
-    # What a ruling takes from it is not taken back by asking again.
-    kept: LockKept = "turn" if is_to_yield(view, context.agent, tuple(wants)) else "asked"
+    kept = holding.kept_of(seen, view, wants, "asked")
     found = leases.granted(view, holding.owner_of(seen), wants, kept, reason, seen.now)
     if isinstance(found, Granted):
         return Settlement(ok(f"you hold {holding.named(wants)}"), found.changes, data={"fences": found.fences})

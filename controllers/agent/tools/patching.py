@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
+from reconciler.admitting import ownership
+from reconciler.admitting.attaching import HOOKS
+from reconciler.admitting.canonicalising import ALIASES
 from schemas import pointer
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
@@ -24,7 +27,7 @@ async def submit(context: Context, ops: Sequence[Op], reason: str, changes: Sequ
 
     `changes` take effect in the same record if it is accepted, and with the call when the plan is so already.
     """
-    if _holds(document(context), ops):
+    if all(_holds(context, op) for op in ops):
         return Settlement(ok("the plan is so already"), tuple(changes))
     turn = context.seen.status.open
     base_rev = context.seen.plan_rev if turn is None else turn.base_rev
@@ -50,12 +53,14 @@ def _words(fault: Fault) -> str:
     return f"refused ({fault.rule}){where}: {fault.message}" + (f"\n  {fault.hint}" if fault.hint else "")
 
 
-def _holds(plan: JsonObject, ops: Sequence[Op]) -> bool:
-    """Whether the plan already says what these operations would make it say."""
-    return all(_op_holds(plan, op) for op in ops)
+def _holds(context: Context, op: Op) -> bool:
+    """Whether the plan already says what `op` would make it say: so when a call is made again after a crash.
 
-
-def _op_holds(plan: JsonObject, op: Op) -> bool:
+    Of hooks an agent learns this of its own words only, and a path that is spelled in another way is for the gate.
+    """
+    if not ALIASES.keys().isdisjoint(op.path) or (HOOKS in op.path and not _is_its_word(context, op)):
+        return False
+    plan = document(context)
     match op.op:
         case "remove":
             return not pointer.has(plan, op.path)
@@ -63,3 +68,10 @@ def _op_holds(plan: JsonObject, op: Op) -> bool:
             return pointer.has(plan, op.path) and pointer.get(plan, op.path) == op.value
         case _:
             return False
+
+
+def _is_its_word(context: Context, op: Op) -> bool:
+    """Whether the agent itself was the last to change what `op` is about."""
+    plan = context.world.store.view.get(context.world.plan)
+    stamp = None if plan is None else ownership.last_change(plan.status.get("stamps", {}), op.path)
+    return stamp is not None and stamp.author == context.author

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.tools.arguments import BadArguments, checked
+from controllers.agent.tools.arguments import BadArguments, checked, plain
 from controllers.agent.tools.subjects import untellable, untold
 from controllers.agent.tools.workspace import Workspace
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
@@ -133,6 +133,10 @@ class Tool:
         if not isinstance(arguments, dict):
             raise BadArguments("arguments are a map")
         return {"arguments": arguments}
+
+    def plain(self, arguments: JsonObject) -> JsonObject:
+        """`arguments` as the function takes them, whatever names and kinds they were written in (`arguments.py`)."""
+        return arguments if self.parameters is not None else plain(self.function, arguments)
 
     @property
     def description(self) -> str:

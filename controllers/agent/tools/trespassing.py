@@ -78,7 +78,7 @@ def _told(context: Context, ending: Settlement, guilty: dict[str, str]) -> Settl
     lines = "\n".join(f"`{path}`, which {owner} holds" for path, owner in sorted(guilty.items()))
     text = f"{ending.result.text}\n[this command changed files that others hold, and they are told:\n{lines}]"
     words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
-    merge = condition_merge(seen, VIOLATED, words, unblocks=("the holders agree",))
+    merge = condition_merge(seen, VIOLATED, words)
     told = [change for owner in dict.fromkeys(guilty.values()) for change in _telling(context, seen, owner, guilty)]
     return replace(
         ending,

@@ -343,3 +343,28 @@ async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_
 
 def first_lets_go(here: Arena) -> tuple[Change, ...]:
     return leases.released(here.store.view, leases.owner_of(here.get("agent/first")))
+
+
+async def test_a_lock_is_granted_as_things_are_when_programs_have_looked_at_the_call_and_to_one_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "guard.py").write_text(
+        "import os, time\ndef look(told):\n    open('begun', 'w').close()\n"
+        "    while not os.path.exists('open'):\n        time.sleep(0.01)\n    return {'comment': 'looked at'}\n"
+    )
+    async with arena(tmp_path) as here:
+        slow = "call: {lock: {paths: [a.txt], wait_s: 0}}\nexpect: {error: Locked}\ndone: x"
+        quick = "{when: go, call: {lock: {paths: [a.txt], reason: quicker}}}\n{when: let go, done: x}"
+        mixins = "mixins: {slow: {after: [{python: 'guard.py:look'}]}}\n"
+        slowly = agent(slow, more="      mixins: [slow]\n")
+        await here.apply(f"{mixins}tasks:\n  slow:\n{slowly}  quick:\n{agent(quick)}")
+        await here.until((tmp_path / "begun").exists)
+        await here.tell("agent/quick", "go", "m1")
+        await here.until(lambda: here.find("lock/a.txt") is not None)
+        (tmp_path / "open").touch()
+        await here.until_state("task/slow", "done", "failed")
+        assert here.state("task/slow") == "done"
+        assert list(here.get("lock/a.txt").status["holders"]) == ["agent/quick"]
+        await here.tell("agent/quick", "let go", "m2")
+        await here.settled()
+        assert here.store.view.list("lock") == []

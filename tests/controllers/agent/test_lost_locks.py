@@ -83,6 +83,23 @@ done: x
         assert here.read("a.txt") == "mine"
 
 
+async def test_an_agent_is_told_once_that_the_lock_which_its_task_declares_was_broken(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        script = """
+{when: go, call: {write: {path: a.txt, content: mine}}}
+expect: {error: LockLost, contains: broken by human:cli}
+call: {write: {path: a.txt, content: mine}}
+expect: ok
+done: x
+"""
+        await here.apply(f"tasks:\n  one:\n    locks: [a.txt]\n{agent(script)}")
+        await here.until_state("agent/one", "asleep")
+        await broken(here, "a.txt")
+        await here.tell("agent/one", "go", "m1")
+        assert await ended(here) == "done"
+        assert here.read("a.txt") == "mine"
+
+
 async def test_a_lock_that_is_broken_while_its_write_is_under_way_is_found_out_at_the_write_itself(
     tmp_path: Path,
 ) -> None:

@@ -411,3 +411,40 @@ rights: {models: [test/top, test/small], grant: {models: [test/small], tools: [w
             assert not (tmp_path / "a.txt").exists()
         else:
             assert "test/dear" in said
+
+
+async def test_no_answer_tells_an_agent_which_hooks_watch_it_and_what_it_said_itself_is_so_already(
+    tmp_path: Path,
+) -> None:
+    hook: JsonObject = {"name": "own", "on": ["on-end"], "rule": [{"comment": "x"}]}
+    patches = [
+        call("plan_patch", ops=[{"op": "remove", "path": "/hooks/guard"}]),
+        call("plan_patch", ops=[{"op": "remove", "path": "/hooks/other"}]),
+        call("edit_plan", path="/hooks/guard/on", value=["on-end"]),
+        call("edit_plan", path="/hooks/guard/on", value=["on-wake"]),
+        call("plan_patch", ops=[{"op": "test", "path": "/agent/hooks", "value": ["lib:planning"]}]),
+        call("plan_patch", ops=[{"op": "test", "path": "/agent/hooks", "value": ["lib:spawn-limit"]}]),
+    ]
+    made: JsonObject = {"name": "hook", "arguments": hook}
+    steps = [calls(each) for each in (*patches, made, made)]
+    models = ScriptedModels([*steps, says("done")])
+    text = """
+goal: g
+hooks: {guard: {on: on-end, rule: [{comment: x}]}}
+agent: {model: test/m, tools: [all], hooks: [lib:spawn-limit]}
+"""
+    async with arena(tmp_path, models=models) as here:
+        await here.apply(text)
+        await here.until_state("task/.", "done", "failed")
+        *refused, first, again = [each["text"] for each in await here.results()][: len(steps)]
+    assert all("is not yours to see or to change" in said for said in refused), refused
+    assert (first, again) == ("accepted", "the plan is so already")
+
+
+async def test_a_child_is_taken_away_under_either_name_of_the_children(tmp_path: Path) -> None:
+    remove = call("plan_patch", ops=[{"op": "remove", "path": "children/kid"}])
+    models = ScriptedModels([calls(call("task", id="kid", goal="k", run="sleep 60")), calls(remove), says("done")])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("goal: g\nagent: {model: test/m, tools: [all]}\n")
+        await here.until_state("task/.", "done", "failed")
+        assert here.find("task/kid") is None

@@ -238,6 +238,23 @@ async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Pat
         await here.until_state("task/b", "done")
 
 
+async def test_a_hook_from_above_that_gets_the_name_of_one_that_has_quit_guards_all_the_same(tmp_path: Path) -> None:
+    steps = "{call: {write: {path: a.txt, text: x}}}, {when: {message: go}, call: {write: {path: b.txt, text: x}}}"
+    own = "hooks: {guard: {on: before-call, match: write, rule: [{count: n, quit: true}]}}"
+    text = (
+        f"tasks:\n  a: {{goal: a, {own}, agent: {{script: [{steps}, {{expect: {{error: Denied}}}}, {{done: ok}}]}}}}\n"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until(lambda: here.state("hook/a/guard") == "over" and here.state("agent/a") == "asleep")
+        await here.apply(text + "hooks: {guard: {on: before-call, match: write, rule: [{deny: never}]}}")
+        assert here.get("hook/a/guard-2").spec["stated_as"] == "guard"
+        assert not here.get("hook/a/guard").status
+        await here.tell("agent/a", "go", "m1")
+        await here.until_state("task/a", "done", "failed")
+        assert here.state("task/a") == "done" and not (tmp_path / "b.txt").exists()
+
+
 async def test_a_removed_task_takes_its_hooks_along(tmp_path: Path) -> None:
     task = "a: {goal: a, hooks: {mine: {on: on-end, agent: {script: [{done: ok}]}}}, agent: {script: [{sleep: 60}]}}"
     async with arena(tmp_path) as here:

@@ -120,6 +120,6 @@ async def test_a_ring_of_agents_is_broken_within_a_second_and_all_is_free_at_the
         await here.until_state("task/.", "done", "failed")
         await here.settled()
         assert here.state("task/.") == "done"
-        ends = {draft.data["owner"] for draft in await here.log() if draft.type == "lock.fenced"}
+        ends = {draft.data["owner"] for draft in await here.log() if draft.type == "lock.deadlock"}
         assert ends == {"agent/a"}
         assert here.store.view.list("lock") == []

@@ -131,15 +131,16 @@ def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew
     assert table.view.list("lock") == []
 
 
-def test_a_lease_lapses_when_its_owner_did_nothing_and_is_renewed_when_it_did() -> None:
+def test_a_lease_lapses_when_its_owner_did_nothing_but_get_messages_and_is_renewed_when_it_took_turns() -> None:
     table = Table("abc")
     table.want("a", {"f": "write"}, "asked")
     table.want("b", {"g": "write"}, "asked")
     calls = [table.want("c", {"f": "write"}), table.want("c", {"g": "write"})]
     table.settle()
     table.now += limits.LOCK_TTL_S / 2
-    agent = table.get("agent/b")
-    table.fold(SetStatus(agent.address, agent.uid, {"turn": 7}))
+    agent, other = table.get("agent/b"), table.get("agent/a")
+    table.fold(SetStatus(agent.address, agent.uid, {"ended_at": table.now}))
+    table.fold(SetStatus(other.address, other.uid, {"inbox": {"m": {"body": "let go"}}}))
     table.now += limits.LOCK_TTL_S / 2
     again = [table.step(f"lock/{path}").again_s for path in "fg"]
     table.settle()
@@ -220,6 +221,18 @@ def test_a_ring_through_a_parent_that_waits_for_its_child_is_found() -> None:
     table.settle()
     assert table.answers == {child: ("refused", "Deadlock")}
     assert str(stranger) in table.waiting()
+
+
+@pytest.mark.parametrize("kept", ["asked", "task"])
+def test_a_ring_through_one_that_goes_first_by_a_ruling_is_found(kept: LockKept) -> None:
+    table = Table("ab")
+    table.want("a", {"g": "write"}, kept)
+    waits = {"state": "AwaitingChild", "after": "task/b", "ends": ["task/b"]}
+    spec = {"owner": "agent/a", "owner_uid": "a-a", "incarnation": 1, "tool": "write"}
+    table.fold(Put("call/write", Uid("call/write"), spec, owner="agent/a", status=waits))
+    call = table.want("b", {"g": "write"})
+    table.settle()
+    assert table.answers == {call: ("refused", "Deadlock")}
 
 
 def test_a_ring_of_three_is_found() -> None:

@@ -66,6 +66,6 @@ def test_every_place_that_lists_tasks_says_what_they_cost() -> None:
     root = Resource(ROOT.address, ROOT.uid, 1, {**ROOT.spec, "children": ["task/a"]}, ROOT.status)
     rows = trees.rows({"task/.": root, "task/a": CHILD}, now=0, costs=costs)
     assert "$0.31 of $4.00" in trees.lines(rows)[0]
-    lines = descriptions.text(ROOT, [], [], costs=costs, now=0).splitlines()
+    lines = descriptions.text(ROOT, [], costs=costs, now=0).splitlines()
     assert "budget    $0.84 of $20.00, 212k of 2M tokens" in lines
     assert "of this   $4.00 granted to children, $0.10 under way" in lines

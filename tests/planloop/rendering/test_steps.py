@@ -57,6 +57,18 @@ def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start()
     ]
 
 
+def test_what_is_broken_about_locks_is_told_in_words() -> None:
+    said = {"tool": "shell", "result": {"state": "Succeeded"}, "violated": {"a": "agent/x", "b": "task/y"}}
+    ring = {"cycle": ["agent/b", "agent/a", "task/c"], "owner": "agent/b"}
+    assert told(record([Also("call.settled", CALL, said), Also("lock.deadlock", "lock/a", ring)])) == [
+        ("call.settled", "shell ok; it changed a, which agent/x holds, and b, which task/y holds"),
+        (
+            "lock.deadlock",
+            "a ring: agent/b waits for agent/a, which waits for task/c, which waits for agent/b; agent/b gives way",
+        ),
+    ]
+
+
 def test_a_record_of_one_step_is_told_as_it_is() -> None:
     one = record([Also("task.changed", "task/.", {"state": "done"})])
     assert records.parted(one) == [one]

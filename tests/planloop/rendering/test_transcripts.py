@@ -57,6 +57,32 @@ def test_steps_that_were_one_append_are_told_like_those_that_were_several() -> N
     assert _words([apart[0], together]) == _words(apart)
 
 
+def test_what_others_say_is_told_in_words_and_a_wait_with_what_it_waits_for() -> None:
+    letters = {
+        "m1": {"sender": "controller:conflict", "body": {"conflict": "conflict/1", "text": "it stands"}},
+        "m2": {"sender": "controller:conflict", "body": {"key": "conflict/1", "conflict": "over", "why": "it is done"}},
+        "m3": {"sender": "agent/lead", "body": {"limit": 3}},
+    }
+    call = {"call": "call/1", "tool": "edit", "arguments": {"path": "a"}}
+    assert _words(
+        [
+            _record(1, "message.sent", ME, SetStatus(ME, Uid("u"), {"inbox": letters})),
+            _record(2, "turn.started", ME, turn=1, reasons=["message"], read=list(letters)),
+            _record(3, "model.replied", ME, calls=[call]),
+            _record(4, "call.waiting", "call/1", tool="edit", state="AwaitingLock", why="lock a is held by task/b"),
+            _record(5, "call.waiting", "call/1", tool="edit", state="Authorized", why=""),
+        ]
+    ) == [
+        "turn 1: message",
+        "< controller:conflict: it stands",
+        "< controller:conflict: conflict/1 is over: it is done",
+        '< agent/lead: {"limit":3}',
+        "→ edit('a')",
+        "… edit waits: lock a is held by task/b",
+        "… edit goes on",
+    ]
+
+
 def test_only_the_last_turns_can_be_asked_for() -> None:
     records = [_record(turn, "turn.started", ME, turn=turn, reasons=["again"]) for turn in range(1, 6)]
     assert [line.partition("  ")[2] for line in transcripts.last_turns(records, ME, 2)] == [

@@ -54,6 +54,11 @@ def holder(here: Arena) -> str:
     return next(iter(lock.status.get("holders", {})), "") if lock is not None else ""
 
 
+async def brought(here: Arena) -> None:
+    """Returns when the conflict has come before somebody."""
+    await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+
+
 async def over(here: Arena, number: int = 1) -> None:
     """Returns when the conflict is over."""
     await here.until(lambda: here.state(f"conflict/{number}") == "over")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from controllers.agent.conflicts.resolving import Unruled, Wish
 from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
 from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
-from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, holder, over, team
+from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, brought, holder, over, team
 
 pytestmark = pytest.mark.anyio
 
@@ -23,6 +22,8 @@ ASKS = f"""
       done: x
 """
 NOBODY = "how: release"
+WAITS = '- call: {shell: {command: "until test -e on; do sleep 0.02; done"}}'
+STAYS = "- {when: {message: goon}, done: x}"
 
 
 def silent(text: str) -> str:
@@ -145,8 +146,8 @@ async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_pa
 
 async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_followed_yet(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
+        await brought(here)
         assert isinstance(await rule(here, Author("agent", "."), "sequence", "back"), Accepted)
         assert isinstance(await rule(here, HUMAN_CLI, "cancel", "back"), Accepted)
         await over(here)
@@ -158,25 +159,22 @@ async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_tu
     tmp_path: Path,
 ) -> None:
     front = f"""
-        - call: {{shell: {{command: head -n 1 gate}}}}
+        {WAITS}
         - call: {{lock: {{paths: [{PATH}], reason: I want it back}}}}
         - expect: {{contains: you hold}}
         - when: {{message: goon}}
           done: x
     """
-    os.mkfifo(tmp_path / "gate")
-    gate = os.open(tmp_path / "gate", os.O_RDWR)
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await brought(here)
         assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
         assert (holder(here), here.state("conflict/1")) == ("agent/front", "ruled")
         assert here.get(LOCK).status["holders"]["agent/front"]["kept"] == "turn"
-        os.write(gate, b"on\n")
+        (tmp_path / "on").touch()
         await over(here)
         assert (holder(here), here.state("task/front")) == ("", "running")
         assert here.get("conflict/1").status["why"] == "`front` has let go"
-    os.close(gate)
 
 
 async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offers_no_way_round_it(
@@ -188,7 +186,7 @@ async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offer
         - call: {{write: {{path: {PATH}, content: by back}}}}
     """
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=back)))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=back)))
         await here.until_state("agent/back", "blocked")
         await here.until(lambda: bool(here.get("conflict/1").status["parties"]["agent/back"][0]["call"]))
         assert isinstance(await rule(here, HUMAN_CLI, "merge", plan="keep the old names"), Accepted)
@@ -202,8 +200,8 @@ async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offer
 @pytest.mark.parametrize("how", ["release", "merge", "sequence"])
 async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_path: Path, how: str) -> None:
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
+        await brought(here)
         await here.until_state("agent/front", "asleep")
         assert isinstance(await rule(here, HUMAN_CLI, how, "back"), Accepted)
         assert holder(here) == ""
@@ -213,8 +211,8 @@ async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_pat
 
 async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
+        await brought(here)
         assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back"), Accepted)
         with pytest.raises(Unruled) as late:
             await rule(here, Author("agent", "."), "cancel")
@@ -223,7 +221,7 @@ async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
 
 async def test_one_that_begins_anew_before_it_has_answered_is_told_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("told") == 1))
         await here.patch({"op": "add", "path": "/again", "value": 1})
         await here.until(lambda: here.get("conflict/1").status["told"] == 2)
@@ -232,11 +230,11 @@ async def test_one_that_begins_anew_before_it_has_answered_is_told_again(tmp_pat
 
 
 async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_nothing(tmp_path: Path) -> None:
-    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
+    text = silent(team(NOBODY, front=STAYS, back=ASKS))
     text = text.replace("    goal: the server", "    goal: the server\n    needs: []")
     async with arena(tmp_path) as here:
         await begin(here, text)
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await brought(here)
         for party in ("front", "back"):
             with pytest.raises(Unruled) as denied:
                 await rule(here, Author("agent", party), "release")
@@ -251,8 +249,8 @@ async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_no
 @pytest.mark.parametrize("end", ["ended", "removed", "restarted"])
 async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tmp_path: Path, end: str) -> None:
     async with arena(tmp_path) as here:
-        await begin(here, silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
+        await brought(here)
         match end:
             case "ended":
                 await here.tell("agent/front", "goon", "m1")
@@ -275,7 +273,7 @@ async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tm
 
 
 async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_path: Path) -> None:
-    text = team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS)
+    text = team(NOBODY, front=STAYS, back=ASKS)
     text = text[text.index("tasks:") :]
     async with arena(tmp_path) as here:
         await begin(here, text)
@@ -289,7 +287,7 @@ async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_p
 
 
 async def test_when_the_one_that_is_to_rule_takes_no_turns_any_more_it_goes_on_upward_at_once(tmp_path: Path) -> None:
-    text = silent(team(NOBODY, front="- {when: {message: goon}, done: x}", back=ASKS))
+    text = silent(team(NOBODY, front=STAYS, back=ASKS))
     async with arena(tmp_path) as here:
         await begin(here, text)
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before") == "agent/."))
@@ -380,7 +378,7 @@ async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_
     """
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=back)))
-        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        await brought(here)
         assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
         await here.until_state("agent/back", "asleep")
         await here.until(lambda: any(call.status.get("after") == "task/front" for call in here.store.view.list("call")))
@@ -433,3 +431,57 @@ async def test_when_it_is_over_one_record_is_left_with_all_who_were_in_it_and_th
         await here.tell("agent/back", "and then", "m1")
         await here.until_state("task/back", "done", "failed")
         assert here.state("task/back") == "done"
+
+
+@pytest.mark.parametrize("by", [HUMAN_CLI, Author("agent", ".")], ids=["a person", "an agent above"])
+async def test_an_order_gives_way_to_the_opposite_order_and_neither_note_nor_need_of_it_is_left(
+    tmp_path: Path, by: Author
+) -> None:
+    text = silent(team(NOBODY, front=STAYS, back=ASKS))
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await brought(here)
+        assert isinstance(await rule(here, Author("agent", "."), "sequence", "front"), Accepted)
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+        assert isinstance(await rule(here, by, "sequence", "back"), Accepted)
+        assert (here.get("task/back").spec["needs"], here.get("task/front").spec["needs"]) == ([], ["task/back"])
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back", "as I said"), Accepted)
+        assert here.get("task/front").spec["needs"] == ["task/back"]
+        await here.tell("agent/back", "goon", "m1")
+        await over(here)
+        await here.until(lambda: here.get("task/front").spec["needs"] == [])
+
+
+async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(tmp_path: Path) -> None:
+    front = f"{WAITS}\n{STAYS}"
+    async with arena(tmp_path) as here:
+        await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
+        await brought(here)
+        assert isinstance(await rule(here, Author("agent", "."), "merge", "back"), Accepted)
+        assert "you do the part of `front` too" in here.get("task/back").spec["rulings"][0]
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        told = [here.get(f"task/{name}").spec.get("rulings", []) for name in ("front", "back")]
+        assert [len(one) for one in told] == [1, 0]
+        assert "`back` has `src/api.py` next" in told[0][0]
+        (tmp_path / "on").touch()
+        await over(here)
+
+
+async def test_what_a_ruling_takes_is_kept_no_longer_than_a_turn_by_an_agent_that_keeps_all_to_the_end_of_its_task(
+    tmp_path: Path,
+) -> None:
+    front = f"""
+        {WAITS}
+        - call: {{write: {{path: src/new.py, content: x}}}}
+        {STAYS}
+    """
+    text = silent(team(NOBODY, front=front, back=ASKS.replace(PATH, "src/**")))
+    text = text.replace("    goal: the page\n    agent:\n", "    goal: the page\n    agent:\n      lock: task\n")
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await brought(here)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        (tmp_path / "on").touch()
+        await over(here)
+        assert (here.store.view.list("lock"), here.read("src/new.py")) == ([], "x")
+        assert here.state("task/front") == "running"

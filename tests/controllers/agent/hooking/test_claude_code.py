@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import claude_code, claude_names
+from controllers.agent.hooking import claude_code, claude_names, claude_transcript
 from schemas.hook import Verdict
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
@@ -343,6 +343,16 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "deny", "updatedInput": {"command": "id"}}}),
             Verdict("deny"),
         ),
+        (
+            ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "Deny"}}),
+            Verdict(fault="`permissionDecision` is allow, deny, ask, defer, not Deny"),
+        ),
+        (ran(out={"decision": "no"}), Verdict(fault="`decision` is approve, block, allow, deny, not no")),
+        (ran(out={"continue": 0}), Verdict(fault="`continue` is true or false, not 0")),
+        (ran(out={"hookSpecificOutput": {**OWN, "updatedInput": ["id"]}}), Verdict(fault="`updatedInput` is a map")),
+        (ran(out='{"decision": "block",}'), Verdict(fault='its answer is no JSON map: {"decision": "block",}')),
+        (ran(out={"decision": "block", "continue": "no"}), Verdict("deny", "no reason given")),
+        (ran(-9), Verdict(fault="killed by SIGKILL")),
         (b'{"fault": "x: gone"}', Verdict(fault="x: gone")),
         (b"nonsense", Verdict(fault="what it printed cannot be read")),
         (ran(1, err="Traceback"), Verdict(fault="exit 1: Traceback")),
@@ -350,6 +360,14 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
 )
 def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: Verdict) -> None:
     assert claude_code.verdict(ASKED, output) == verdict
+
+
+def test_each_agent_has_a_transcript_of_its_own_with_a_name_that_reads_well(tmp_path: Path) -> None:
+    agents = {"agent/.": "agent", "agent/a-b": "agent/a-b", "agent/a/b": "agent/a/b", "agent/v1.2": "agent/v1.2"}
+    folder = tmp_path / ".plan/p/transcripts"
+    assert {one: claude_transcript.place(tmp_path, "plan/p", one) for one in agents} == {
+        one: folder / f"{name}.jsonl" for one, name in agents.items()
+    }
 
 
 @pytest.mark.parametrize("point", claude_code.EVENTS)

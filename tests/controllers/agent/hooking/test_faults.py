@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planloop.rendering import hooks
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
 
@@ -22,7 +23,7 @@ FAULTS = {
     "a decision that is none": ('echo \'{"decision": "maybe"}\'', "`decision` is allow, ask, defer, deny, not maybe"),
     "members that are none": ("echo '{\"deny\": true}'", "its answer has deny, which no verdict has"),
     "arguments that are no map": ("echo '{\"arguments\": 3}'", "`arguments` is a map"),
-    "killed": ("kill -9 $$", "exit -9"),
+    "killed": ("kill -9 $$", "killed by SIGKILL"),
     "too late": ("sleep 30", "it gave no verdict within 0.3 s"),
     "missing": ("/no/such/program", "not found"),
 }
@@ -63,6 +64,37 @@ async def test_where_the_plan_says_note_a_broken_hook_is_noted_and_the_call_runs
         (one,) = verdicts(await here.log())
     assert words in one["verdict"]["fault"]
     assert (tmp_path / "ran").exists()
+
+
+async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_agent(tmp_path: Path) -> None:
+    text = plan(tmp_path, "echo no >&2; exit 3").replace("[before-call]", "[before-call, before-reply]")
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+        hook = here.get("hook/guard")
+    said = hooks.facts(hook, 0.0)
+    assert (
+        "faults",
+        "deny when it breaks at before-call; note when it breaks at before-reply, after 0.3 s it is late",
+    ) in said
+    assert [words for label, words in said if label == "broke"] == [
+        "before-call, once; last: exit 3: no",
+        "before-reply, once; last: exit 3: no",
+    ]
+    assert hooks.row(hook, 0.0)[-1] == "runs ./hook.sh · broke 2 times"
+
+
+async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no_longer(tmp_path: Path) -> None:
+    text = plan(tmp_path, "touch asked; until [ -e go ]; do sleep 0.02; done", expect="ok").replace("0.3", "60")
+    text = text.replace("touch ran", "touch ran; until [ -e end ]; do sleep 0.02; done")
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until((tmp_path / "asked").exists)
+        assert here.get("agent/.").status["why"] == "asks hook/guard"
+        (tmp_path / "go").touch()
+        await here.until((tmp_path / "ran").exists)
+        assert not here.get("agent/.").status.get("why")
+        (tmp_path / "end").touch()
+        await here.until_state("task/.", "done")
 
 
 async def test_a_program_that_is_not_there_is_a_fault(tmp_path: Path) -> None:

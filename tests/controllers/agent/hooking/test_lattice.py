@@ -102,10 +102,15 @@ def test_a_fault_is_a_denial_or_a_note_and_says_that_it_is_one(
         (b"", Verdict()),
         (b'remark\n{"decision": "deny", "reason": "x"}\nanother', Verdict("deny", "x")),
         (b'{"decision": "allow"}\n{"decision": "ask"}', Verdict("ask")),
+        (b'{"decision": "deny", "reason": "x"}\n{"decision": "allow"}', Verdict("deny", "x")),
+        (b'{"decision": "deny"}\n{"level": "info"}', Verdict("deny")),
+        (b'{"decision": "allow"}\n{"comment": "x"}', Verdict(comment="x")),
         (b'{\n  "decision": "defer"\n}', Verdict("defer")),
         (b'{"say": "hello"}', Verdict(comment="hello")),
         (b'{"state": [1], "is_last": true}', Verdict(memory=[1], is_last=True)),
     ],
 )
-def test_a_verdict_is_the_whole_output_or_its_last_line_that_is_a_map(output: bytes, verdict: Verdict) -> None:
+def test_a_verdict_is_the_whole_output_or_the_strictest_of_its_last_lines_that_are_maps(
+    output: bytes, verdict: Verdict
+) -> None:
     assert understood(output) == verdict

@@ -470,6 +470,25 @@ def test_what_only_begins_like_what_is_let_through_is_not(rule: Json, command: s
     assert said(rule, shell("git status -s")).decision == "allow"
 
 
+def test_a_key_that_is_made_up_does_not_hide_what_is_within_another() -> None:
+    made_up: JsonObject = {"options.force": False, "options": {"force": True}}
+    call = CallFact("call/4", "git.push", made_up)
+    force: JsonObject = {"arguments": {"options.force": True}}
+
+    assert said({"when": force, "deny": "no"}, at(call=call)).decision == "deny"
+    assert said([{"when": {"not": force}, "allow": True}, {"deny": "no"}], at(call=call)).decision == "deny"
+    gentle = [{"when": {"arguments": {"options.force": False}}, "allow": True}, {"deny": "no"}]
+    assert said(gentle, at(call=call)).decision == "deny"
+    assert said(gentle, at(call=replace(call, arguments={"options": {"force": False}}))).decision == "allow"
+
+
+def test_what_a_path_is_not_to_be_none_of_its_names_is() -> None:
+    call = replace(CALL, arguments={"path": "./src/a.py"}, places=("src/a.py", "src/a.py"))
+
+    assert not holds({"arguments": {"path": {"not": "SRC/A.py", "any-case": True}}}, at(call=call))
+    assert holds({"arguments": {"path": {"not": "src/b.py"}}}, at(call=call))
+
+
 def test_a_server_may_be_named_for_all_of_its_tools() -> None:
     call = CallFact("call/3", "files.read_file", {"path": "a"}, "read", ("a",), ("a",))
 

@@ -92,6 +92,15 @@ async def test_other_arguments_by_the_verdict_tool_are_those_of_the_call(tmp_pat
     assert models.left == [], "the rewritten call was asked about again"
 
 
+async def test_of_two_verdicts_in_one_reply_the_stricter_counts(tmp_path: Path) -> None:
+    both = calls(call("verdict", decision="deny", reason="not a"), call("verdict", decision="allow"))
+    models = ScriptedModels([*worker(calls(WRITE), says("done")), *guard(both)])
+    async with arena(tmp_path, models=models) as here:
+        assert await ended(here, plan()) == "done"
+        assert not (tmp_path / "a.txt").exists()
+    assert models.left == []
+
+
 async def test_two_calls_of_one_reply_are_two_questions_with_an_answer_each(tmp_path: Path) -> None:
     other = call("write", path="b.txt", content="hello")
     models = ScriptedModels(

@@ -177,6 +177,16 @@ async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path
     assert messages[-1]["content"] == "[comment of hook guard, on-input]\nthe goal was: build it"
 
 
+async def test_fair_words_beside_a_result_do_not_hide_it(tmp_path: Path) -> None:
+    rule = "[{when: {reply: {contains: BAD}}, deny: not like that}]"
+    text = f"goal: g\nhooks: {{guard: {{on: before-reply, rule: {rule}}}}}\nagent: {{model: test/m, tools: []}}\n"
+    calls = [{"name": "done", "arguments": {"result": "BAD"}}]
+    models = ScriptedModels([{"reply": {"text": "All is fine.", "calls": calls}}, {"reply": {"text": "good"}}])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert [one["verdict"].get("reason") for one in verdicts(await here.log())] == ["not like that", None]
+
+
 async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) -> None:
     hooks(tmp_path, 'return {"decision": "deny", "reason": "not good enough: " + q["reply"]}')
     text = 'goal: g\nhooks: {guard: {on: [before-reply], python: "hooks.py:say"}}\nagent: {model: test/m, tools: []}\n'
@@ -185,6 +195,27 @@ async def test_an_answer_is_sent_back_so_often_and_then_taken(tmp_path: Path) ->
         assert await run(here, text) == "done"
         assert here.get("task/.").status["result"]["text"] == "answer 3"
     assert b"not good enough: answer 0" in models.asked[1].messages[-1]
+
+
+async def test_an_end_beside_other_calls_is_an_answer_and_judged_by_what_came_of_them(tmp_path: Path) -> None:
+    hooks(tmp_path, 'return None if open("a").read() == "good" else {"decision": "deny", "reason": "a is bad"}')
+    text = 'goal: g\nhooks: {guard: {on: [before-reply, on-end], python: "hooks.py:say"}}\n'
+    text += "agent: {model: test/m, tools: [write]}\n"
+    replies = [
+        [
+            {"name": "write", "arguments": {"path": "a", "content": content}},
+            {"name": "done", "arguments": {"result": n}},
+        ]
+        for n, content in enumerate(("bad", "good"))
+    ]
+    models = ScriptedModels([{"reply": {"text": "", "calls": each}} for each in replies])
+    async with arena(tmp_path, models=models) as here:
+        assert await run(here, text) == "done"
+        assert here.get("task/.").status["result"]["text"] == 1
+        points = [one["point"] for one in verdicts(await here.log())]
+        assert here.get("agent/.").status["sent_back"] == 0
+    assert points == ["before-reply", "before-reply", "on-end"]
+    assert b"Your answer was sent back, go on. hook guard: a is bad" in models.asked[1].messages[-1]
 
 
 async def test_a_hook_may_keep_an_agent_from_sleeping_but_not_for_ever(tmp_path: Path) -> None:
@@ -252,19 +283,44 @@ async def test_no_other_name_of_a_file_gets_around_the_hook_that_guards_it(tmp_p
         assert await run(here, text) == "done"
 
 
-async def test_no_other_name_of_a_file_gets_around_a_rule(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("when", "call"),
+    [
+        ('{call: "write(src/**)"}', "write: {path: ./src/../src/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", "write: {path: ./src/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", "write: {path: link/a.txt, content: one}"),
+        ("{arguments: {path: {starts: src/}}}", 'write: {path: "HERE/src/a.txt", content: one}'),
+        ("{not: {arguments: {path: {starts: doc/}}}}", "write: {path: doc/../src/a.txt, content: one}"),
+        ("{arguments: {content: {contains: one}}}", "write: {path: a.txt, text: one}"),
+        ('{arguments: {timeout_s: {">": 60}}}', "shell: {command: 'true', timeout: 90}"),
+        ('{arguments: {timeout_s: {">": 60}}}', "shell: {command: 'true', timeout_s: \"90\"}"),
+    ],
+)
+async def test_no_other_name_of_a_file_or_an_argument_gets_around_a_rule(tmp_path: Path, when: str, call: str) -> None:
     (tmp_path / "src").mkdir()
-    text = """
+    (tmp_path / "link").symlink_to("src")
+    text = f"""
 goal: g
-hooks: {guard: {on: [before-call], rule: [{when: {call: "write(src/**)"}, deny: kept}]}}
+hooks: {{guard: {{on: [before-call], rule: [{{when: {when}, deny: kept}}]}}}}
 agent:
   script:
-    - call: {write: {path: "./src/../src/a.txt", content: one}}
-    - expect: {error: Denied, contains: kept}
+    - call: {{{call.replace("HERE", str(tmp_path))}}}
+    - expect: {{error: Denied, contains: kept}}
     - done: ok
 """
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
+
+
+async def test_a_rewriting_means_the_argument_under_whatever_name_it_was_given(tmp_path: Path) -> None:
+    text = """
+goal: g
+hooks: {guard: {on: [before-call], match: write, rule: [{rewrite: {content: safe}}]}}
+agent: {script: [{call: {write: {path: a.txt, text: danger}}}, {done: ok}]}
+"""
+    async with arena(tmp_path) as here:
+        assert await run(here, text) == "done"
+    assert (tmp_path / "a.txt").read_text() == "safe"
 
 
 QUARREL = """
