@@ -173,12 +173,23 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         root, folder = place.root.absolute(), place.folder.absolute()
         return ForkReconciler(Desk(core.store, processes, core.clock, git, place.name, root, folder), work)
 
+    def containers() -> Reconciler:
+        from containers.docker_engine import DockerEngine
+        from containers.naming import Names
+        from controllers.container import ContainerReconciler, Watching, Yard
+
+        engine, names = DockerEngine(environment()), Names(place.name, label_of(place))
+        root, run_folder = place.root.absolute(), layout.run_folder(place.folder)
+        yard = Yard(core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment())
+        return ContainerReconciler(yard, lambda: background.start(Watching(yard).__call__))
+
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         Postponed("agent", agents),
         Postponed("mcp", tool_servers),
         Postponed("fork", forks),
         Postponed("conflict", conflicts),
+        Postponed("container", containers),
         LockReconciler(core.store, core.clock, work, place.root.absolute()),
         HookReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),

@@ -38,6 +38,7 @@ class ContainerState(StrEnum):
     RESTARTING = "restarting"  # It ended, and is started again soon.
     FAILED = "failed"  # Nothing is tried any more until something changes.
     STOPPING = "stopping"
+    REMOVED = "removed"  # It is not to be there, and is not.
     KEPT = "kept"  # It ended, nobody needs it, and it was left for inspection.
 
 

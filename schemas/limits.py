@@ -49,6 +49,10 @@ LOCKS_TOLD_MAX: Final = 32  # Of those that an agent holds, in its prompt: each 
 LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 
 # Containers.
+CONTAINER_BACKOFF_S: Final = 0.5  # Before the first new try; it doubles.
+CONTAINER_STEADY_S: Final = 10.0  # Who has run this long begins a new count of failures, as with other engines.
+CONTAINER_STOP_S: Final = 10.0  # Between TERM and KILL.
+CONTAINER_LAST_CHARS: Final = 2_000  # Of what it wrote last, in its status.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0

@@ -1,0 +1,7 @@
+"""Containers: brought up, kept as the plan wants them, watched, and taken down, in whatever engine there is."""
+
+from controllers.container.acting import ContainerReconciler
+from controllers.container.watching import Watching
+from controllers.container.yard import Yard, log_path
+
+__all__ = ["ContainerReconciler", "Watching", "Yard", "log_path"]

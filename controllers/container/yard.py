@@ -1,0 +1,38 @@
+"""What all containers of a plan share: the engine, the names that are ours in it, and where paths are from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from containers.engine import Engine
+from containers.naming import Names
+from reconciler.clock import Clock
+from reconciler.driving.working import WorkPlane
+from reconciler.effects.rolling_file import RollingFile
+from reconciler.storing.store import Store
+from schemas.frozen import frozen
+
+
+@frozen
+class Yard:
+    """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's."""
+
+    store: Store
+    clock: Clock
+    work: WorkPlane
+    engine: Engine
+    names: Names
+    epoch: int
+    folder: Path
+    run_folder: Path
+    environment: Mapping[str, str]
+
+    def output(self, address: str, bytes_max: int) -> RollingFile:
+        """The file with what a container writes."""
+        return RollingFile(log_path(self.run_folder, address), bytes_max)
+
+
+def log_path(run_folder: Path, address: str) -> Path:
+    """The file that `plan logs container/<name>` shows."""
+    return run_folder / f"{address.replace('/', '-')}.out"
