@@ -135,7 +135,7 @@ class Firing:
         return self._counted(seen, question, verdict, ahead)
 
     def _counted(self, seen: Observed, question: Question, verdict: Verdict, view: Ahead) -> Verdict:
-        """The same of a hook that is an agent; in a replay, as it was recorded: when it ends depends on the facts."""
+        """What `counted` says, of a hook that is an agent; in a replay what was recorded, for there are no facts then."""
         if self.world.hooks is not None:
             return self.world.hooks.at_once(seen.resource.address, _opened(seen).turn, question.key)
         return self.counted(seen, question, verdict, view)
