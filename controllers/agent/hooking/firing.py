@@ -72,9 +72,8 @@ class Firing:
         left = tuple(each for each in group if each not in by_message)
         waits = Waits(tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message))
         if left:
-            if (
-                seen.resource.status.get("why") != waits.why
-            ):  # A program may think for minutes: who waits says for whom.
+            # A program may think for minutes: who waits says for whom.
+            if seen.resource.status.get("why") != waits.why:
                 ahead.add(seen.resource.address, recording.asking(seen, waits.why))
             ahead.commit()  # What is asked is asked of what is written.
         for question in left:
