@@ -68,24 +68,30 @@ def test_a_path_of_a_fork_is_told_without_the_place_of_its_locks() -> None:
 
 async def test_a_command_that_is_given_a_fork_keeps_the_files_it_works_on_to_its_end(tmp_path: Path) -> None:
     home = Home(tmp_path).begin(a="a\n")
-    wait = "touch begun; until [ -e go ]; do sleep 0.05; done; touch over"
-    plan = f"""
+    plan = """
         tasks:
-          t: {{locks: [a], run: "{wait}; echo mine >> a"}}
-          then: {{locks: [a], run: "[ -e over ] && echo theirs >> a"}}
+          t: {locks: [a], run: "touch begun; until [ -e go ]; do sleep 0.05; done"}
+          other:
+            agent:
+              tools: [lock]
+              script:
+                - {when: {message: try}, call: {lock: {paths: [a], wait_s: 0}}}
+                - expect: {error: Locked, contains: held by task/t}
+                - {when: {message: again}, call: {lock: {paths: [a], wait_s: 0}}}
+                - expect: ok
+                - done: x
         """
     async with arena(tmp_path) as here:
         await here.apply(plan)
         await here.until((tmp_path / "begun").exists)
         await here.patch({"op": "add", "path": "/tasks/t/fork", "value": True})
-        await here.until(lambda: here.find("lock/.plan/forks/t/a") is not None)
-        assert list(here.get("lock/a").status["holders"]) == ["task/t"]
-        assert here.state("task/then") == "blocked"
+        await here.tell("agent/other", "try", "1")
+        await here.until(lambda: here.get("agent/other").status.get("state") == "asleep")
         home.write("go", "")
-        await here.until_state("task/then", "done", "failed")
-        await here.settled()
-        assert (here.state("task/t"), here.state("task/then")) == ("done", "done")
-    assert home.read("a") == "a\nmine\ntheirs\n"
+        await here.until_state("task/t", "done", "failed")
+        await here.tell("agent/other", "again", "2")
+        await here.until_state("task/other", "done", "failed")
+        assert here.state("task/other") == "done"
 
 
 async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_path: Path) -> None:
