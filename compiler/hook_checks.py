@@ -76,7 +76,7 @@ def check_rules(made: Made, toolsets: Toolsets, faults: Faults) -> None:
             _tell_of_rule(fault, made, (name,), faults)
     _tell_misspelled(made, faults)
     ends = fields.get("expires", {}).get("when")
-    for fault in condition_faults(ends, remade(around, points=(), called=None)) if ends is not None else ():
+    for fault in condition_faults(ends, around) if ends is not None else ():  # It is looked at where the hook is asked.
         _tell_of_rule(fault, made, ("expires", "when"), faults)
 
 

@@ -1,7 +1,7 @@
 """The `docker` package off the event loop: one call in a thread with a deadline, and streams that a cancel closes.
 
-The package is imported in the first call's thread: it takes a fifth of a second. A thread that is given up ends by
-itself: each wait on the socket has its own timeout, and what it opens after that is closed by it.
+The package is imported in the first call's thread: it takes a fifth of a second. A thread that is given up holds up
+nobody, not even the end of the process; what it opens after that it closes itself.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http.client import HTTPException
 from typing import Any, Final, TypeVar
 
 import anyio
-import anyio.to_thread
+import anyio.from_thread
+import anyio.lowlevel
 
 from containers import docker_faults
 from containers.engine import EngineFailed
@@ -24,6 +25,10 @@ from schemas import limits
 
 T = TypeVar("T")
 READ_BYTES: Final = 65_536
+UNHURRIED: Final = (limits.ENGINE_CALL_S, None)
+"""`timeout` of a request whose answer comes bit by bit: it is connected soon, and each bit takes its time."""
+LOOK_FIRST_S: Final = 0.01
+LOOK_LAST_S: Final = 0.5
 
 
 class Client:
@@ -39,32 +44,45 @@ class Client:
 
     async def call(self, ask: Callable[[Any], T], *, timeout_s: float = limits.ENGINE_CALL_S) -> T:
         """What `ask` gives, asked in a thread. Raises EngineFailed."""
-        return await self._within(timeout_s, lambda: self._ask(ask), self._calls)
+        with self.deadline(timeout_s):
+            return await _in_thread(lambda: self._translated(lambda: ask(self._connected())), self._calls)
+
+    async def work(self, work: Callable[[], T]) -> T:
+        """What `work` gives that asks no engine but takes a while. In a thread; it may raise EngineFailed only."""
+        return await _in_thread(work, self._calls)
 
     @asynccontextmanager
-    async def stream(self, ask: Callable[[Any], Any]) -> AsyncIterator[Stream]:
-        """The answer that `ask` gives (a `requests.Response` asked for with `stream`) as it comes in, then closed."""
+    async def stream(
+        self, ask: Callable[[Any], Any], *, timeout_s: float = limits.ENGINE_CALL_S
+    ) -> AsyncGenerator[Stream]:
+        """The answer that `ask` gives (a `requests.Response` asked for with `stream`) as it comes in, then closed.
+
+        `timeout_s` is how long it may take to begin. There is no deadline around the body, which may be in a generator.
+        """
         opening = _Opening()
         try:
-            await self._within(limits.ENGINE_CALL_S, lambda: opening.fill(self._ask(ask)), self._streams)
-            yield Stream(opening.response, self._read)
+            with self.deadline(timeout_s):
+                await _in_thread(lambda: self._translated(lambda: self._open(ask, opening)), self._streams)
+            yield Stream(opening, lambda read: _in_thread(lambda: self._translated(read), self._streams))
         finally:
             opening.close()
 
-    async def _read(self, read: Callable[[], bytes]) -> bytes:
-        return await anyio.to_thread.run_sync(
-            lambda: self._translated(read), limiter=self._streams, abandon_on_cancel=True
-        )
+    def _open(self, ask: Callable[[Any], Any], opening: _Opening) -> None:
+        api = self._connected()
+        opening.fill(ask(api))
+        api._raise_for_status(opening.response)
 
-    async def _within(self, timeout_s: float, work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
-        try:
-            with anyio.fail_after(timeout_s):
-                return await anyio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
-        except TimeoutError:
-            raise docker_faults.too_late(self.address, timeout_s) from None
+    @contextmanager
+    def deadline(self, timeout_s: float) -> Iterator[None]:
+        """Raises EngineFailed TIMED_OUT when what is inside takes longer."""
+        with anyio.move_on_after(timeout_s) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise docker_faults.too_late(self.address, timeout_s)
 
-    def _ask(self, ask: Callable[[Any], T]) -> T:
-        return self._translated(lambda: ask(self._connected()))
+    def broken_off(self) -> EngineFailed:
+        """What to raise when a stream ends that goes on for as long as the engine lives."""
+        return docker_faults.unreachable(self.address, ConnectionResetError())
 
     def _translated(self, work: Callable[[], T]) -> T:
         """In a thread: what `work` gives, faults of the package and of the line as EngineFailed."""
@@ -79,7 +97,7 @@ class Client:
 
         if isinstance(error, APIError):
             status = error.response.status_code if error.response is not None else 0
-            return docker_faults.refusal(error.explanation or str(error), status=status)
+            return docker_faults.refusal(str(error.explanation or error), status=status)
         if isinstance(error, Timeout):
             return docker_faults.too_late(self.address, limits.ENGINE_CALL_S)
         return docker_faults.unreachable(self.address, error)
@@ -92,8 +110,45 @@ class Client:
             return self._api
 
 
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when `is_so`, which nobody tells: looks soon, then ever more rarely."""
+    look_s = LOOK_FIRST_S
+    while True:
+        if await is_so():
+            return
+        await anyio.sleep(look_s)
+        look_s = min(2 * look_s, LOOK_LAST_S)
+
+
+async def _in_thread(work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
+    """What `work` gives, from a thread that is left alone when this is cancelled. It may raise EngineFailed only.
+
+    Not anyio's worker threads: the process waits for those at its end, and an engine that hangs would hold it up.
+    """
+    token, is_done = anyio.lowlevel.current_token(), anyio.Event()
+    given: list[T] = []
+    failed: list[EngineFailed] = []
+
+    def body() -> None:
+        try:
+            given.append(work())
+        except EngineFailed as fault:
+            failed.append(fault)
+        finally:
+            with suppress(anyio.RunFinishedError):
+                anyio.from_thread.run_sync(is_done.set, token=token)
+
+    async with limiter:
+        threading.Thread(target=body, name="engine", daemon=True).start()
+        await is_done.wait()
+    if failed:
+        raise failed[0]
+    assert given, "a call of the engine failed in a way that nobody foresaw; its thread said how"
+    return given[0]
+
+
 def _faults() -> tuple[type[Exception], ...]:
-    """What the package raises, and what it lets through of the layers below it. Asked only when something was raised."""
+    """What the package raises, and what it lets through of the layers below it. Only asked when something is raised."""
     from docker.errors import DockerException
     from urllib3.exceptions import HTTPError
 
@@ -119,18 +174,18 @@ class _Opening:
 
     def __init__(self) -> None:
         self.response: Any = None
-        self._is_closed = False
+        self.is_closed = False
         self._lock = threading.Lock()
 
     def fill(self, response: Any) -> None:
         with self._lock:
             self.response = response
-            if self._is_closed:
+            if self.is_closed:
                 _shut(response)
 
     def close(self) -> None:
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             if self.response is not None:
                 _shut(self.response)
 
@@ -138,15 +193,28 @@ class _Opening:
 class Stream:
     """A response as it comes in. `pieces` decodes HTTP's chunks; `read` and `write` are of an upgraded connection."""
 
-    def __init__(self, response: Any, read: Callable[[Callable[[], bytes]], Any]) -> None:
-        self._response = response
-        self._read = read
+    def __init__(self, opening: _Opening, in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> None:
+        self._opening = opening
+        self._response = opening.response
+        self._in_thread = in_thread
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Its body as it comes."""
         source = self._response.raw.stream(READ_BYTES, decode_content=False)
         while piece := await self._read(lambda: next(source, b"")):
             yield piece
+
+    async def _read(self, read: Callable[[], bytes]) -> bytes:
+        return await self._in_thread(lambda: self._until_closed(read))
+
+    def _until_closed(self, read: Callable[[], bytes]) -> bytes:
+        """In a thread that may come too late: below, a closed stream is anything from a value to no attribute."""
+        try:
+            return read()
+        except (AttributeError, ValueError):
+            if self._opening.is_closed:
+                return b""
+            raise
 
     async def values(self) -> AsyncIterator[dict[str, Any]]:
         """The JSON objects of its body, one a line."""
@@ -165,17 +233,17 @@ class Stream:
         From the buffer that has read the head: what came with that is in there.
         """
         buffer = self._response.raw._fp.fp
-        return bytes(await self._read(lambda: buffer.read1(READ_BYTES)))
+        return await self._read(lambda: bytes(buffer.read1(READ_BYTES)))
 
     async def write(self, data: bytes) -> None:
         """Writes all of it, then tells the other side that this was all."""
         line = _socket_of(self._response)
 
         def send() -> bytes:
-            with suppress(BrokenPipeError, ConnectionResetError):  # It ended without reading all.
+            with suppress(OSError):  # It ended without reading all of it.
                 if data:
                     line.sendall(data)
-                _end_of_input(line)
+                _end_input(line)
             return b""
 
         await self._read(send)
@@ -187,7 +255,7 @@ def _socket_of(response: Any) -> Any:
     return getattr(buffer, "channel", None) or getattr(buffer.raw, "_sock", buffer.raw)
 
 
-def _end_of_input(line: Any) -> None:
+def _end_input(line: Any) -> None:
     if hasattr(line, "proc"):
         line.proc.stdin.close()
     else:

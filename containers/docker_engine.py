@@ -6,14 +6,18 @@ the API's JSON (`docker_json.py`), its refusals (`docker_faults.py`), commands i
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from containers import docker_exec, docker_json
-from containers.docker_client import Client
+from containers import docker_exec, docker_images, docker_json
+from containers.docker_client import UNHURRIED, Client, until
 from containers.engine import (
+    LISTENING,
+    Bound,
+    Build,
     Creation,
     Ended,
     EngineFacts,
@@ -28,66 +32,82 @@ from containers.framing import Frames
 from schemas import limits
 
 
-@contextmanager
-def suppress_missing() -> Iterator[None]:
-    """What is gone, or was never there, is no fault."""
-    try:
-        yield
-    except EngineFailed as failed:
-        if failed.reason not in (Reason.NOT_FOUND, Reason.NO_IMAGE):
-            raise
-
-
-LISTENING = Event("", "listening", {})
-
-
 class DockerEngine:
-    """The `Engine` that the environment names. Nothing is asked of it, and nothing imported, before the first call."""
+    """The `Engine` that the environment names. Nothing is asked of it, and nothing imported, before the first call.
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    `sees_host`: whether processes in containers may be ended from outside, where that can be done; else from inside.
+    """
+
+    def __init__(self, env: Mapping[str, str], *, sees_host: bool = True) -> None:
         self._client = Client(env)
+        self._execs = docker_exec.Execs(self._client, sees_host=sees_host)
 
     async def facts(self) -> EngineFacts:
         info, version = await self._client.call(lambda api: (api.info(), api.version()))
         return docker_json.facts_of(info, version, self._client.address)
 
     async def image(self, name: str) -> ImageFacts | None:
-        with suppress_missing():
+        with _gone_is_fine():
             return docker_json.image_of(await self._client.call(lambda api: api.inspect_image(name)))
         return None
 
-    async def load(self, archive: Path) -> ImageFacts:
-        def load(api: Any) -> Any:
-            with archive.open("rb") as source:
-                return api._post(api._url("/images/load"), data=source, params={"quiet": 1}, stream=True)
+    async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
+        await docker_images.pull(self._client, name, on_progress)
+        return await self._made(name)
 
-        said = ""
-        async with self._client.stream(load) as stream:
-            async for value in stream.values():
-                said += value.get("stream", "")
-        name = said.rpartition(": ")[2].strip()
+    async def load(self, archive: Path) -> ImageFacts:
+        return await self._made(await docker_images.load(self._client, archive))
+
+    async def build(self, build: Build, on_line: Callable[[str], None]) -> ImageFacts:
+        return await self._made(await docker_images.build(self._client, build, on_line))
+
+    async def _made(self, name: str) -> ImageFacts:
         image = await self.image(name)
-        assert image is not None
+        if image is None:
+            raise EngineFailed(Reason.NO_IMAGE, f"the image {name} went away at once", "look who removes images")
         return image
 
     async def networks(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         raw = await self._selected(labels, lambda api, filters: api.networks(filters=filters))
         return tuple(sorted(one["Name"] for one in raw))
 
+    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
+        async def look() -> Any:
+            return await self._client.call(lambda api: api.inspect_network(name))
+
+        with _gone_is_fine():
+            _check_ours("network", name, (await look()).get("Labels"), labels)
+            return
+        try:
+            await self._client.call(
+                lambda api: api.create_network(
+                    name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
+                )
+            )
+        except EngineFailed as failed:  # Somebody was faster.
+            if failed.reason is not Reason.NAME_TAKEN:
+                raise
+            _check_ours("network", name, (await look()).get("Labels"), labels)
+
+    async def remove_network(self, name: str) -> None:
+        with _gone_is_fine():
+            await self._client.call(lambda api: api.remove_network(name))
+
+    async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        raw = await self._selected(labels, lambda api, filters: api.volumes(filters=filters)["Volumes"] or [])
+        return tuple(sorted(one["Name"] for one in raw))
+
+    async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        made = await self._client.call(lambda api: api.create_volume(name, labels=dict(labels)))
+        _check_ours("volume", name, made.get("Labels"), labels)
+
+    async def remove_volume(self, name: str) -> None:
+        with _gone_is_fine():
+            await self._client.call(lambda api: api.remove_volume(name))
+
     async def _selected(self, labels: Mapping[str, str], ask: Callable[[Any, dict[str, Any]], Any]) -> Any:
         filters = {"label": docker_json.label_filters(labels)}
         return await self._client.call(lambda api: ask(api, filters)) if labels else []
-
-    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
-        await self._client.call(
-            lambda api: api.create_network(
-                name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
-            )
-        )
-
-    async def remove_network(self, name: str) -> None:
-        with suppress_missing():
-            await self._client.call(lambda api: api.remove_network(name))
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
         raw = await self._selected(labels, lambda api, filters: api.containers(all=True, filters=filters))
@@ -95,37 +115,127 @@ class DockerEngine:
         return tuple(one for one in found if one is not None)
 
     async def container(self, ref: str) -> Found | None:
-        with suppress_missing():
-            return docker_json.found_of(await self._client.call(lambda api: api.inspect_container(ref)))
+        with _gone_is_fine():
+            return docker_json.found_of(await self._inspected(ref))
         return None
+
+    async def _inspected(self, ref: str) -> Any:
+        return await self._client.call(lambda api: api.inspect_container(ref))
 
     async def create(self, creation: Creation) -> str:
         body = docker_json.creation_json(creation)
-        made = await self._client.call(lambda api: api.create_container_from_config(body, creation.name))
-        return str(made["Id"])
+        try:
+            made = await self._client.call(lambda api: api.create_container_from_config(body, creation.name))
+            identity, connected = str(made["Id"]), set(creation.networks[:1])
+        except EngineFailed as failed:
+            if failed.reason is not Reason.NAME_TAKEN:
+                raise
+            raw = await self._inspected(creation.name)
+            _check_ours("container", creation.name, raw["Config"].get("Labels"), creation.labels)
+            identity, connected = str(raw["Id"]), set(raw["NetworkSettings"]["Networks"] or {})
+        # One call takes one network before API 1.44. Whoever died in between left the rest to be done.
+        for network in creation.networks:
+            if network not in connected:
+                await self._connect(identity, network, creation)
+        return identity
+
+    async def _connect(self, identity: str, network: str, creation: Creation) -> None:
+        aliases = list(creation.aliases)
+        await self._client.call(lambda api: api.connect_container_to_network(identity, network, aliases=aliases))
 
     async def start(self, ref: str) -> None:
-        await self._client.call(lambda api: api.start(ref))
+        found = await self.container(ref)
+        if found is not None and found.state == "paused":
+            await self._client.call(lambda api: api.unpause(ref))
+        else:
+            await self._client.call(lambda api: api.start(ref))
 
     async def stop(self, ref: str, grace_s: float) -> None:
-        await self._client.call(lambda api: api.stop(ref, timeout=grace_s), timeout_s=limits.ENGINE_CALL_S + grace_s)
+        found = await self.container(ref)
+        if found is None:
+            return
+        if found.state == "paused":  # It could not answer TERM, and engines refuse.
+            await self._client.call(lambda api: api.unpause(ref))
+        whole_s = math.ceil(grace_s)
+        with _gone_is_fine():
+            await self._client.call(
+                lambda api: api.stop(ref, timeout=whole_s), timeout_s=limits.ENGINE_CALL_S + whole_s
+            )
 
     async def remove(self, ref: str) -> None:
-        with suppress_missing():
-            await self._client.call(lambda api: api.remove_container(ref, force=True, v=True))
+        try:
+            with _gone_is_fine():
+                await self._client.call(lambda api: api.remove_container(ref, force=True, v=True))
+        except EngineFailed as failed:
+            if "already in progress" not in str(failed):
+                raise
+
+            async def is_gone() -> bool:
+                return await self.container(ref) is None
+
+            with self._client.deadline(limits.ENGINE_CALL_S):
+                await until(is_gone)
+
+    async def update(self, ref: str, bound: Bound) -> None:
+        body = docker_json.bound_json(bound)
+
+        def ask(api: Any) -> Any:
+            return api._result(api._post_json(api._url("/containers/{0}/update", ref), data=body), True)
+
+        await self._client.call(ask)
 
     async def run(self, ref: str, inside: Inside) -> Ended:
-        return await docker_exec.run(self._client, ref, inside)
+        return await self._execs.run(ref, inside)
+
+    async def end(self, ref: str, mark: str) -> None:
+        await self._execs.end(ref, mark)
 
     async def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncIterator[bytes]:
         params = {"stdout": 1, "stderr": 1, "follow": int(is_following), "since": f"{after:.9f}"}
         frames = Frames()
 
         def ask(api: Any) -> Any:
-            url = api._url("/containers/{0}/logs", ref)
-            return api._get(url, params=params, stream=True, timeout=(limits.ENGINE_CALL_S, None))
+            return api._get(api._url("/containers/{0}/logs", ref), params=params, stream=True, timeout=UNHURRIED)
 
         async with self._client.stream(ask) as stream:
             async for piece in stream.pieces():
                 if out := frames.feed(piece):
                     yield out
+
+    async def events(self, labels: Mapping[str, str]) -> AsyncIterator[Event]:
+        filters = {"type": ["container"], "label": docker_json.label_filters(labels)}
+
+        def ask(api: Any) -> Any:
+            from docker.utils import convert_filters
+
+            params = {"filters": convert_filters(filters)}
+            return api._get(api._url("/events"), params=params, stream=True, timeout=UNHURRIED)
+
+        if not labels:
+            return
+        async with self._client.stream(ask) as stream:
+            yield LISTENING
+            async for value in stream.values():
+                yield docker_json.event_of(value)
+        raise self._client.broken_off()
+
+
+@contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    """What is not there, or not any more, is no fault."""
+    try:
+        yield
+    except EngineFailed as failed:
+        if failed.reason not in (Reason.NOT_FOUND, Reason.NO_IMAGE):
+            raise
+
+
+def _check_ours(kind: str, name: str, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> None:
+    """Raises EngineFailed NAME_TAKEN unless what has the name carries all the labels wanted."""
+    if not wanted.items() <= (found or {}).items():
+        remove = {"container": "docker rm", "network": "docker network rm", "volume": "docker volume rm"}[kind]
+        raise EngineFailed(
+            Reason.NAME_TAKEN,
+            f"there is a {kind} {name} that is not this plan's",
+            f"if nobody needs it: {remove} {name}",
+        )

@@ -1,49 +1,202 @@
 """Commands inside a running container, through the engine's exec; what is past a bound is killed with all it started.
 
-The engine has no call that ends an exec. So each carries a mark in its environment, which its children inherit, and is
-ended by another exec that looks for the mark in /proc.
+The engine has no call that ends an exec, and one whose client goes away runs on. So each carries a mark in its
+environment, by which it is found again and ended (`killing.py`), by this process or a later one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 
-from containers.docker_client import Client
-from containers.engine import Ended, Ending, Inside
+from containers import killing
+from containers.docker_client import UNHURRIED, Client, Stream, until
+from containers.engine import Ended, Ending, EngineFailed, Inside, Reason
 from containers.framing import Frames
+from schemas import limits
 
-MARK: Final = "PLANLOOP_MARK"
+START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
+KILLED: Final = 137
+BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
+REST_S: Final = 1.0  # For what was written before it was killed.
 
 
-async def run(client: Client, ref: str, inside: Inside) -> Ended:
-    """See `Engine.run`."""
-    made = await client.call(
-        lambda api: api.exec_create(
-            ref,
-            list(inside.argv),
-            stdin=bool(inside.stdin),
-            environment={**inside.env, MARK: inside.mark},
-            workdir=inside.workdir or None,
-            user=inside.user,
+class Execs:
+    """See `Engine.run` and `Engine.end`."""
+
+    def __init__(self, client: Client, *, sees_host: bool) -> None:
+        self._client = client
+        self._sees_host = sees_host and client.address.startswith("unix:")
+
+    async def run(self, ref: str, inside: Inside) -> Ended:
+        identity = await self._create(ref, inside)
+        output = _Output(limits.OUTPUT_KEPT_BYTES_MAX if inside.output_bytes_max is None else inside.output_bytes_max)
+        try:
+            async with self._client.stream(_start(identity)) as stream:
+                ending = await self._follow(stream, identity, inside, output)
+                if ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT):
+                    with anyio.CancelScope(shield=True):
+                        await self._end_one(ref, identity, inside)
+                        with anyio.move_on_after(REST_S):
+                            await output.fill(stream)
+                    return Ended(ending, None, output.kept())
+        except BaseException:
+            with anyio.CancelScope(shield=True), suppress(EngineFailed):
+                await self._end_one(ref, identity, inside)
+            raise
+        return await self._ended(ref, identity, output.kept())
+
+    async def _create(self, ref: str, inside: Inside) -> str:
+        env = {**inside.env, killing.VARIABLE: killing.marked(inside.mark)}
+        made = await self._client.call(
+            lambda api: api.exec_create(
+                ref,
+                list(inside.argv),
+                stdin=bool(inside.stdin),
+                environment=env,
+                workdir=inside.workdir or None,
+                user=inside.user,
+            )
         )
+        return str(made["Id"])
+
+    async def _follow(self, stream: Stream, identity: str, inside: Inside, output: _Output) -> Ending:
+        with anyio.move_on_after(inside.timeout_s):
+            async with anyio.create_task_group() as group:
+                if inside.stdin:
+                    group.start_soon(stream.write, inside.stdin)
+                await output.fill(stream)
+                group.cancel_scope.cancel()  # It ended without reading all of its input.
+            if output.is_too_much():
+                return Ending.TOO_MUCH_OUTPUT
+            await self._until_over(identity)  # It may have closed its outputs long before its end.
+            return Ending.EXITED
+        return Ending.TIMED_OUT
+
+    async def _until_over(self, identity: str) -> None:
+        async def is_over() -> bool:
+            return not (await self._state(identity))["Running"]
+
+        with suppress(EngineFailed):  # Whoever looks next says what is wrong.
+            await until(is_over)
+
+    async def _state(self, identity: str) -> dict[str, Any]:
+        return dict(await self._client.call(lambda api: api.exec_inspect(identity)))
+
+    async def _ended(self, ref: str, identity: str, output: bytes) -> Ended:
+        """How a command ended whose output is at its end."""
+        try:
+            state = await self._state(identity)
+        except EngineFailed as failed:
+            if failed.reason is Reason.NOT_FOUND:
+                return Ended(Ending.LOST, None, output)
+            raise
+        code = state["ExitCode"]
+        if not state.get("Pid") and code in START_FAILED:
+            return Ended(Ending.NOT_STARTED, None, output.strip())
+        if code in (None, KILLED) and await self._main(ref) is None:
+            return Ended(Ending.LOST, None, output)
+        return Ended(Ending.EXITED, code, output)
+
+    async def _end_one(self, ref: str, identity: str, inside: Inside) -> None:
+        """Ends it when it has begun: a request to start it that was given up may still be on its way."""
+
+        async def has_begun() -> bool:
+            return _has_begun(await self._state(identity))
+
+        with suppress(EngineFailed), anyio.move_on_after(BEGIN_S):
+            await until(has_begun)
+        await self._kill(ref, inside.mark, [inside.user])
+
+    async def end(self, ref: str, mark: str) -> None:
+        await self._kill(ref, mark, await self._users(ref))
+
+    async def _kill(self, ref: str, mark: str, users: Iterable[str]) -> None:
+        main = await self._main(ref)
+        if main is None or (
+            self._sees_host and await self._client.work(lambda: killing.kill_from_outside(*main, mark))
+        ):
+            return
+        # Who has no capabilities may neither look into nor end what another user runs.
+        for user in sorted(set(users)):
+            await self._kill_inside(ref, mark, user)
+
+    async def _kill_inside(self, ref: str, mark: str, user: str) -> None:
+        # It carries no mark of its own, or it would end itself.
+        made = await self._client.call(lambda api: api.exec_create(ref, list(killing.argv(mark)), user=user))
+        output = _Output(limits.OUTPUT_SHOWN_BYTES)
+        with self._client.deadline(limits.ENGINE_CALL_S):
+            async with self._client.stream(_start(made["Id"])) as stream:
+                await output.fill(stream)
+            await self._until_over(made["Id"])
+        state = await self._state(made["Id"])
+        if state["ExitCode"] == 0 or await self._main(ref) is None:
+            return
+        said = output.kept().decode(errors="replace").strip()
+        if "temporarily unavailable" in said or "cannot allocate memory" in said:
+            await self._client.call(lambda api: api.kill(ref))  # It is so full that nothing else ends it.
+            return
+        raise EngineFailed(
+            Reason.REFUSED,
+            f"a command inside {ref} cannot be ended from inside: {said or 'it does not die'}",
+            "take an image with a /bin/sh, or restart the container",
+        )
+
+    async def _main(self, ref: str) -> tuple[str, int] | None:
+        """The id of the container and its first process as the engine's machine counts it; None unless it runs."""
+        try:
+            raw = await self._client.call(lambda api: api.inspect_container(ref))
+        except EngineFailed as failed:
+            if failed.reason is Reason.NOT_FOUND:
+                return None
+            raise
+        return (raw["Id"], raw["State"]["Pid"]) if raw["State"].get("Pid") else None
+
+    async def _users(self, ref: str) -> set[str]:
+        """Those who may have something running inside: the container's, its root, and whoever runs a command now."""
+        users = {"", "0"}
+        with suppress(EngineFailed):  # It went away, or one of them ended.
+            raw = await self._client.call(lambda api: api.inspect_container(ref))
+            for identity in raw.get("ExecIDs") or ():
+                process = (await self._state(identity)).get("ProcessConfig") or {}
+                users.add(process.get("user") or "")
+        return users
+
+
+class _Output:
+    """What a command has written, up to a bound."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._kept = bytearray()
+        self._frames = Frames()
+
+    async def fill(self, stream: Stream) -> None:
+        """Until it ends or is too much."""
+        while not self.is_too_much() and (piece := await stream.read()):
+            self._kept += self._frames.feed(piece)
+
+    def is_too_much(self) -> bool:
+        return len(self._kept) > self._bytes_max
+
+    def kept(self) -> bytes:
+        return bytes(self._kept[: self._bytes_max])
+
+
+def _start(identity: str) -> Any:
+    """Asks for a connection that is the command's input and output from then on."""
+    return lambda api: api._post_json(
+        api._url("/exec/{0}/start", identity),
+        headers={"Connection": "Upgrade", "Upgrade": "tcp"},
+        data={"Tty": False, "Detach": False},
+        stream=True,
+        timeout=UNHURRIED,
     )
 
-    def start(api: Any) -> Any:
-        return api._post_json(
-            api._url("/exec/{0}/start", made["Id"]),
-            headers={"Connection": "Upgrade", "Upgrade": "tcp"},
-            data={"Tty": False, "Detach": False},
-            stream=True,
-            timeout=(30, None),
-        )
 
-    output, frames = bytearray(), Frames()
-    async with client.stream(start) as stream, anyio.create_task_group() as group:
-        if inside.stdin:
-            group.start_soon(stream.write, inside.stdin)
-        while piece := await stream.read():
-            output += frames.feed(piece)
-    state = await client.call(lambda api: api.exec_inspect(made["Id"]))
-    return Ended(Ending.EXITED, state["ExitCode"], bytes(output))
+def _has_begun(state: dict[str, Any]) -> bool:
+    """Engines say that it runs before it does, and give its number when it does."""
+    return bool(state.get("Pid")) or (not state["Running"] and state["ExitCode"] is not None)

@@ -10,6 +10,7 @@ from containers.engine import Bound, Creation, EngineFacts, Event, Found, ImageF
 
 CPU_PERIOD_US: Final = 100_000
 UNBOUND: Final = -1
+MEMORY_UNBOUND: Final = 1 << 62  # Bytes. More than there is: -1, which other limits know for none, is refused here.
 
 _STATES: Final = frozenset(get_args(RunState))
 _PODMAN_STATES: Final[Mapping[str, RunState]] = {
@@ -57,22 +58,22 @@ def _host_config(creation: Creation) -> dict[str, Any]:
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(creation.logs_bytes), "max-file": "1"}},
-        **bound_json(creation.bound, none=0),  # A creation takes no -1 for memory.
+        **({} if creation.bound == Bound() else bound_json(creation.bound)),
     }
 
 
-def bound_json(bound: Bound, *, none: int = UNBOUND) -> dict[str, int]:
-    """Limits, with `none` for no bound: -1 lifts one in an update, where 0 and nothing mean "as it was".
+def bound_json(bound: Bound) -> dict[str, int]:
+    """Limits for a creation and for an update alike, where 0 would mean "as it was" and a limit can only be moved away.
 
-    Quotas and not NanoCpus, which cannot be lifted. Swap counts as memory, or a bound would only make it slow.
+    Quotas and not NanoCpus, which nothing lifts again. Swap counts as memory, or a bound would only make it slow.
     """
-    memory = none if bound.memory_bytes is None else bound.memory_bytes
+    memory = MEMORY_UNBOUND if bound.memory_bytes is None else bound.memory_bytes
     return {
         "CpuPeriod": CPU_PERIOD_US,
-        "CpuQuota": none if bound.cpu is None else round(bound.cpu * CPU_PERIOD_US),
+        "CpuQuota": UNBOUND if bound.cpu is None else round(bound.cpu * CPU_PERIOD_US),
         "Memory": memory,
-        "MemorySwap": memory,
-        "PidsLimit": none if bound.pids is None else bound.pids,
+        "MemorySwap": UNBOUND if bound.memory_bytes is None else memory,
+        "PidsLimit": UNBOUND if bound.pids is None else bound.pids,
     }
 
 
@@ -126,7 +127,7 @@ def _bound(raw: Mapping[str, Any]) -> Bound:
     cpu = quota / (raw.get("CpuPeriod") or CPU_PERIOD_US) if quota > 0 else nano / 1e9
     return Bound(
         cpu=cpu if cpu > 0 else None,
-        memory_bytes=memory if memory > 0 else None,
+        memory_bytes=memory if 0 < memory < MEMORY_UNBOUND else None,
         pids=pids if pids > 0 else None,
     )
 

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     NO_ACCESS = "NoAccess"  # Its socket may not be opened.
     TIMED_OUT = "TimedOut"  # Heals.
     NO_IMAGE = "NoImage"
+    NO_REGISTRY = "NoRegistry"  # It is not here, and where it might be had does not answer now. Heals.
     BUILD_FAILED = "BuildFailed"
     PORT_TAKEN = "PortTaken"  # Heals.
     NAME_TAKEN = "NameTaken"  # By a container without our labels.
@@ -33,7 +34,7 @@ class Reason(StrEnum):
     REFUSED = "Refused"  # Anything else that it says no to, in its own words.
 
 
-HEALS = frozenset({Reason.ENGINE_DOWN, Reason.TIMED_OUT, Reason.PORT_TAKEN, Reason.DISK_FULL})
+HEALS = frozenset({Reason.ENGINE_DOWN, Reason.TIMED_OUT, Reason.NO_REGISTRY, Reason.PORT_TAKEN, Reason.DISK_FULL})
 """Reasons for which trying again later may help though nobody changes the plan."""
 
 
@@ -107,7 +108,8 @@ class Published:
 class Creation:
     """A container to be made. `image` is an id or a name that is there; `networks` by name, `aliases` its names there.
 
-    It gets an init process that reaps what it leaves, and may gain no privileges.
+    Without `networks` it has the loopback device and nothing else. It gets an init process that reaps what it leaves,
+    and may gain no privileges.
     """
 
     name: str
@@ -158,7 +160,10 @@ class Found:
 
 @frozen
 class Inside:
-    """A command in a running container. `env` is added to the container's own. `mark` names it there (see `run`)."""
+    """A command in a running container. `env` is added to the container's own. `mark` names it there (see `run`).
+
+    `output_bytes_max` None is `limits.OUTPUT_KEPT_BYTES_MAX`. A mark has letters, digits and any of `_.-`.
+    """
 
     argv: tuple[str, ...]
     mark: str
@@ -191,11 +196,17 @@ class Ended:
 
 @frozen
 class Event:
-    """Something happened to the container `id`: `action` as engines name it (`start`, `die`, `oom`, `destroy` …)."""
+    """Something happened to the container `id`: `action` as engines name it (`start`, `die`, `oom`, `destroy` …).
+
+    The first one is LISTENING: from there on none is missed, so who lists after it knows everything.
+    """
 
     id: str
     action: str
     labels: Mapping[str, str]
+
+
+LISTENING = Event("", "listening", {})
 
 
 class Engine(Protocol):
@@ -211,11 +222,14 @@ class Engine(Protocol):
         ...
 
     async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
-        """Fetches it, for `limits.ENGINE_PULL_S` at most. Raises EngineFailed NO_IMAGE when there is none to be had."""
+        """Fetches it, for `limits.ENGINE_PULL_S` at most. `on_progress` is told how far it is, in words.
+
+        Raises EngineFailed NO_IMAGE when there is none to be had, NO_REGISTRY when nobody can be asked.
+        """
         ...
 
     async def load(self, archive: Path) -> ImageFacts:
-        """Takes the one image of an archive as `docker save` writes them."""
+        """Takes the one image of an archive as `docker save` writes them, within `limits.ENGINE_BUILD_S`."""
         ...
 
     async def build(self, build: Build, on_line: Callable[[str], None]) -> ImageFacts:
@@ -226,15 +240,25 @@ class Engine(Protocol):
         """The names of those with the labels."""
         ...
 
-    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None: ...
+    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
+        """An internal one has no way out. One with the same labels is left; another is EngineFailed NAME_TAKEN."""
+        ...
 
-    async def remove_network(self, name: str) -> None: ...
+    async def remove_network(self, name: str) -> None:
+        """Raises EngineFailed REFUSED while a container runs in it."""
+        ...
 
-    async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]: ...
+    async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of those with the labels."""
+        ...
 
-    async def make_volume(self, name: str, labels: Mapping[str, str]) -> None: ...
+    async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """One with the same labels is left with what is in it; another is EngineFailed NAME_TAKEN."""
+        ...
 
-    async def remove_volume(self, name: str) -> None: ...
+    async def remove_volume(self, name: str) -> None:
+        """Raises EngineFailed REFUSED while a container has it, running or not."""
+        ...
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
         """Those with the labels in whatever state, also those that were never started."""
@@ -262,13 +286,14 @@ class Engine(Protocol):
         ...
 
     async def update(self, ref: str, bound: Bound) -> None:
-        """Changes its limits; None lifts one."""
+        """Changes its limits at once, also while it runs; None lifts one."""
         ...
 
     async def run(self, ref: str, inside: Inside) -> Ended:
         """Runs a command inside to its end; past a bound, or cancelled, all that it started is killed first.
 
-        What it starts inherits its mark in the environment, so that nothing gets away by changing its group.
+        What it starts inherits its mark in the environment, so that nothing gets away by changing its group. What it
+        leaves running when it ends in time goes on; `end` ends that too.
         """
         ...
 

@@ -158,7 +158,12 @@ HOOK_TABLES: Final = (
         (
             Field("turns", Scalar("count", minimum=1, settable=True), "After so many turns of the watched agent.", 10),
             Field("time", _DURATION, "After so long.", 3600),
-            Field("when", Keyed(ANY, is_id=False), "When this condition of a rule holds.", {"on": "on-end"}),
+            Field(
+                "when",
+                Keyed(ANY, is_id=False),
+                "When this condition of a rule holds while it is asked.",
+                {"turn": {">": 9}},
+            ),
             Field("approved", Scalar("flag"), "When a person approves its end: `plan approve hook/…`.", True),
         ),
     ),

@@ -133,7 +133,8 @@ def _without_go(seen: Observed) -> Step:
         return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
     if seen.is_over:
         return Rest(AgentState.ENDED, "its own part of its task is done")
-    return Rest(AgentState.IDLE, "its task has not started")
+    is_leaving = seen.task_state == "stopping"
+    return Rest(AgentState.IDLE, "its task is stopping" if is_leaving else "its task has not started")
 
 
 def _answering(seen: Observed, around: Surroundings) -> Step | None:

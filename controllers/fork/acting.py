@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from controllers.fork import bringing, deciding, leaving, looking, making
+from controllers.fork import bringing, deciding, leaving, locking, looking, making
 from controllers.fork.deciding import What
 from controllers.fork.desk import ACTOR, Desk, Fork, Gone, noted
 from controllers.fork.git import GitFailed
@@ -18,7 +18,7 @@ from reconciler.driving.working import WorkPlane
 from schemas import limits
 from schemas.address import Address
 from schemas.encoding import JsonObject, printable
-from schemas.fork import KIND
+from schemas.fork import KIND, ForkState
 from schemas.record import Draft, Mark
 
 POOL: Final = "tools"
@@ -98,4 +98,8 @@ class ForkReconciler:
             tries = fork.status.tries + 1
             merge: JsonObject = {"tries": tries, "fault": printable(str(failed))}
             merge["retry_at"] = self._desk.clock.now() + deciding.retry_s(tries)
-            await fork.note("fork.failed", merge, {"message": printable(str(failed))})
+            # Where nothing is half written nobody is kept off meanwhile.
+            is_between = fork.status.state is ForkState.MERGING
+            merge |= locking.NO_WISH if is_between else {}
+            freed = locking.freed(fork) if is_between else ()
+            await fork.note("fork.failed", merge, {"message": printable(str(failed))}, freed)

@@ -106,14 +106,17 @@ async def _checked_anew(fork: Fork) -> bool:
     if not status.unchecked or status.rounds >= limits.FORK_CHECKS_MAX or task is None or not task.spec["acceptance"]:
         return False
     merge: JsonObject = {"state": str(ForkState.READY), "answered": _asked(fork), "unchecked": None, **_WELL}
-    await fork.note("fork.merged", {**merge, "rounds": status.rounds + 1}, {"branch": status.branch})
+    merge |= {"rounds": status.rounds + 1, **locking.NO_WISH}
+    await fork.note("fork.merged", merge, {"branch": status.branch}, locking.freed(fork))
     return True
 
 
 async def _conflict(fork: Fork, files: Sequence[str]) -> None:
     named: list[Json] = [printable(path) for path in files]
     merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": named, "answered": _asked(fork), **_WELL}
-    await fork.note("fork.conflict", merge, {"files": named, "branch": fork.status.branch})
+    # Whoever mends it takes their time: what was locked for the write is free for others until then.
+    merge |= locking.NO_WISH
+    await fork.note("fork.conflict", merge, {"files": named, "branch": fork.status.branch}, locking.freed(fork))
 
 
 def _asked(fork: Fork) -> int:

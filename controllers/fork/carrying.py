@@ -2,11 +2,12 @@
 
 A file is written only while it is as the fork last took it in; one that moved on meanwhile is left as it is and named,
 and the fork takes it in first. A crash between two files changes nothing about that: what is written already is as it
-should be. Files of the new state are unpacked beside the folder first, so that each gets there by one rename.
+should be. Files of the new state are unpacked below the state folder first, so that each gets there by one rename.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -44,7 +45,7 @@ NOTHING: Final = Found("", "", ())
 
 @frozen
 class Carrier:
-    """Writes into the working tree of `repository`. `stage` is a folder of ours on the same disk, made and removed."""
+    """Writes into the working tree of `repository`. `stage` is a folder of ours, made and removed."""
 
     repository: Repository
     stage: Path
@@ -130,8 +131,7 @@ class Carrier:
                 bits = stat.S_IMODE(now.lstat().st_mode)
                 is_run = each.new_mode == _EXECUTABLE
                 staged.chmod(bits | (bits & 0o444) >> 2 if is_run else bits & ~0o111)
-            with staged.open("rb") as file:
-                os.fsync(file.fileno())
+            _flush(staged)
 
     def _put(self, each: Difference, found: Found) -> bool:
         """Makes one file as it is to be, if it still is as it was found; whether it did."""
@@ -144,9 +144,28 @@ class Carrier:
             return True
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            (self.stage / "files" / each.path).replace(target)
+            return self._renamed(self.stage / "files" / each.path, target, found)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             return False  # A file stands where a folder is needed, or the other way round: newer work than ours.
+
+    def _renamed(self, staged: Path, target: Path, found: Found) -> bool:
+        """Puts `staged` in the place of `target`; of a folder on another disk by way of a copy beside it."""
+        try:
+            staged.replace(target)
+            return True
+        except OSError as fault:
+            if fault.errno != errno.EXDEV:
+                raise
+        beside = target.with_name(f".{target.name[:100]}.{self.stage.name}.tmp")
+        try:
+            shutil.copy2(staged, beside, follow_symlinks=False)
+            if not beside.is_symlink():
+                _flush(beside)
+            if _mark(target) != found.mark:
+                return False
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
         return True
 
     def _is_led_astray(self, path: str) -> bool:
@@ -173,6 +192,11 @@ class Carrier:
     @property
     def _git(self) -> Git:
         return self.repository.git
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def keep_line_ends(now: Path, new: Path, known: str) -> None:

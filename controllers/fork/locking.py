@@ -50,8 +50,8 @@ async def wait(fork: Fork, wants: Wants) -> None:
         return
     if (held := freed(fork)) != ():
         await fork.note("lock.released", {}, {"owner": owner.address}, held)
-    found = leases.granted(view, owner, wants, _KEPT, _reason(fork), now)
-    why = "" if isinstance(found, Granted) else barred(found.blockers).message
+    others = leases.blockers(view, owner, wants, now)
+    why = barred(others).message if others else ""
     merge: JsonObject = {"wants": dict(wants), "kept": _KEPT, "reason": _reason(fork), "locks": None}
     queued = leases.queued(view, fork.address, owner, wants, _reason(fork), now)
     data: JsonObject = {"owner": owner.address, "wants": dict(wants), "message": why}

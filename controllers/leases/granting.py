@@ -64,9 +64,8 @@ def granted(view: View, owner: Owner, wants: Wants, kept: LockKept, reason: str,
 
     Read and append with no await between, on one view: a grant is computed from the whole table.
     """
-    blockers = tuple(_holding(view, owner.address, wants)) or tuple(_before(view, owner, wants, now))
-    if blockers:
-        return Taken(blockers)
+    if others := blockers(view, owner, wants, now):
+        return Taken(others)
     rows, fences = Rows(view), {}
     for path in sorted(wants):
         own = own_grant(view, owner, path, wants[path])
@@ -76,6 +75,14 @@ def granted(view: View, owner: Owner, wants: Wants, kept: LockKept, reason: str,
     for lost in losses(view, owner, wants):
         rows.told(lost.path, lost.owner)
     return Granted(rows.changes(), fences)
+
+
+def blockers(view: View, owner: Owner, wants: Wants, now: float) -> tuple[Blocker, ...]:
+    """Who keeps `owner` from having all of `wants` now: all who hold something of it, else the first who waits before.
+
+    Empty: it may have them.
+    """
+    return tuple(barring(view, owner.address, wants)) or tuple(_before(view, owner, wants, now))
 
 
 def queued(view: View, waiting: str, owner: Owner, wants: Wants, reason: str, now: float) -> tuple[Change, ...]:
@@ -138,7 +145,7 @@ def fenced(view: View, owner: Owner, path: str, mode: LockMode = "write") -> str
     """Empty when a grant that still stands covers `path` in `mode` for `owner`; else why not, and who has it now."""
     own = own_grant(view, owner, path, mode)
     lost = next(losses(view, owner, {path: mode}), None)
-    others = tuple(_holding(view, owner.address, {path: mode}))
+    others = tuple(barring(view, owner.address, {path: mode}))
     if own is not None and not others:
         return ""
     has = "nobody has it now"
@@ -199,7 +206,8 @@ def _near(view: View, wants: Wants) -> Iterator[tuple[Resource, LockMode]]:
             yield lock, "write" if "write" in modes else "read"
 
 
-def _holding(view: View, asker: str, wants: Wants) -> Iterator[Blocker]:
+def barring(view: View, asker: str, wants: Wants) -> Iterator[Blocker]:
+    """The grants that stand in the way of `asker`, a task's or an agent's address."""
     for lock, mode in _near(view, wants):
         for owner, grant in lock.status.get("holders", {}).items():
             if not conflict(mode, grant["mode"]) or is_above(owner, asker):
@@ -218,28 +226,21 @@ def _before(view: View, owner: Owner, wants: Wants, now: float) -> Iterator[Bloc
         for waiting, raw in lock.status.get("waiters", {}).items():
             other = raw["owner"]
             # What is granted to the asker is in the way of nobody below it.
-            if (
-                not conflict(mode, raw["mode"])
-                or is_above(owner.address, other)
-                or path_of(other) == path_of(owner.address)
-            ):
+            if not conflict(mode, raw["mode"]) or is_above(owner.address, other):
                 continue
-            if rank(raw["since"], priority_of(view, other)) > mine or wishing(view, waiting) is None:
+            if rank(raw["since"], priority_of(view, other)) > mine:
                 continue
-            if not _waits_for_family(view, owner.address, waiting, raw):
-                found = wishing(view, waiting)
-                assert found is not None, "it was looked at just now"
-                as_holder = Holder(
-                    other, found.uid, found.incarnation, raw["mode"], raw["since"], 0, reason=raw["reason"]
-                )
-                yield Blocker(lock.spec["path"], as_holder, "waits")
+            found = wishing(view, waiting)
+            if found is not None and not _waits_for_family(view, owner.address, waiting, raw):
+                run = (other, found.uid, found.incarnation, raw["mode"], raw["since"])
+                yield Blocker(lock.spec["path"], Holder(*run, fence=0, reason=raw["reason"]), "waits")
                 return
 
 
 def _waits_for_family(view: View, asker: str, waiting: str, raw: JsonObject) -> bool:
     """Whether the wish of `waiting` cannot come true before the asker, or an ancestor of it, lets go."""
     wants = wants_of(view, waiting)
-    return any(is_above(one.holder.owner, asker) for one in _holding(view, raw["owner"], wants))
+    return any(is_above(one.holder.owner, asker) for one in barring(view, raw["owner"], wants))
 
 
 def wants_of(view: View, waiting: str) -> Wants:

@@ -11,6 +11,7 @@ from schemas import limits
 from schemas.agent import AgentState
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from schemas.fork import lock_place
 from schemas.frozen import frozen
 from schemas.lock import locks_of
 from schemas.resource import Resource
@@ -53,19 +54,24 @@ def is_family(one: str, other: str) -> bool:
 def fallen(view: View, owner: str, grant: JsonObject, declared: str = "") -> str:
     """Why a grant (the JSON of a `Holder`) stands no more: `gone`, `ended` or `restarted`. Empty: it stands.
 
-    `declared` is the name of the lock: a declared grant stands as long as its task names it.
+    `declared` is the name of the lock: a declared grant stands as long as its task names it, and to the end of a
+    command that was given a fork meanwhile: that ends where it began.
     """
     found = view.get(owner)
     if found is None or found.uid != grant["uid"]:
         return "gone"
     if found.kind == "task":
-        names = locks_of(found.spec)
-        if found.state in ENDED or (grant["kept"] == "declared" and declared not in names):
-            return "ended"
-        return ""
+        is_named = grant["kept"] != "declared" or declared in locks_of(found.spec)
+        return "" if found.state not in ENDED and (is_named or _ends_outside(found, declared)) else "ended"
     if found.state == AgentState.ENDED:
         return "ended"
     return "" if int(found.status.get("incarnation") or 0) == grant["incarnation"] else "restarted"
+
+
+def _ends_outside(task: Resource, name: str) -> bool:
+    """Whether the task's command is under way outside of the fork in which it names this lock by now."""
+    fork = str(task.spec.get("fork") or "")
+    return bool(fork and task.status.get("call")) and f"{lock_place(fork)}/{name}" in locks_of(task.spec)
 
 
 def wishing(view: View, waiting: str) -> Owner | None:

@@ -46,7 +46,9 @@ def clock(at: float) -> str:
 def _blocked(blocker: Blocker) -> str:
     holder = blocker.holder
     if blocker.why == "waits":
-        return f"{holder.owner} waits for lock {blocker.path} ({holder.mode}) since before, {clock(holder.since)}"
+        return (
+            f"lock {blocker.path} goes to {holder.owner} first ({holder.mode}), which waits since {clock(holder.since)}"
+        )
     return f"lock {blocker.path} is held by {holding(holder)}"
 
 

@@ -6,7 +6,7 @@ lock controller grants all or none, in the locks and in the task's own status, w
 
 from __future__ import annotations
 
-from controllers.leases import Taken, granted, owner_of, queued, wants_of
+from controllers.leases import blockers, owner_of, queued, wants_of
 from controllers.leases.owners import fallen
 from controllers.leases.words import Words, barred, free
 from reconciler.storing.store import View
@@ -35,8 +35,8 @@ def missing_lock(view: View, me: Resource, spec: TaskSpec, now: float) -> Missin
     if not missing:
         return None
     owner, wants = owner_of(me), wants_of(view, me.address)
-    found = granted(view, owner, wants, "declared", spec.goal, now)
-    words = barred(found.blockers) if isinstance(found, Taken) else free(min(missing))
+    others = blockers(view, owner, wants, now)
+    words = barred(others) if others else free(min(missing))
     ring: JsonObject = me.status.get("ring") or {}
     return MissingLock(words, queued(view, me.address, owner, spec.locks, spec.goal, now), tuple(ring.get("cycle", ())))
 

@@ -38,7 +38,8 @@ def command(what: str, plan: str | None) -> None:
     access = access_to(plan)
     item = access.object(pointing.address_of(what))
     known = access.objects()
-    related, costs = _related(known, item), budgets.Costs(known)
+    costs = budgets.Costs(known)
+    item, *related = selecting.by_now(access, [item, *_related(known, item)])
     click.echo(descriptions.text(item, related, costs=costs, now=wiring.now()))
     if said := selecting.nobody_runs(access, known):
         click.echo(descriptions.labelled("stands", said))

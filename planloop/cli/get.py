@@ -63,6 +63,7 @@ def show(found: list[Resource], output: str | None, what: tuple[str, ...], acces
         case "name":
             printing.lines(item.address for item in found)
         case _:
+            found = selecting.by_now(access, found)
             if not what:
                 click.echo(selecting.headline(access, found))
             text = cells.text(found, now=wiring.now(), costs=_costs(access, output), width=printing.width())

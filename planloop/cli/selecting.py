@@ -28,6 +28,13 @@ def _of(access: Access, word: str) -> list[Resource]:
     return [access.object(pointing.address_of(word))]
 
 
+def by_now(access: Access, items: Sequence[Resource]) -> list[Resource]:
+    """`items` for people: what they wait for is said as it is at this moment."""
+    from planloop.rendering import by_now
+
+    return by_now.reasons(items, access.objects("lock")) if by_now.has_reasons(items) else list(items)
+
+
 def headline(access: Access, tasks: Sequence[Resource]) -> str:
     """`webchat  rev 41  2 of 5 tasks done, 1 running  (nobody runs it: plan apply webchat.plan.yaml)`."""
     status = access.get("status")

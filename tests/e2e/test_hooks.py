@@ -58,7 +58,8 @@ def applied(folder: Folder) -> None:
 
 def verdicts(folder: Folder, hook: str = "it") -> list[dict[str, Any]]:
     """What the hook said, in order, with the points."""
-    fired = [one for record in folder.records() if record["type"] == "hook.fired" for one in record["data"]["fired"]]
+    steps = [one for record in folder.records() for one in (record, *record.get("also", ()))]
+    fired = [one for step in steps if step["type"] == "hook.fired" for one in step["data"]["fired"]]
     return [{"point": one["point"], **one["verdict"]} for one in fired if one["hook"].endswith(hook)]
 
 
@@ -186,6 +187,16 @@ def test_a_hook_that_remembers_and_quits_is_asked_no_more(folder: Folder) -> Non
     assert text.count("look 1") == text.count("look 2") == 1
     (hook,) = folder.json("get", "hooks")
     assert hook["status"]["state"] == "over"
+
+
+def test_a_hook_that_thinks_is_over_when_the_plan_says_so_and_in_a_replay_too(folder: Folder) -> None:
+    asked = "{when: {message: before-call}, say: ALLOW}"
+    hooks = f"it: {{on: before-call, match: list, agent: {{script: [{asked}]}}, expires: {{when: {{turn: 1}}}}}}"
+    with models(folder, hooks, calls("list"), calls("list"), says("done")) as server:
+        applied(folder)
+        assert server.stop() == 0
+
+    assert [one.get("is_last") for one in verdicts(folder)] == [True]
 
 
 def test_a_hook_makes_a_hook_of_what_people_have_to_say_again_and_again(folder: Folder) -> None:

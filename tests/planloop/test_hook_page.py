@@ -10,6 +10,9 @@ import pytest
 import yaml
 
 from compiler import explaining
+from controllers.agent.hooking import facts, programs
+from controllers.agent.hooking.facts import CallFact, Facts
+from schemas.call import CallResult, CallState
 from schemas.hook import Point
 from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
 from tests.planloop.test_readme import SESSION, played
@@ -59,3 +62,13 @@ def test_every_hook_of_the_library_is_told_of_with_its_settings(file: Path) -> N
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `lib:{file.stem}`")]
 
     assert [name for name in yaml.safe_load(file.read_text()).get("settings", {}) if f"`{name}`" not in row] == []
+
+
+def test_every_member_of_a_question_and_of_an_answer_stands_on_the_page() -> None:
+    call = CallFact("call/1", "write", {}, original={}, result=CallResult(CallState.SUCCEEDED, "ok"))
+    everything = Facts("after-call", "agent/.", "task/.", "/w", 1, 0.0, call=call, prompt="p", reply="r", claim="done")
+    asked = facts.question(everything, "id", {"notes": ["n"]}, {})
+    text = PAGE.read_text()
+
+    # What a function says is `comment`, and `state` is what it is asked with.
+    assert [name for name in (*asked, *programs.MEMBERS - {"say"}) if f"`{name}" not in text] == []

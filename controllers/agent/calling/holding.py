@@ -201,8 +201,7 @@ def told_of_loss(seen: Observed, view: View, wants: Wants) -> Settlement | None:
 
 def blockers_of(seen: Observed, view: View, wants: Wants) -> Sequence[Blocker]:
     """Who keeps the agent from having `wants` now."""
-    found = leases.granted(view, owner_of(seen), wants, "turn", "", seen.now)
-    return found.blockers if isinstance(found, Taken) else ()
+    return leases.blockers(view, owner_of(seen), wants, seen.now)
 
 
 def refused(

@@ -17,6 +17,7 @@ from controllers.agent.conflicts.standing import held, is_waiting, task_of
 from controllers.agent.conflicts.telling import Said
 from controllers.agent.conflicts.terms import Making, for_stays, for_yields, news
 from controllers.agent.conflicts.yielding import given_way, going_on
+from controllers.leases.places import inner
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import conflict as conflicts
@@ -126,16 +127,37 @@ def _may_overrule(by: Author, before: str) -> bool:
 
 
 def _require_followable(made: Making) -> None:
-    """Raises Unruled when whoever is to let go could not: what a task's `locks` name is held to its end."""
-    if made.ruling.how in ("cancel", "fork") or made.yields != made.spec.holds:
+    """Raises Unruled when it could not be done: by a command, by who holds it to its end, or as it is done already."""
+    how, holds = made.ruling.how, made.spec.holds
+    if how == "merge" and not made.stays.startswith("agent/"):
+        raise Unruled("NoAgent", f"no agent works on {made.stays} that could do both: rule `sequence` or `cancel`")
+    if how == "fork" and _is_command(made):
+        raise Unruled("NoAgent", f"{made.yields} is a command and ends where it began: rule `sequence` or `cancel`")
+    if how == "fork" and _is_forked(made):
+        words = (
+            f"these files are in the fork that {name(made.yields)} has already: rule otherwise, or for the other one"
+        )
+        raise Unruled("Forked", words)
+    if how in ("cancel", "fork") or made.yields != holds:
         return
-    grants = [one for _, one in held(made.view, made.yields, made.status.paths)]
+    grants = [one for _, one in held(made.view, holds, made.status.paths)]
     if any(one.kept == "declared" for one in grants):
-        task = task_of(made.view, made.yields)
+        task = task_of(made.view, holds)
         words = (
             f"{task} holds it by its `locks` in the plan, to its end: rule `sequence` or `cancel`, or edit its `locks`"
         )
         raise Unruled("Declared", words)
+
+
+def _is_command(made: Making) -> bool:
+    task = made.view.get(made.yields)
+    return task is not None and task.kind == "task" and bool(task.spec["work"]["kind"] == "run")
+
+
+def _is_forked(made: Making) -> bool:
+    """Whether the one that is to get a fork has one, and the files that it is about are in that one."""
+    fork = task_of(made.view, made.yields).replace("task/", "fork/", 1)
+    return made.view.get(fork) is not None and all(inner(path)[1] == fork for path in made.status.paths)
 
 
 def _is_same(one: Ruling, other: Ruling) -> bool:

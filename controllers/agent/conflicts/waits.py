@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from controllers import leases
 from controllers.agent.conflicts import opening, standing
 from controllers.agent.observing import Observed
-from controllers.leases import Owner, Taken, Wants
+from controllers.leases import Owner, Wants
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.conflict import Because, Party
@@ -82,10 +82,9 @@ def ringed(seen: Observed, view: View, call: Resource) -> tuple[Change, ...]:
 
 def against(view: View, owner: Owner, wants: Wants) -> Iterator[str]:
     """The parties whose grants keep `owner` from having `wants` now."""
-    found = leases.granted(view, owner, wants, "turn", "", 0.0)
-    blockers = found.blockers if isinstance(found, Taken) else ()
-    parties = (standing.party_of(view, each.holder.owner) for each in blockers if each.why == "holds")
-    yield from dict.fromkeys(parties)
+    yield from dict.fromkeys(
+        standing.party_of(view, each.holder.owner) for each in leases.barring(view, owner.address, wants)
+    )
 
 
 def _opened(seen: Observed, view: View, call: Resource, because: Because) -> tuple[tuple[str, ...], tuple[Change, ...]]:

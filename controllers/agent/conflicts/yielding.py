@@ -40,12 +40,12 @@ def given_way(made: Making) -> Yielding:
     if made.ruling.how == "cancel":  # Its task ends, and all that it holds with it.
         return Yielding(())
     rows = Rows(made.view)
-    call = _waiting_call(made)
-    if call is not None:
+    answers = [*_shortened(made)]
+    if (call := _waiting_call(made)) is not None:
         for path in call.status.get("wants") or ():
             rows.leave(path, call.address)
+        answers.append(SetStatus(call.address, call.uid, _answer(made, call)))
     gone = _taken(made, rows)
-    answers = () if call is None else (SetStatus(call.address, call.uid, _answer(made, call)),)
     data: JsonObject = {"owner": made.yields, "locks": list(gone), "why": f"as ruled in {made.conflict.address}"}
     also = (Also("lock.released", gone[0], data),) if gone else ()
     return Yielding((*rows.changes(), *answers), also)
@@ -68,6 +68,14 @@ def _taken(made: Making, rows: Rows) -> tuple[str, ...]:
         elif grant.kept != "turn":
             rows.shorten(lock.spec["path"], agent.address)
     return tuple(gone)
+
+
+def _shortened(made: Making) -> Iterator[Change]:
+    """What the one that gives way still waits for of these files it is granted to the end of its turn only."""
+    for call in made.view.owned_by(made.yields):
+        wants = call.status.get("wants") or ()
+        if is_waiting(made.view, call.address) and any(touches(path, made.status.paths) for path in wants):
+            yield SetStatus(call.address, call.uid, {"kept": "turn"})
 
 
 def _waiting_call(made: Making) -> Resource | None:

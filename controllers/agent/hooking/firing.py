@@ -72,9 +72,8 @@ class Firing:
         left = tuple(each for each in group if each not in by_message)
         waits = Waits(tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message))
         if left:
-            if (
-                seen.resource.status.get("why") != waits.why
-            ):  # A program may think for minutes: who waits says for whom.
+            # A program may think for minutes: who waits says for whom.
+            if seen.resource.status.get("why") != waits.why:
                 ahead.add(seen.resource.address, recording.asking(seen, waits.why))
             ahead.commit()  # What is asked is asked of what is written.
         for question in left:
@@ -135,7 +134,7 @@ class Firing:
         return self._counted(seen, question, verdict, ahead)
 
     def _counted(self, seen: Observed, question: Question, verdict: Verdict, view: Ahead) -> Verdict:
-        """The same of a hook that is an agent; in a replay, as it was recorded: when it ends depends on the facts."""
+        """What `counted` says, of a hook that is an agent; in a replay what was recorded, for there are no facts then."""
         if self.world.hooks is not None:
             return self.world.hooks.at_once(seen.resource.address, _opened(seen).turn, question.key)
         return self.counted(seen, question, verdict, view)

@@ -66,7 +66,6 @@ class Standing:
     said: tuple[lattice.Said, ...] = ()
     asks: Group = ()
     refused: str = ""
-    earlier: tuple[lattice.Said, ...] = ()
 
     @property
     def merged(self) -> lattice.Merged:
@@ -211,25 +210,24 @@ def standing(seen: Observed, index: int, tools: Tools) -> Standing:
     """
     opened = seen.status.open
     assert opened is not None, "hooks are asked inside a turn"
-    call, by, earlier = plain(opened.calls[index], tools), "", list[lattice.Said]()
+    call, by = plain(opened.calls[index], tools), ""
     order = tuple(seen.hooks)
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
         asked = _about(seen, "before-call", index, call, tools, rewrites)
         asks = tuple(each for each in asked if each.key not in opened.fired)
         said = lattice.counted(_on(opened, index, rewrites), order)
-        now = Standing(call, rewrites, by, tuple(said), asks, earlier=tuple(earlier))
+        now = Standing(call, rewrites, by, tuple(said), asks)
         wanted = lattice.rewritten(said, as_map(call.arguments))
         if asks or wanted is None or now.merged.decision in ("deny", "defer"):
             return now
         by, arguments = wanted
         if rewrites == limits.HOOK_REWRITES_MAX:
             return _without_end(now, by)
-        earlier += said
         call = plain(remade(call, arguments=arguments), tools)
         ruled = calls.ruling(call, seen.spec, tools, ())
         if isinstance(ruled, Refused):
             why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
-            return Standing(call, rewrites + 1, by, refused=why, earlier=tuple(earlier))
+            return Standing(call, rewrites + 1, by, refused=why)
     raise AssertionError("the last rewriting returns")
 
 

@@ -46,7 +46,7 @@ def verdict_of(answer: Answer, point: Point) -> Verdict:
     stated = [_of_object(one, point) for one in objects if _stated(one) is not None]
     begun = None if isinstance(answer.value, dict) else _of_first_word(text)
     # Who denies something quotes it, a verdict that stands in it too: the strictest is meant.
-    found = (*stated, *(() if begun is None else (begun,)))
+    found: tuple[Verdict, ...] = (*stated, *(() if begun is None else (begun,)))
     if found:
         return max(found, key=lambda one: strictness(one.decision))
     return _of_object(objects[0], point) if objects else _of_text(text, point)

@@ -74,9 +74,9 @@ def child(state: str, name: str = "a", **more: Any) -> Child:
 # Reasons to be awake.
 
 
-def test_without_a_go_it_idles() -> None:
-    rest = step(seen(task={"state": "waiting"}))
-    assert isinstance(rest, Rest) and rest.state is AgentState.IDLE
+@pytest.mark.parametrize(("state", "why"), [("waiting", "has not started"), ("stopping", "is stopping")])
+def test_without_a_go_it_idles_and_says_why(state: str, why: str) -> None:
+    assert step(seen(task={"state": state})) == Rest(AgentState.IDLE, f"its task {why}")
 
 
 def test_a_go_begins_an_incarnation_and_then_the_first_turn() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -122,3 +123,23 @@ async def test_the_private_repository_is_found_again(tmp_path: Path) -> None:
 
     assert again == first
     assert await again.snapshot(tmp_path / ".plan" / "i", one, "two") == one
+
+
+async def test_a_stage_on_another_disk_is_no_obstacle(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other disk")
+    home = Home(tmp_path).begin(a="a\n", b="b\n")
+    (tmp_path / "a").chmod(0o640)
+    with TemporaryDirectory(dir=other) as folder:
+        async with forked(home, {"a": "mine\n", "b": None, "new/c": "c\n"}) as (carrier, head, differences):
+            (carrier.stage.parent / "t" / "l").symlink_to("a")
+            tree = Worktree(carrier.repository, carrier.stage.parent / "t", "plan/p/t")
+            linked = await tree.commit("a link")
+            more = await tree.differences(head, linked)
+            elsewhere = Carrier(carrier.repository, Path(folder) / "out")
+
+            assert await elsewhere.carry(linked, (*differences, *more)) == ()
+    assert (home.read("a"), home.read("new/c"), (tmp_path / "l").readlink()) == ("mine\n", "c\n", Path("a"))
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+    assert sorted(one.name for one in tmp_path.iterdir()) == [".git", ".gitignore", ".plan", "a", "l", "new"]

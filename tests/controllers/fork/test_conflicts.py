@@ -292,6 +292,43 @@ async def test_files_that_others_hold_are_written_when_they_let_go(tmp_path: Pat
     assert (home.read("a"), left) == ("mine\n", [])
 
 
+async def test_a_merge_that_is_to_be_mended_keeps_nobody_off_the_files_meanwhile(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    plan = """
+        tasks:
+          holder:
+            agent:
+              tools: [lock, release, read, write]
+              script:
+                - call: {lock: {paths: [a]}}
+                - call: {read: {path: a}}
+                - when: {message: go}
+                  call: {write: {path: a, content: theirs}}
+                - call: {release: {}}
+                - done: ok
+          t:
+            fork: true
+            run: "while [ ! -e {root}/held ]; do sleep 0.05; done; echo mine > a"
+        """.replace("{root}", str(tmp_path))
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until(lambda: bool(_holders(owner, "lock/a")))
+        home.write("held", "")
+        await owner.until(lambda: bool(owner.get("fork/t").status.get("wants")))
+        await owner.tell("agent/holder", "go", "1")
+        await owner.until_state("task/t", "blocked")
+
+        assert owner.get("fork/t").status["state"] == "conflict"
+        assert _holders(owner, "lock/a") == []
+        tree = tmp_path / owner.get("fork/t").status["folder"]
+        (tree / "a").write_text("both\n")
+        await owner.until_state("task/t", "done")
+        await owner.settled()
+        left = [lock.address for lock in owner.store.view.list("lock")]
+
+    assert (home.read("a"), left) == ("both\n", [])
+
+
 def _holders(owner: Arena, lock: str) -> list[str]:
     found = owner.find(lock)
     return [] if found is None else list(found.status.get("holders", ()))

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from controllers.agent.conflicts import resolving
+from controllers.agent.conflicts.resolving import Unruled, Wish
 from controllers.leases.places import inner
 from schemas.fork import lock_place
+from schemas.patch import HUMAN_CLI
 from tests.controllers.agent.arena import arena
 from tests.controllers.fork.repository import Home
 
@@ -61,3 +64,59 @@ async def test_who_works_in_a_fork_reads_of_locks_what_it_may_say_itself(tmp_pat
 def test_a_path_of_a_fork_is_told_without_the_place_of_its_locks() -> None:
     assert inner(f"{lock_place('fork/a/b')}/src/**") == ("src/**", "fork/a/b")
     assert inner("src/.plan/forks/x.py") == ("src/.plan/forks/x.py", "")
+
+
+async def test_a_command_that_is_given_a_fork_keeps_the_files_it_works_on_to_its_end(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n")
+    plan = """
+        tasks:
+          t: {locks: [a], run: "touch begun; until [ -e go ]; do sleep 0.05; done"}
+          other:
+            agent:
+              tools: [lock]
+              script:
+                - {when: {message: try}, call: {lock: {paths: [a], wait_s: 0}}}
+                - expect: {error: Locked, contains: held by task/t}
+                - {when: {message: again}, call: {lock: {paths: [a], wait_s: 0}}}
+                - expect: ok
+                - done: x
+        """
+    async with arena(tmp_path) as here:
+        await here.apply(plan)
+        await here.until((tmp_path / "begun").exists)
+        await here.patch({"op": "add", "path": "/tasks/t/fork", "value": True})
+        await here.tell("agent/other", "try", "1")
+        await here.until(lambda: here.get("agent/other").status.get("state") == "asleep")
+        home.write("go", "")
+        await here.until_state("task/t", "done", "failed")
+        await here.tell("agent/other", "again", "2")
+        await here.until_state("task/other", "done", "failed")
+        assert here.state("task/other") == "done"
+
+
+async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_path: Path) -> None:
+    Home(tmp_path).begin(a="a\n")
+    plan = """
+        tasks:
+          t:
+            fork: true
+            agent:
+              tools: [lock, contest]
+              script:
+                - when: {message: go}
+                  call: {contest: {paths: [a], intent: the end of it}}
+                - {when: {message: never}, done: x}
+            tasks:
+              below: {agent: {tools: [lock], script: [{call: {lock: {paths: [a]}}}, {when: {message: never}, done: x}]}}
+        """
+    async with arena(tmp_path) as here:
+        await here.apply(plan)
+        await here.until(lambda: any(one.status.get("holders") for one in here.store.view.list("lock")))
+        await here.tell("agent/t", "go", "1")
+        await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
+        view, document = here.store.view, here.get("plan/arena").spec
+        with pytest.raises(Unruled, match="already") as refused:
+            resolving.ruled(view, document, Wish("conflict/1", "fork"), HUMAN_CLI, 0.0)
+        assert refused.value.reason == "Forked"
+        below = resolving.ruled(view, document, Wish("conflict/1", "fork", "below"), HUMAN_CLI, 0.0)
+        assert [op.path for op in below.ops] == [("tasks", "t", "tasks", "below", "fork")]

@@ -23,6 +23,7 @@ agent:
 {STEPS}    - done: ok
 """
 COUNTING = "rule: [{count: calls, comment: 'call {count.calls}'}]"
+ASKED = "{when: {message: before-call}, say: ALLOW}"
 WAITS = """
 goal: g
 hooks:
@@ -65,6 +66,28 @@ async def test_a_hook_is_over_when_its_time_is(tmp_path: Path) -> None:
         await here.settled()
         assert (tmp_path / "a.txt").exists()
         assert await _fired(here) == 0
+
+
+@pytest.mark.parametrize(
+    "mind",
+    [
+        "rule: [{count: n}]",
+        "first: [{count: n}], agent: {script: [{say: ALLOW}]}",
+        f"first: [{{count: n}}, {{consult: true}}], agent: {{script: [{ASKED}, {ASKED}]}}",
+        "run: 'exit 3', on-fault: note",
+    ],
+    ids=["rule", "first", "agent", "broken"],
+)
+async def test_a_hook_is_over_with_the_verdict_at_which_its_end_holds_whoever_gave_it(
+    tmp_path: Path, mind: str
+) -> None:
+    when = "{turn: 2}" if "run" in mind else "{count: {n: {'>=': 2}}}"
+    async with arena(tmp_path) as here:
+        await here.apply(_plan(f"{{on: before-call, match: write, {mind}, expires: {{when: {when}}}}}"))
+        await here.until_state("task/.", "done")
+        await here.settled()
+        assert [verdict.get("is_last", False) for _, verdict in await _verdicts(here)] == [False, True]
+        assert _status(here)["state"] == "over"
 
 
 async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_with_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import locks, objects
+from planloop.rendering import by_now, locks, objects
 from schemas.lock import Holder, Loss, Waiter
 from schemas.resource import Resource, Uid
 
@@ -59,3 +59,24 @@ def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
     ((label, words),) = locks.of_other(found, waiter, NOW)
     assert (label, words.split(";")[0]) == ("waits", "lock/src/app.py (write) for 5.0 s")
     assert "held by agent/docs (write), for 38 s" in words
+
+
+def test_who_waits_is_said_to_wait_for_whoever_has_the_lock_by_now() -> None:
+    old = (
+        'agent/c: lock src/app.py is held by agent/a (write) since 10:00:00 UTC, "a; first" · conflict/1 stands over it'
+    )
+    stale = Resource("task/c", Uid("c"), 1, {}, {"why": old, "conditions": {"Ready": {"message": old}}})
+    other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent works"})
+    assert by_now.has_reasons([other, stale]) and not by_now.has_reasons([other])
+
+    found, untouched = by_now.reasons([stale, other], [lock(DOCS)])
+    has_it = 'lock src/app.py is held by agent/docs (write) since 00:16:02 UTC, "renames"'
+    new = f"agent/c: {has_it} · conflict/1 stands over it"
+    assert found.status == {"why": new, "conditions": {"Ready": {"message": new}}}
+    assert untouched is other
+
+    holder = Holder("agent/a", "a", 1, "write", 1.0, 8, "task", "a; first")
+    assert by_now.reasons([stale], [lock(holder)])[0].status["why"] == old
+    for locks_now in ([lock()], []):
+        (found,) = by_now.reasons([stale], locks_now)
+        assert "lock src/app.py is not held any more, and not granted yet · conflict" in found.status["why"]

@@ -305,6 +305,10 @@ agent:
     - when: {{message: "resolve("}}
       call: {{resolve: {{conflict: conflict/1, how: release}}}}
     - expect: {{error: Declared, contains: holds it by its `locks` in the plan}}
+    - call: {{resolve: {{conflict: conflict/1, how: merge}}}}
+    - expect: {{error: NoAgent, contains: could do both}}
+    - call: {{resolve: {{conflict: conflict/1, how: fork, for_agent: front}}}}
+    - expect: {{error: NoAgent, contains: ends where it began}}
     - call: {{resolve: {{conflict: conflict/1, how: cancel, for_agent: front}}}}
     - expect: ok
     - when: {{children: ended}}

@@ -242,11 +242,17 @@ def child(name: str) -> dict[str, Any]:
 
 async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) -> None:
     both = call("task", tasks=[child("a"), child("b")])
-    by_patch = call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}])
+    by_patch = [
+        call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}]),
+        call("plan_patch", ops=[{"op": "add", "path": "children/c", "value": CHILD}]),
+        call("plan_patch", ops=[{"op": "replace", "path": "/tasks", "value": {"c": CHILD}}]),
+        call("plan_patch", ops=[{"op": "copy", "from": "tasks/a", "path": "tasks/c"}]),
+        call("edit_plan", path="children/c", value=CHILD),
+    ]
     models = ScriptedModels(
         [
             {"model": "m"} | calls(both),
-            {"model": "m"} | calls(by_patch),
+            {"model": "m"} | calls(*by_patch),
             {"model": "m"} | calls(call("task", **child("a"))),
             {"model": "m"} | calls(call("task", **child("b"))),
             {"model": "m"} | says("I wait for a."),
@@ -264,7 +270,7 @@ async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) 
     mine = [request for request in models.asked if request.model == "test/m"]
     words = "\n".join(str(one) for one in mine[-1].messages)
     assert words.count("Begin one of these now") == 1
-    assert words.count("not by a patch of the plan") == 1
+    assert words.count("not by a patch of the plan") == len(by_patch)
     assert "One subagent at a time, and a is at work" in words
 
 
