@@ -97,11 +97,15 @@ class Lowering:
         return (spec.task, *((spec.parent,) if spec.parent else ()), *children, *((fork,) if fork else ()))
 
     def _containers_of(self, plan: str) -> None:
+        """Puts the containers. One wakes those that need it, and those that it needs: they go after it."""
         containers = self.document.get("containers", {})
-        for name, written in containers.items():
-            spec = container_spec(written, containers)
-            needed = tuple(f"container/{each}" for each in spec.needs)
-            refs = (*needed, "task/.", *((f"task/{spec.task}",) if spec.task else ()))
+        specs = {name: container_spec(written, containers) for name, written in containers.items()}
+        near = {name: [f"container/{each}" for each in spec.needs] for name, spec in specs.items()}
+        for name, spec in specs.items():
+            for each in spec.needs:
+                near.get(each, []).append(f"container/{name}")
+        for name, spec in specs.items():
+            refs = (*near[name], "task/.", *((f"task/{spec.task}",) if spec.task else ()))
             address = f"container/{name}"
             self.objects[address] = Wanted(address, spec.to_json(), refs, f"plan/{plan}", ("container",))
 

@@ -41,8 +41,7 @@ def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults)
 
 def _tell_parts(document: JsonObject, faults: Faults) -> None:
     """What the tasks share, and what bounds it."""
-    for name in document.get("containers", {}):
-        faults.warn_on_key("P0401", f"container `{name}` is not started by this version", "", to=("containers", name))
+    del document, faults
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:

@@ -58,7 +58,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, epoch: int, now: fl
         unwanted=unwanted,
         is_looked=status.epoch == epoch,
         needs=tuple(_need(view, name, how) for name, how in spec.needs.items()),
-        dependants=tuple(each for each in view.referrers(resource.address) if _is_there(view, each)),
+        dependants=tuple(each for each in view.referrers(resource.address) if _is_there(view, each, resource.address)),
         jobs=frozenset(key.partition("#")[2] for key in work.live_for(resource.address)),
         now=now,
     )
@@ -103,6 +103,8 @@ def _is_far(resource: Resource, how: Readiness) -> bool:
     return how == "started" or resource.state == ContainerState.HEALTHY
 
 
-def _is_there(view: View, address: str) -> bool:
+def _is_there(view: View, address: str, needed: str) -> bool:
     found = view.get(address)
-    return found is not None and found.kind == "container" and read(found.status).seen is not None
+    if found is None or found.kind != "container" or read(found.status).seen is None:
+        return False
+    return needed.partition("/")[2] in container_from_json(found.spec).needs
