@@ -241,7 +241,11 @@ class Lowering:
         self.objects[place.fork] = Wanted(place.fork, spec.to_json(), (), task, (KIND,))
 
     def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
-        names = task.get("containers", ()) if path else ()
+        """Those that it waits for. A plan with nothing but containers is their run."""
+        names = task.get("containers", ())
+        if not path:
+            is_their_run = not any(name in task for name in ("tasks", "agent", "run"))
+            names = [name for name, one in names.items() if "task" not in one] if is_their_run and names else ()
         return tuple(f"container/{name}" for name in names)
 
     def _put(self, address: str, spec: TaskSpec, who: tuple[str, ...]) -> None:

@@ -18,6 +18,9 @@ KIND: Final = "container"
 INTERNAL: Final = "internal"
 """The network without a way out."""
 
+AWAITING_CONTAINERS: Final = "AwaitingContainers"
+"""The reason of a task that begins when its containers are up."""
+
 Readiness: TypeAlias = Literal["started", "healthy", "completed"]
 """How far a container must be for whoever needs it. `completed`: it ended with exit code 0."""
 
@@ -158,6 +161,11 @@ class ContainerSpec:
             "labels": dict(self.labels),
             "task": self.task,
         }
+
+
+def has_health(spec: JsonObject) -> bool:
+    """Whether the lowered `spec` of a container has a health check."""
+    return spec.get("health") is not None
 
 
 def container_from_json(raw: JsonObject) -> ContainerSpec:

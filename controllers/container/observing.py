@@ -5,7 +5,15 @@ from __future__ import annotations
 from controllers.container.status import ContainerStatus, read
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
-from schemas.container import UP, ContainerSpec, ContainerState, Readiness, container_from_json, what_runs
+from schemas.container import (
+    AWAITING_CONTAINERS,
+    UP,
+    ContainerSpec,
+    ContainerState,
+    Readiness,
+    container_from_json,
+    what_runs,
+)
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
@@ -84,8 +92,12 @@ def _unwanted(resource: Resource, spec: ContainerSpec, status: ContainerStatus, 
 
 
 def _is_at_work(view: View, address: str) -> bool:
+    """Whether the task has begun and not ended, or would begin if its containers were up."""
     task = view.get(address)
-    return task is not None and task.status.get("go") is not None and task.state not in ENDED and not task.deleting
+    if task is None or task.deleting or task.state in ENDED:
+        return False
+    waits_for = task.status.get("conditions", {}).get("Progressing", {}).get("reason")
+    return bool(task.status.get("stage")) or waits_for == AWAITING_CONTAINERS
 
 
 def _need(view: View, name: str, how: Readiness) -> Need:

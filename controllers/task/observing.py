@@ -40,7 +40,7 @@ class Observed:
 
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
-    in. `above` are its ancestors with
+    in; `containers` those that it names, as far as they are there. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `now` is in seconds; `digests` name its checks as now written.
     """
@@ -66,6 +66,7 @@ class Observed:
     lock: MissingLock | None = None
     remains: tuple[str, ...] = ()
     fork: Resource | None = None
+    containers: Mapping[str, Resource] = field(default_factory=dict)
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
@@ -129,6 +130,7 @@ class Observer:
             kin=granting.kin(view, me, above),
             lock=missing_lock(view, me, spec, now) if spec.locks else None,
             fork=view.get(spec.fork) if spec.fork else None,
+            containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
             running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),

@@ -1,14 +1,14 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
-A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, its fork,
-which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its way, so that
-none is held by a task that waits.
+A parent that has started, needs, containers, budget, the pause before a retry, what is left of an earlier incarnation,
+its fork, which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its way,
+so that none is held by a task that waits.
 """
 
 from __future__ import annotations
 
 from controllers.leases import AWAITING
-from controllers.task import budgets, flight, forking, jobs, reopening, verifying, working
+from controllers.task import budgets, containing, flight, forking, jobs, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, after
@@ -46,7 +46,7 @@ def _waiting(observed: Observed, says: Says) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, _containers, _budget, _retry, _leftover, forking.obstacle, _locks):
+    for look in (_parent, _needs, containing.obstacle, _budget, _retry, _leftover, forking.obstacle, _locks):
         says = look(observed)
         if says is not None:
             return says
@@ -128,14 +128,6 @@ def _needs(observed: Observed) -> Says | None:
 
 
 _HOW = {Standing.FAILED: "failed", Standing.CANCELLED: "cancelled", Standing.STUCK: "blocked by a failure itself"}
-
-
-def _containers(observed: Observed) -> Says | None:
-    names = observed.spec.containers
-    if not names:
-        return None
-    says = f"needs container {names[0]}, and containers are not run by this version"
-    return Says(TaskState.BLOCKED, "NoContainers", says, ("remove `containers` from the task",), is_stuck=True)
 
 
 def _locks(observed: Observed) -> Says | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from controllers.task import claiming, family, finishing, forking, jobs, keys, outcome, starting, verifying
+from controllers.task import claiming, containing, family, finishing, forking, jobs, keys, outcome, starting, verifying
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
 from schemas.call import CallState, EffectClass
@@ -32,6 +32,8 @@ def over(observed: Observed) -> Step:
     says = family.not_done(observed)
     if says is not None:
         return Step(says, merge={"stage": "work", "round_for": None})
+    if (step := containing.run(observed)) is not None:
+        return step
     if observed.spec.acceptance:
         return verifying.begin_round(observed, "work")
     return forking.bring(observed) or finishing.done(observed)
