@@ -86,6 +86,15 @@ async def test_law_6_a_rewrite_goes_through_every_denial_again(tmp_path: Path, a
         assert not list(tmp_path.rglob("b.txt"))
 
 
+async def test_law_6_an_agent_does_not_write_the_program_that_guards_it(tmp_path: Path) -> None:
+    call = "{write: {path: ./guard.py, content: 'def look(told): return {}'}}"
+    async with arena(tmp_path) as here:
+        text = plan(f"{BEFORE[:-2]}, match: shell}}]", call, "{error: Denied, contains: guard.py}")
+        await outcome(here, text, tool="done")
+        assert here.state("task/.") == "done"
+        assert here.read("guard.py") == LOOK.replace("ANSWER", "{}")
+
+
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
