@@ -161,8 +161,8 @@ class Hooks:
     def _tell_unread(self, merge: _Merge, own: JsonObject, to: Pointer) -> None:
         """Tells of settings that what it is made from does not have; a program is given them all the same."""
         known = merge.declared | set(named_settings([merge.fields]))
-        tell = self.faults.warn if merge.fields.keys() & {"run", "python"} else self.faults.add
-        code = "P0406" if tell == self.faults.warn else "P0213"
+        is_given = not merge.fields.keys().isdisjoint(("run", "python"))
+        tell, code = (self.faults.warn, "P0406") if is_given else (self.faults.add, "P0213")
         for name in own.get("settings", {}) if "extends" in own else ():
             if name not in known:
                 summary = f"`{own['extends']}` has no setting `{name}`"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from posixpath import normpath
 from typing import Final
 
+from compiler import hook_files
 from compiler.agents import AgentMaking, Choice, argv_of
 from compiler.containing import container_spec
 from compiler.graph import Graph
@@ -204,10 +205,11 @@ class Lowering:
         if "hooks" in task:
             rights = _keeping_off(rights, self.watching.hooks.declared(task["hooks"], to), cwd)
         made, rights, choice = self.making.of_task(task, place.path, rights, place.choice)
-        if made is None or "hooks" not in choice.resolved.fields:
+        if made is None or not (made.mixins or "hooks" in choice.resolved.fields):
             return made, rights, choice
-        named = self.watching.hooks.named(list(choice.resolved.fields["hooks"]), choice.resolved.at or choice.to)
-        rights = _keeping_off(rights, named, cwd)
+        written = list(choice.resolved.fields.get("hooks", ()))
+        rights = _keeping_off(rights, self.watching.hooks.named(written, choice.resolved.at or choice.to), cwd)
+        rights = _guarding(rights, hook_files.guarded(_of_steps(made, cwd)))
         return replace(made, rights=replace(made.rights, guarded=rights.guarded)), rights, choice
 
     def _watched(
@@ -282,7 +284,21 @@ class Lowering:
 
 def _keeping_off(rights: Rights, hooks: Iterable[Hook], cwd: str) -> Rights:
     """`rights` without writing what answers for `hooks` that are set in `cwd`."""
-    denied = [f"{tool}({file})" for hook in hooks for file in hook.files(cwd) for tool in WRITING_TOOLS]
+    return _guarding(rights, [file for hook in hooks for file in hook.files(cwd)])
+
+
+def _of_steps(agent: AgentSpec, cwd: str) -> Iterator[str]:
+    """The files that the steps of an agent's mixins run: what denies its calls it does not write."""
+    for step in (step for mixin in agent.mixins for step in mixin.get("steps", ())):
+        match step.get("do"):
+            case "run":
+                yield from hook_files.of_program(argv_of(step["with"]), cwd)
+            case "python" if not str(step["with"]).startswith("lib:"):
+                yield str(step["with"]).rpartition(":")[0]
+
+
+def _guarding(rights: Rights, files: Iterable[str]) -> Rights:
+    denied = [f"{tool}({file})" for file in files for tool in WRITING_TOOLS]
     return replace(rights, guarded=union(rights.guarded, denied)) if denied else rights
 
 

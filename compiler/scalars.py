@@ -28,13 +28,18 @@ ScalarReader = Callable[[SourceValue, Path, Pointer, Faults], Any]
 
 
 class Misfit(Exception):
-    """The value is not of the wanted kind. `summary` ends the sentence "`field` …"."""
+    """The value is not of the wanted kind. `wanted` ends the sentence "`field` is …".
+
+    `within` leads from the value that was read to the one in it that does not fit, which is `value` then.
+    """
 
     def __init__(self, wanted: str, hint: str = "", code: str = "P0202") -> None:
         super().__init__(wanted)
         self.wanted = wanted
         self.hint = hint
         self.code = code
+        self.within: Path = ()
+        self.value: SourceValue = None
 
 
 def scalar_reader(type_: Scalar) -> ScalarReader:
@@ -50,6 +55,8 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
         try:
             found = convert(value)
         except Misfit as misfit:
+            if misfit.within:
+                value, at, to = misfit.value, (*at, *misfit.within), (*to, *map(str, misfit.within))
             summary = f"`{name_of(to, at)}` is {misfit.wanted}, not {shown(value)}"
             hint = did_you_mean(str(value), choices) if choices else misfit.hint
             if misfit.code == "P0206":
@@ -307,13 +314,22 @@ def _any(value: SourceValue) -> Any:
         case str() | bool() | int() | float() | None:
             return value
         case dict():
-            return {str(key): _any(item) for key, item in value.items()}
+            return {str(key): _inner(key, item) for key, item in value.items()}
         case list():
-            return [_any(item) for item in value if not is_elision(item)]
+            return [_inner(index, item) for index, item in enumerate(value) if not is_elision(item)]
         case Form():
             return {value.head: _any(list(value.items[1:]) if len(value.items) != 2 else value.items[1])}
         case _:
             raise Misfit("a plain value", "write one value, not a list or a map")
+
+
+def _inner(step: str | int, value: SourceValue) -> Any:
+    try:
+        return _any(value)
+    except Misfit as misfit:
+        misfit.value = misfit.value if misfit.within else value
+        misfit.within = (step, *misfit.within)
+        raise
 
 
 def is_elision(value: SourceValue) -> bool:

@@ -87,6 +87,10 @@ class Access:
         answer = self.get("objects", kind=",".join(kinds))
         return [resource_from_json(raw) for raw in answer["objects"]]
 
+    def find(self, address: str) -> Resource | None:
+        """The object at `address`; None when there is none."""
+        return next((one for one in self.objects(address.partition("/")[0]) if one.address == address), None)
+
     def object(self, address: str) -> Resource:
         """The object at `address`. Raises Halt."""
         return resource_from_json(self.get(f"objects/{address}"))

@@ -94,12 +94,12 @@ class ConflictSpec:
 
     def ways(self) -> dict[How, str]:
         """What each ruling means when it does not say whom it is about, in words for whoever rules."""
-        told: dict[How, str] = {}
-        for how, (_, words) in _WAYS.items():
-            who = self.usual(how)
-            other = next(each for each in self.parties if each != who)
-            told[how] = words.format(who=name(who), other=name(other))
-        return told
+        return {how: self.means(how, self.usual(how)) for how in _WAYS}
+
+    def means(self, how: How, who: str) -> str:
+        """What a ruling about the party `who` means, in words."""
+        other = next(each for each in self.parties if each != who)
+        return meaning(how, name(who), name(other))
 
     def to_json(self) -> JsonObject:
         return {"wants": self.wants, "holds": self.holds, "because": self.because}
@@ -149,6 +149,11 @@ def status_from_json(raw: JsonObject) -> ConflictStatus:
         ruling=Ruling(**ruling[0]) if ruling else None,
         why=raw.get("why", ""),
     )
+
+
+def meaning(how: How, who: str, other: str = "the other one") -> str:
+    """What a ruling about `who` means, in words, with both as people name them."""
+    return _WAYS[how][1].format(who=who, other=other)
 
 
 def name(agent: str) -> str:

@@ -392,6 +392,8 @@ class AgentReconciler:
             case calls.NeedsYes(pattern=pattern) if arguments != call.spec["arguments"]:
                 text = f"with other arguments it would need a person's yes to `{pattern}`"
                 return CallResult(CallState.DENIED, text, "Denied")
+            case _ if arguments != call.spec["arguments"] and (why := self._firing.objection(seen, asked)):
+                return CallResult(CallState.DENIED, why, "Denied")
             case _:
                 return None
 

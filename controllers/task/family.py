@@ -25,6 +25,8 @@ def not_done(observed: Observed) -> Says | None:
 
 
 def _which(observed: Observed) -> str:
-    tally = observed.children
-    first = observed.bad_child.address if observed.bad_child is not None else "a task"
-    return f"{first} failed" if tally.bad == 1 else f"{first} and {tally.bad - 1} more of {sum(tally)} tasks failed"
+    tally, bad = observed.children, observed.bad_child
+    first = bad.address if bad is not None else "a task"
+    if tally.bad == 1:
+        return f"{first} is stuck" if bad is not None and bad.state == TaskState.BLOCKED else f"{first} failed"
+    return f"{first} and {tally.bad - 1} more of {sum(tally)} tasks failed or are stuck"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
@@ -22,6 +22,8 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ByAgent, TaskSpec
+
+_BAD: Final = (Standing.FAILED, Standing.STUCK)
 
 Halting: TypeAlias = Literal["cancel", "pause"]
 
@@ -121,8 +123,8 @@ class Observer:
             call=view.get(progress.call) if progress.call else None,
             children=children,
             needs=needs,
-            bad_need=self._first_bad(spec.needs) if needs.bad + needs.cancelled else None,
-            bad_child=self._first_bad(spec.children) if children.bad and not children.open else None,
+            bad_need=self._first(spec.needs, (*_BAD, Standing.CANCELLED)) if needs.bad + needs.cancelled else None,
+            bad_child=self._first(spec.children, _BAD) if children.bad and not children.open else None,
             open_need=self._first_open(spec) if needs.open else "",
             halt=halt,
             above=above,
@@ -161,10 +163,9 @@ class Observer:
     def _remains(self, me: Resource) -> tuple[str, ...]:
         return tuple(owned.address for owned in self._view.owned_by(me.address))
 
-    def _first_bad(self, addresses: Sequence[str]) -> Resource | None:
-        bad = (Standing.FAILED, Standing.STUCK, Standing.CANCELLED)
+    def _first(self, addresses: Sequence[str], standings: Sequence[Standing]) -> Resource | None:
         found = (self._view.get(address) for address in addresses)
-        return next((task for task in found if task is not None and standing(task) in bad), None)
+        return next((task for task in found if task is not None and standing(task) in standings), None)
 
     def _first_open(self, spec: TaskSpec) -> str:
         # The first in the plan's order, and no list of all: a message that names every open need would be rewritten

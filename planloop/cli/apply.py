@@ -24,7 +24,9 @@ Examples:
 @click.argument("file", metavar="FILE", required=False, type=click.Path(path_type=Path))
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, and let pass what would be held for approval.")
 @click.option("--dry-run", is_flag=True, help="Show what it would do and leave.")
-@click.option("--detach", "-d", is_flag=True, help="Leave the owner in the background.")
+@click.option(
+    "--detach", "-d", is_flag=True, help="Leave the owner in the background until plan down, also when all is done."
+)
 @click.option("--sync", is_flag=True, help="Also write what changes in the live plan back into the file.")
 @click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
 @click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")

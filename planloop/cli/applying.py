@@ -238,7 +238,7 @@ def detach(shown: Shown, save: FileSave | None, asked: Asked) -> None:
         _start_owner(place, shown.file.path, ("--yes", *asked.words) if is_approved else asked.words)
     status = OwnerClient(place.folder).get("status")
     click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
-    click.echo("next: plan get · plan events -w · plan down stops it")
+    click.echo("next: plan get · plan events -w · plan down ends it: until then it follows the file")
 
 
 def _start_owner(place: Place, path: Path, words: Sequence[str]) -> None:

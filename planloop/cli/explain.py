@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from planloop import pointing
@@ -9,6 +11,8 @@ from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
 from schemas import pointer
+from schemas.encoding import JsonObject
+from schemas.resource import Resource
 
 EXAMPLE = """
 \b
@@ -16,6 +20,7 @@ Examples:
   plan explain acceptance                   a field of a task
   plan explain task.budget.usd              one inside another
   plan explain P0203                        an error code
+  plan explain lib:planning                 a part of the library; lib: lists them
   plan explain --why task/frontend/goal     who set this value, when, and why
   plan explain --why task/ui/agent.tools    which prototype or mixin it is from
   plan explain --why hook/ui/guard/match    where a hook is set, or what it is made from
@@ -23,30 +28,65 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", required=False, metavar="FIELD | CODE")
-@click.option("--why", metavar="PATH", help="Who set this value of the live plan: task/NAME/FIELD, or /pointer.")
+@click.argument("what", required=False, metavar="FIELD | CODE | lib:NAME")
+@click.option("--why", metavar="PATH", help="Who set this of the live plan: task/NAME, task/NAME/FIELD, or /pointer.")
 @plan_option
 def command(what: str | None, why: str | None, plan: str | None) -> None:
     """Explain a field, an error code, or who set a value and why.
 
-    Without anything: the fields there are.
+    Without anything: the fields there are. `lib:NAME` is shown as the library has it.
     """
-    from compiler import explaining
+    from compiler import explaining, library_pages
     from planloop.rendering import explanations
+    from planloop.sources import FolderSources
 
     if why is not None:
         access = access_to(plan)
-        place = pointer.render(pointing.field_named(why))
-        click.echo(made_of(access, why) or explanations.why(access.get("why", at=place)))
+        click.echo(made_of(access, why) or explanations.why(access.get("why", at=pointer.render(_place(access, why)))))
         return
     if what is None:
         click.echo(explanations.index())
         return
-    text = explaining.explain(what)
+    library = FolderSources(Path())
+    text = explaining.explain(what) or library_pages.page(what, library)
     if text is None:
-        hint = explaining.suggestion(what) or "plan explain lists the fields"
-        raise Halt(Exit.NOT_FOUND, f"there is no field or error code `{what}`", hint)
+        hint = library_pages.suggestion(what, library) or explaining.suggestion(what)
+        raise Halt(Exit.NOT_FOUND, f"there is no field, error code or part of the library `{what}`", hint)
     click.echo(text.rstrip())
+
+
+def _place(access: Access, text: str) -> tuple[str, ...]:
+    """The place in the live document of the field that `text` names, or else of the whole object. Raises Halt."""
+    document = access.object(f"plan/{access.place.name}").spec
+    is_field = text.startswith("/") or "/" in text.removeprefix("task/") or text in document
+    if is_field and pointer.has(document, field := pointing.field_named(text)):
+        return field
+    if text in (".", "task/.", f"plan/{access.place.name}"):
+        raise Halt(Exit.USAGE, "the plan as a whole is of many hands", "plan history lists them; name a field: goal")
+    address = "task/" if text.startswith("/") else pointing.address_of(text)
+    item = access.find(address) if address.startswith("task/") else access.object(address)
+    return pointing.field_named(text) if item is None else _whole(item, document)
+
+
+def _whole(item: Resource, document: JsonObject) -> tuple[str, ...]:
+    """The place in the document of a whole object. Raises Halt for one that has none."""
+    _, _, path = item.address.partition("/")
+    match item.kind:
+        case "hook":  # It is written where it is set, which may be above the agent that it watches.
+            above = str(item.spec["set_at"]).partition("/")[2]
+            place = pointing.field_of(f"hook/{above}/{path.rpartition('/')[2]}".replace("/./", "/"), "")
+            field = f"{item.address}/on"
+        case "task" | "agent" | "container":
+            place, field = pointing.field_of(item.address, ""), f"task/{path}/agent.tools"
+        case _:
+            hint = f"plan describe {item.address} · plan events {item.address}"
+            raise Halt(
+                Exit.USAGE, f"{item.address} came to be while the plan runs: nobody wrote it into the plan", hint
+            )
+    if not pointer.has(document, place):
+        hint = f"name a field of it: plan explain --why {field}"
+        raise Halt(Exit.NOT_FOUND, f"{item.address} is not written in a place of its own", hint)
+    return place
 
 
 def made_of(access: Access, text: str) -> str | None:

@@ -29,6 +29,7 @@ Examples:
   plan logs task/build --check 1       the output of its second acceptance check
   plan logs mcp/files                  what became of a tool server, and what it printed about itself
 """
+LOGGED = frozenset(("task", "agent", "call", "mcp"))  # Kinds that print something, or take turns.
 SHOWN = ("call.", "message.", "check.ran", "task.changed", "server.")  # Of a task, and of who it belongs to.
 
 
@@ -58,6 +59,9 @@ def command(what: str, plan: str | None, follow: bool, check: str | None) -> Non
     """Show outputs of commands and transcripts of agents."""
     access = access_to(plan)
     item = access.object(pointing.address_of(what))
+    if item.kind not in LOGGED:
+        hint = f"plan describe {item.address} · plan events {item.address}"
+        raise Halt(Exit.USAGE, f"{item.address} has no output and no transcript", hint)
     if check is not None:
         _print_check(access, item, check)
         return

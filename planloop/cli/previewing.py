@@ -75,7 +75,7 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
 def _require_task(address: str, file: PlanFile, access: Access | None) -> None:
     """Raises Halt unless `address` is a task of the file or of the live plan, if there is one."""
     if not address.startswith("task/"):
-        raise Halt(Exit.USAGE, f"{address} is not a task", f"name a task: task/{address.partition('/')[2]}")
+        raise Halt(Exit.USAGE, f"{address} is not a task", "plan get tasks lists them")
     if address in file.graph.objects:
         return
     if access is None:

@@ -83,7 +83,8 @@ def paths_of(document: JsonObject, what: Sequence[str]) -> list[tuple[str, ...]]
 def _path_of(document: JsonObject, address: str) -> tuple[str, ...]:
     kind, _, name = address.partition("/")
     if kind != "task":
-        raise Halt(Exit.USAGE, f"{address} is not a task", f"name the task that it works for: task/{name}")
+        hint = f"name the task that it works for: task/{name}" if kind == "agent" else "plan get tasks lists them"
+        raise Halt(Exit.USAGE, f"{address} is not a task", hint)
     path = pointing.field_of(address, "")
     if not pointer.has(document, path):
         raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")

@@ -25,8 +25,9 @@ def facts(item: Resource) -> list[tuple[str, str]]:
     out = [("", line) for line in str(item.status.get("text") or "").splitlines()]
     if status.ruling is not None:
         ruling = status.ruling
-        plan = f": {ruling.plan}" if ruling.plan else ""
-        out.append(("ruled", f"{ruling.how} for {_path(ruling.for_agent)}, by {author_in_words(ruling.by)}{plan}"))
+        plan = f'; "{ruling.plan}"' if ruling.plan else ""
+        means = conflict_from_json(item.spec).means(ruling.how, ruling.for_agent)
+        out.append(("ruled", f"{ruling.how} by {author_in_words(ruling.by)}: {means}{plan}"))
     if status.state == OPEN:
         raised = f", after {amounts.plural(status.raised, 'time')} without an answer" if status.raised else ""
         out.append(("before", (_before(status) or "nobody yet") + raised))

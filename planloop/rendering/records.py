@@ -10,7 +10,7 @@ from typing import Final
 from planloop.rendering import amounts, forks, verdicts
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
-from schemas.conflict import PERSON, WAYS
+from schemas.conflict import PERSON, WAYS, meaning, name
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.lock import ring_words
 from schemas.patch import author_in_words
@@ -292,8 +292,9 @@ def _conflict(data: JsonObject) -> str:
 
 
 def _ruled(data: JsonObject) -> str:
-    plan = f": {data['plan']}" if data.get("plan") else ""
-    return f"{data.get('how', '')} for {data.get('for_agent', '')}, by {author_in_words(str(data.get('by', '')))}{plan}"
+    plan = f'; "{data["plan"]}"' if data.get("plan") else ""
+    means = meaning(data["how"], name(data["for_agent"]))
+    return f"{data['how']} by {author_in_words(str(data['by']))}: {means}{plan}"
 
 
 def _locked(data: JsonObject) -> str:

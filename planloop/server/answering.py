@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from planloop import pointing
 from planloop.exits import Exit, Halt
 from schemas import address as addresses
 from schemas.encoding import Json, JsonObject
@@ -93,6 +94,8 @@ def near(archive: Archive, address: str) -> str:
     import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
 
     kind, _, path = address.partition("/")
+    if kind == "task" and (named := pointing.kind_of(path)) is not None:
+        return f"plan get {path} lists them; one of them is {named}/NAME"
     known = [item.address.partition("/")[2] for item in archive.list(kind)]
     if kind not in addresses.KINDS:
         return f"kinds are {', '.join(sorted(addresses.KINDS))}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler import check_document
+from compiler import check_document, library_pages
 from compiler.explaining import explain, provenance, suggestion
 from schemas.encoding import JsonObject
 from schemas.fields_all import TABLES
@@ -232,6 +232,20 @@ def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() ->
     assert "unknown agent" in (explain("p0203") or "")
     assert explain("accpetance") is None
     assert suggestion("task.accpetance") == "did you mean `acceptance`?"
+
+
+def test_what_the_library_has_can_be_explained_and_a_slip_is_helped() -> None:
+    library = SOURCES
+    listed = library_pages.page("lib:", library) or ""
+    for shelf in listed.splitlines():
+        for name in shelf.partition(": ")[2].split(", "):
+            assert f"{name}, a {shelf.partition(':')[0][:-1]} of the library" in (
+                library_pages.page(name, library) or ""
+            )
+    assert "lib:planning" in listed
+    assert library_pages.page("lib:../../pyproject", library) is None
+    assert library_pages.suggestion("planning", library) == "plan explain lib:planning"
+    assert library_pages.suggestion("lib:plannin", library) == "did you mean `lib:planning`?"
 
 
 def test_references_stay_inside_the_plans_folder() -> None:

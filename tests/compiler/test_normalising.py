@@ -158,6 +158,7 @@ def test_no_cure_is_told_that_does_not_help() -> None:
     assert own.hint == 'YAML 1.1 reads it as false: write "off" for the text'
     (given,) = compiled("goal: g\nagent: {run: ./a, settings: {retry: {quiet: off}}}").diagnostics
     assert given.hint == 'YAML 1.1 reads it as false: write "off" for the text, or false'
+    assert given.summary == "`quiet` is text, and YAML readers disagree on `off`"
     (few,) = compiled("goal: g\nagent: {run: ./a, lock: true}").diagnostics
     assert few.hint == "there are `turn`, `task`, `off`"
     (on,) = compiled("goal: g\nagent: {run: ./a}\nhooks: {h: {on: '', rule: [{comment: x}]}}").diagnostics[:1]

@@ -53,6 +53,7 @@ def test_hooks_are_listed_described_explained_and_approved_away(folder: Folder) 
             assert words in described, described
         assert "lib:hooks/planning.yaml" in folder.run("explain", "--why", "hook/a/first/rule").out
         assert "human:file" in folder.run("explain", "--why", "hook/guard/match").out
+        assert "by human:file" in folder.run("explain", "--why", "hook/a/guard").out
         assert "from hooks/guard" in folder.run("explain", "--why", "hook/a/guard/match").out
         refused = folder.run("approve", "hook/guard")
         assert refused.code != 0

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from planloop.exits import Exit
 from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.slow
@@ -126,6 +127,13 @@ def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder)
     folder.write("task.yaml", "plan: demo\ntasks: {x: {locks: [out], run: 'until test -e go; do sleep 0.05; done'}}\n")
     with folder.started("task.yaml") as owner:
         owner.until("its command runs")
+        for words, code, cure in (
+            (("send", "lock/out", "hello"), Exit.NOT_FOUND, "plan get agents"),
+            (("logs", "lock/out"), Exit.USAGE, "plan describe lock/out"),
+            (("cancel", "lock/out"), Exit.USAGE, "plan get tasks"),
+        ):
+            refused = folder.run(*words)
+            assert (refused.code, cure in refused.err) == (code, True), refused
         said = folder.run("unlock", "out").out
         assert "lock/out was taken from task/x" in said
         assert "the command of task/x goes on and may still write there; to stop it: plan cancel task/x" in said

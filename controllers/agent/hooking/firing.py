@@ -18,7 +18,7 @@ from controllers.agent.hooking.moments import Group, Moment, Question, Waits
 from controllers.agent.hooking.placing import Looks
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.status import OpenTurn, boxed
+from controllers.agent.status import OpenTurn, TurnCall, boxed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import remade
@@ -80,6 +80,21 @@ class Firing:
             self._start(seen, question)
         return waits
 
+    def objection(self, seen: Observed, call: TurnCall) -> str:
+        """Why a call that has begun may not go on with the arguments of `call`, by the agent's hooks; empty: it may.
+
+        Rules are asked in place and keep nothing of it. Whoever thinks first would have to be asked before.
+        """
+        for question in moments.anew(seen, call, self._placed(seen)):
+            spec, view = question.spec, Ahead(self.world.store)
+            if not isinstance(spec.mind, Rule):
+                return f"hook {spec.name} was not asked about these arguments; let a hook rewrite them"
+            said = rules.evaluate(spec, self._memory(seen, question, view), self._facts(seen, question, view))
+            verdict = lattice.effective(said, spec, question.point)
+            if verdict.decision != "allow" or verdict.arguments is not None:
+                return f"hook {spec.name}: {verdict.reason or 'not with these arguments'}"
+        return ""
+
     def _at_once(self, seen: Observed, question: Question, ahead: Ahead) -> Verdict | None:
         """The verdict that is to be had without waiting."""
         spec, opened = question.spec, _opened(seen)
@@ -134,7 +149,7 @@ class Firing:
         return self._counted(seen, question, verdict, ahead)
 
     def _counted(self, seen: Observed, question: Question, verdict: Verdict, view: Ahead) -> Verdict:
-        """What `counted` says, of a hook that is an agent; in a replay what was recorded, for there are no facts then."""
+        """What `counted` says, of a hook that is an agent; in a replay what was recorded: there are no facts."""
         if self.world.hooks is not None:
             return self.world.hooks.at_once(seen.resource.address, _opened(seen).turn, question.key)
         return self.counted(seen, question, verdict, view)

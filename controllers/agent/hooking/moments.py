@@ -163,6 +163,13 @@ def _about(seen: Observed, point: Point, index: int, call: TurnCall, tools: Tool
     return tuple(out)
 
 
+def anew(seen: Observed, call: TurnCall, tools: Tools) -> Group:
+    """The questions about a call of the open turn that something else than a hook has given these arguments."""
+    assert seen.status.open is not None, "calls run inside a turn"
+    index = [each.address for each in seen.status.open.calls].index(call.address)
+    return _about(seen, "before-call", index, plain(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
+
+
 def plain(call: TurnCall, tools: Tools) -> TurnCall:
     """The call as its tool takes it: no other name of an argument, and no number in quotes, gets past a hook."""
     tool = tools.get(call.tool)

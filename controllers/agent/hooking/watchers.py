@@ -15,7 +15,7 @@ from reconciler.storing.store import View
 from schemas import hook as hooks
 from schemas.agent import AgentSpec
 from schemas.budget import Budget
-from schemas.hook import OVER, hook_address
+from schemas.hook import hook_address
 from schemas.message import Message
 from schemas.resource import Resource
 
@@ -33,9 +33,12 @@ def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
 
 
 def is_over(view: View, hook: Resource) -> bool:
-    """Whether nobody asks for this hook any more in the present run of the agent that it watches."""
-    if hook.deleting or hook.state != OVER:
-        return hook.deleting
+    """Whether nobody asks for this hook any more in the present run of the agent that it watches.
+
+    A read-only copy is over with its original at once, and not only when its controller has looked.
+    """
+    if hook.deleting:
+        return True
     original = view.get(hook.spec["original"]) if hook.spec["is_read_only"] else None
     if original is not None:
         return is_over(view, original)

@@ -60,6 +60,8 @@ def delivery(view: View, message: Message, *, is_counted: bool = True) -> tuple[
 def _refusal(receiver: Resource | None, message: Message) -> Refusal | None:
     if receiver is None or receiver.deleting:
         return Refusal("NoSuchAgent", f"there is no {message.receiver}")
+    if receiver.kind != "agent":
+        return Refusal("NoSuchAgent", f"{message.receiver} is no agent, and reads nothing")
     if len(encode(message.body)) > limits.MESSAGE_BYTES_MAX:
         return Refusal("TooLong", f"a message has at most {limits.MESSAGE_BYTES_MAX} bytes: put it in a file")
     if message.expires_at is not None and message.expires_at <= message.sent_at:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from controllers.agent.hooking import watchers
 from reconciler.errors import Terminal
 from schemas.encoding import JsonObject
+from schemas.hook import OVER
 from schemas.patch import HUMAN_CLI, Accepted
+from schemas.record import Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -103,6 +106,17 @@ async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_
         assert _status(here)["why"] == "approved by human:cli"
         with pytest.raises(Terminal, match="over already"):
             await here.gate.approve("hook/guard", HUMAN_CLI)
+
+
+async def test_a_read_only_copy_is_over_in_the_very_record_that_ends_its_original(tmp_path: Path) -> None:
+    text = _plan(f"{{on: before-call, {COUNTING}, copy: read-only}}", WAITS)
+    async with arena(tmp_path) as here:
+        await here.apply(text + "tasks: {b: {goal: b, agent: {script: [{when: {message: go}, done: ok}]}}}\n")
+        await here.settled_but_timers()
+        over = SetStatus("hook/guard", here.get("hook/guard").uid, {"state": OVER, "incarnation": 1})
+        here.store.propose(Draft("hook.changed", "controller:hook", "hook/guard", (over,)), {})
+        assert watchers.is_over(here.store.view, here.get("hook/b/guard")), "nothing was awaited since"
+        await here.until_state("hook/b/guard", OVER)
 
 
 async def test_a_hook_without_that_end_is_not_approved_away(tmp_path: Path) -> None:

@@ -69,7 +69,18 @@ def test_a_failed_parent_names_one_child_and_counts_the_others() -> None:
     for name in "abc":
         world.run(name, code=1)
 
-    assert told(world, ".").message == "task/a and 2 more of 3 tasks failed"
+    assert told(world, ".").message == "task/a and 2 more of 3 tasks failed or are stuck"
+
+
+def test_a_parent_names_a_child_for_what_became_of_it() -> None:
+    world = World(root=spec(), a=spec("x", cancel=True), b=spec("x", needs=("task/a",)))
+    world.settle()
+    assert told(world, ".").message == "task/b is stuck"
+
+    world = World(root=spec(), a=spec("x", cancel=True), b=spec("x"))
+    world.settle()
+    world.run("b", code=1)
+    assert told(world, ".").message == "task/b failed"
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c", "d", "."])

@@ -69,6 +69,14 @@ def test_what_is_broken_about_locks_is_told_in_words() -> None:
     ]
 
 
+def test_a_ruling_is_told_by_what_it_means_and_in_whose_words() -> None:
+    ruling = {"how": "sequence", "for_agent": "agent/guide", "by": "agent:.", "plan": "the guide comes first"}
+    means = "`guide` goes first, and the other one when the task of `guide` has ended"
+    assert told(record([Also("conflict.ruled", "conflict/1", ruling)])) == [
+        ("conflict.ruled", f'sequence by agent/.: {means}; "the guide comes first"')
+    ]
+
+
 def test_a_record_of_one_step_is_told_as_it_is() -> None:
     one = record([Also("task.changed", "task/.", {"state": "done"})])
     assert records.parted(one) == [one]

@@ -86,6 +86,35 @@ async def test_law_6_a_rewrite_goes_through_every_denial_again(tmp_path: Path, a
         assert not list(tmp_path.rglob("b.txt"))
 
 
+async def test_law_6_an_agent_does_not_write_the_program_that_guards_it(tmp_path: Path) -> None:
+    call = "{write: {path: ./guard.py, content: 'def look(told): return {}'}}"
+    async with arena(tmp_path) as here:
+        text = plan(f"{BEFORE[:-2]}, match: shell}}]", call, "{error: Denied, contains: guard.py}")
+        await outcome(here, text, tool="done")
+        assert here.state("task/.") == "done"
+        assert here.read("guard.py") == LOOK.replace("ANSWER", "{}")
+
+
+@pytest.mark.parametrize(
+    ("hook", "words"),
+    [
+        ("match: write, rule: [{when: {arguments: {path: b.txt}}, deny: kept}]", "hook guard: kept"),
+        ("match: write(b*), rule: [{ask: sure?}]", "hook guard: sure?"),
+        ("match: write(b*), run: ['true']", "hook guard was not asked about these arguments"),
+        ("match: write(c*), run: ['false']", ""),
+        ("rule: [{when: {arguments: {path: c.txt}}, deny: kept}]", ""),
+    ],
+)
+async def test_law_6_a_rewrite_does_not_get_past_a_hook(tmp_path: Path, hook: str, words: str) -> None:
+    async with arena(tmp_path) as here:
+        text = plan(
+            BEFORE, expect=f"{{ok: {str(not words).lower()}}}", rights=f"hooks: {{guard: {{on: before-call, {hook}}}}}"
+        )
+        result = await outcome(here, text, '{"arguments": {"path": "b.txt", "content": "x"}}')
+        assert words in result["text"]
+        assert (tmp_path / "b.txt").exists() is not bool(words)
+
+
 @pytest.mark.parametrize(
     "program",
     [
