@@ -58,17 +58,12 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nbudget: {usd: 6}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "
         "budget: {usd: 3}}",
     ),
-    "P0401": Advice(
-        "The plan declares a container. This version reads and shows containers, and starts none.",
-        "Start it by other means, or leave it for a later version.",
-        "plan: demo\nrun: make\ncontainers:\n  db: {image: db}",
-        "plan: demo\nrun: make",
-    ),
     "P0402": Advice(
-        "A task, or one of its checks, needs a container, and this version starts none.",
-        "Take the need away and start the container by other means.",
+        "A check looks into a container, which this version does not.",
+        "Take it away, and have the task wait for the container with `containers`.",
+        "plan: demo\ncontainers:\n  db: {image: db, health: {tcp: 1}}\ntasks:\n"
+        "  t: {run: make, acceptance: [{container: db}]}",
         "plan: demo\ncontainers:\n  db: {image: db}\ntasks:\n  t: {run: make, containers: [db]}",
-        "plan: demo\ntasks:\n  t: {run: make}",
     ),
     "P0406": Advice(
         "A mixin or a hook is given a setting that nothing in it reads. It is kept in the plan and changes nothing.",

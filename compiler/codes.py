@@ -74,8 +74,7 @@ RIGHTS_CODES: Final[dict[str, str]] = {
 }
 
 NOT_RUN_CODES: Final[dict[str, str]] = {
-    "P0401": "containers are not started by this version",
-    "P0402": "a task that needs a container",
+    "P0402": "a check that needs a container",
     "P0406": "a setting that nothing reads",
     "P0407": "a check that this version does not run",
     "P0408": "a sandbox that is not to be had",

@@ -25,23 +25,15 @@ _TIER_MAX: Final = 1
 
 def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
-    _tell_parts(document, faults)
     for to, line in _rights_lines(document, tree):
         if line.get("network") == "none":
             hint = "tools and checks are; run the plan where there is no network, or deny the shell"
             faults.warn("P0411", "commands are not kept from the network by this version", hint, to=(*to, "network"))
     for path, task in tree:
-        if "containers" in task and path:
-            _tell(faults, "P0402", "containers are not run by this version", (*pointer.of_task(path), "containers"))
         for index, check in enumerate(task.get("acceptance", ())):
             if "sh" not in check:
                 _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
     _tell_agents(graph, faults)
-
-
-def _tell_parts(document: JsonObject, faults: Faults) -> None:
-    """What the tasks share, and what bounds it."""
-    del document, faults
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:

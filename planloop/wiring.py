@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
+    from controllers.container import Yard as ContainerYard
     from controllers.mcp import Yard
     from planloop.background import Background
     from planloop.core import Core, Machine
@@ -174,13 +175,9 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         return ForkReconciler(Desk(core.store, processes, core.clock, git, place.name, root, folder), work)
 
     def containers() -> Reconciler:
-        from containers.docker_engine import DockerEngine
-        from containers.naming import Names
-        from controllers.container import ContainerReconciler, Watching, Yard
+        from controllers.container import ContainerReconciler, Watching
 
-        engine, names = DockerEngine(environment()), Names(place.name, label_of(place))
-        root, run_folder = place.root.absolute(), layout.run_folder(place.folder)
-        yard = Yard(core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment())
+        yard = container_yard(core, work)
         return ContainerReconciler(yard, lambda: background.start(Watching(yard).__call__))
 
     reconcilers: list[Reconciler] = [
@@ -196,6 +193,20 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return Machine(processes, queue, work, engine, background, lambda: yard().servers)
+
+
+def container_yard(core: Core, work: WorkPools) -> ContainerYard:
+    """What the containers of the plan live in: the engine that the environment names. Nothing is asked of it yet."""
+    from containers.docker_engine import DockerEngine
+    from containers.naming import Names
+    from controllers.container import Yard
+    from planloop.core import label_of
+    from reconciler.storing import layout
+
+    place = core.place
+    engine, names = DockerEngine(environment()), Names(place.name, label_of(place))
+    root, run_folder = place.root.absolute(), layout.run_folder(place.folder)
+    return Yard(core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment())
 
 
 def agents_world(

@@ -1,8 +1,8 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
 A parent that has started, needs, containers, budget, the pause before a retry, what is left of an earlier incarnation,
-its fork, which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its way,
-so that none is held by a task that waits.
+its fork, which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its
+way, so that none is held by a task that waits.
 """
 
 from __future__ import annotations

@@ -270,10 +270,3 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run() -> None
     read = set(_read_of_specs("controllers", "reconciler"))
     for spec in (TaskSpec, AgentSpec, HookSpec):
         assert {one.name for one in fields(spec)} - read == set()
-
-
-@pytest.mark.parametrize(("folder", "code"), [("containers", "P0401")])
-def test_law_10_parts_without_a_controller_are_told_of(folder: str, code: str) -> None:
-    example = next(row.example for row in TABLES["plan"].fields if row.name == folder)
-    _, checked = _result({"plan": "demo", "tasks": {"a": {"run": "x"}}, folder: example})
-    assert code in [one.code for one in checked.diagnostics]

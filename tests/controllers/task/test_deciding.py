@@ -9,7 +9,8 @@ from controllers.task.status import Standing, standing
 from reconciler.effects.processes import Ending
 from schemas.budget import Budget
 from schemas.lock import Holder
-from schemas.record import SetStatus
+from schemas.record import Put, SetStatus
+from schemas.resource import Uid
 from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
@@ -428,11 +429,48 @@ def test_a_command_that_an_earlier_owner_left_is_stopped_when_the_task_is_cancel
     assert world.state("a") == "stopping"
 
 
-def test_containers_are_not_run_by_this_version_and_the_task_says_so() -> None:
-    world = World(root=spec(), a=spec("true", containers=("redis",)))
+def stand(world: World, name: str, state: str, *, has_health: bool = False) -> None:
+    """What the container controller writes."""
+    address = f"container/{name}"
+    if world.view.get(address) is None:
+        world.fold(Put(address, Uid(name), {"health": {} if has_health else None}))
+    ready = {"message": "port 80 is taken", "unblocks": ["free it"]}
+    world.fold(SetStatus(address, Uid(name), {"state": state, "conditions": {"Ready": ready}}))
     world.settle()
-    assert world.says("a") == "blocked NoContainers"
+
+
+def test_a_task_waits_for_its_containers_as_far_as_they_can_be() -> None:
+    world = World(root=spec(), a=spec("true", containers=("container/web", "container/db")))
+    world.settle()
+    assert world.says("a") == "waiting AwaitingContainers"
+    stand(world, "web", "running")
+    stand(world, "db", "starting", has_health=True)
+    assert world.says("a") == "waiting AwaitingContainers"
+    stand(world, "db", "failed")
+    assert world.says("a") == "blocked ContainerFailed"
     assert world.says(".") == "failed ChildrenFailed"
+    stand(world, "db", "healthy")
+    assert world.says("a") == "waiting Queued"
+
+
+def test_a_plan_of_containers_lasts_as_long_as_they_do() -> None:
+    world = World(root=spec(containers=("container/web", "container/job")))
+    world.settle()
+    assert world.says(".") == "running ContainersRunning"
+    stand(world, "web", "running")
+    stand(world, "job", "completed")
+    assert world.says(".") == "running ContainersRunning"
+    stand(world, "web", "completed")
+    assert world.says(".") == "done Done"
+    stand(world, "web", "failed")
+    assert world.says(".") == "done Done"
+
+
+def test_a_plan_of_containers_fails_with_one_of_them() -> None:
+    world = World(root=spec(containers=("container/web", "container/job")))
+    stand(world, "web", "running")
+    stand(world, "job", "failed")
+    assert world.says(".") == "failed ContainerFailed"
 
 
 def hold(world: World, path: str, task: str) -> None:
