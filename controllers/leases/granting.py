@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from controllers.leases.owners import Owner, fallen, is_above, path_of, priority_of, rank, wishing
-from controllers.leases.places import covers, overlap
+from controllers.leases.places import ByPlace, covers, overlap
 from controllers.leases.writing import Rows
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
@@ -199,9 +199,15 @@ def _stands(view: View, lock: Resource, owner: str) -> bool:
 
 def _near(view: View, wants: Wants) -> Iterator[tuple[Resource, LockMode]]:
     """The locks that overlap with what is wanted, each with the strictest mode that it is wanted in."""
+    is_one = len(wants) == 1
+    wanted: ByPlace[LockMode] = ByPlace()
+    for path, mode in wants.items():
+        wanted.add(path, mode)
     for lock in view.list("lock"):
         place = place_of(lock)
-        modes = [mode for path, mode in wants.items() if overlap(place, path)]
+        # Most want one path, for which the index costs more than it finds.
+        found = (each for each in wants.items() if overlap(place, each[0])) if is_one else wanted.near(place)
+        modes = [mode for _, mode in found]
         if modes:
             yield lock, "write" if "write" in modes else "read"
 
@@ -222,6 +228,7 @@ def _before(view: View, owner: Owner, wants: Wants, now: float) -> Iterator[Bloc
     own = (one for lock, _ in near for one in lock.status.get("waiters", {}).values())
     since = min((one["since"] for one in own if path_of(one["owner"]) == path_of(owner.address)), default=now)
     mine = rank(since, priority_of(view, owner.address))
+    for_family: set[str] = set()  # Those who wait, for the asker: found once, however many files they wait for.
     for lock, mode in near:
         for waiting, raw in lock.status.get("waiters", {}).items():
             other = raw["owner"]
@@ -230,8 +237,10 @@ def _before(view: View, owner: Owner, wants: Wants, now: float) -> Iterator[Bloc
                 continue
             if rank(raw["since"], priority_of(view, other)) > mine:
                 continue
-            found = wishing(view, waiting)
-            if found is not None and not _waits_for_family(view, owner.address, waiting, raw):
+            found = None if waiting in for_family else wishing(view, waiting)
+            if found is not None and _waits_for_family(view, owner.address, waiting, raw):
+                for_family.add(waiting)
+            elif found is not None:
                 run = (other, found.uid, found.incarnation, raw["mode"], raw["since"])
                 yield Blocker(lock.spec["path"], Holder(*run, fence=0, reason=raw["reason"]), "waits")
                 return

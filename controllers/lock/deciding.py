@@ -58,7 +58,7 @@ def _serve(view: View, place: str, rows: Rows, says: list[Also], at: tuple[float
     queue = observe(view)
     for path, waiting in queue.stale:
         rows.leave(path, waiting)
-    gone = {(one.subject.partition("/")[2], str(one.data["owner"])) for one in says}
+    gone = {(path, str(one.data["owner"])) for one in says for path in one.data["paths"]}
     held = Held(view, gone)
     left_s: list[float] = []
     for lease in leases_of(view, held, queue.wishes, place):

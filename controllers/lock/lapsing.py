@@ -16,7 +16,7 @@ from controllers.lock.observing import Wish
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.lock import LockMode, Loss
 from schemas.record import Also
@@ -26,16 +26,28 @@ BY = "controller:lock"
 
 
 def let_go(view: View, lock: Resource, rows: Rows) -> Iterator[Also]:
-    """The grants of `lock` whose owner is gone, has ended or begun anew; `rows` has them released."""
+    """The grants of `lock` whose owner is gone, has ended or begun anew; `rows` has them released.
+
+    All that such an owner held goes at once: whoever waits for several of its locks is served in one look.
+    """
     path = lock.spec["path"]
     for owner, raw in lock.status.get("holders", {}).items():
-        why = fallen(view, owner, raw, path)
-        if why:
-            rows.release(path, owner)
-            yield Also("lock.released", lock.address, {"owner": owner, "paths": [path], "why": why})
+        if why := fallen(view, owner, raw, path):
+            paths: list[Json] = [*_fallen_of(view, owner)]
+            for each in paths:
+                rows.release(str(each), owner)
+            yield Also("lock.released", lock.address, {"owner": owner, "paths": paths, "why": why})
     for owner, raw in lock.status.get("lost", {}).items():
         if fallen(view, owner, {**raw, "kept": "turn"}):
             rows.told(path, owner)
+
+
+def _fallen_of(view: View, owner: str) -> Iterator[str]:
+    for address in sorted(view.referrers(owner)):
+        lock = view.get(address) if address.startswith("lock/") else None
+        raw = None if lock is None else lock.status.get("holders", {}).get(owner)
+        if lock is not None and raw is not None and fallen(view, owner, raw, lock.spec["path"]):
+            yield lock.spec["path"]
 
 
 @frozen

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from controllers import leases
 from controllers.leases import Granted
+from controllers.lock.deciding import decide
 from schemas import limits
 from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
 from schemas.record import Drop, Mark, Put, SetStatus
@@ -176,6 +177,18 @@ def test_what_its_owner_can_no_longer_use_goes_to_the_next_at_once(how: str) -> 
     table.settle()
     assert table.answers[str(call)][0] == "granted"
     assert [key[1] for key in table.holders()] == ["agent/b"]
+
+
+def test_all_that_is_left_behind_goes_in_one_look_to_who_waits_for_all_of_it() -> None:
+    table = Table("ab")
+    paths = ("f", "g", "docs/a.md")
+    table.want("a", dict.fromkeys(paths, "write"), "task")
+    table.want("b", dict.fromkeys(paths, "write"))
+    table.settle()
+    table.restart("a")
+    released, granted = decide(table.view, "lock/f", table.now).says
+    assert (released.type, released.data["paths"]) == ("lock.released", sorted(paths))
+    assert (granted.type, sorted(granted.data["fences"])) == ("lock.granted", sorted(paths))
 
 
 def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_gives_way() -> None:
