@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
+    from controllers.fork import Desk as ForkDesk
     from controllers.mcp import Yard
     from planloop.background import Background
     from planloop.core import Core, Machine
@@ -128,7 +129,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
-    from controllers.task.surroundings import KEPT, Surroundings
+    from controllers.task.surroundings import Surroundings
     from planloop.background import Background
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
@@ -167,12 +168,9 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         return ConflictReconciler(core.store, core.clock, core.gate)
 
     def forks() -> Reconciler:
-        from controllers.fork import Desk, ForkReconciler, Git
+        from controllers.fork import ForkReconciler
 
-        kept = {name: value for name, value in environment().items() if name in KEPT}
-        git = Git(processes, core.ids, kept)
-        root, folder = place.root.absolute(), place.folder.absolute()
-        return ForkReconciler(Desk(core.store, processes, core.clock, git, place.name, root, folder), work)
+        return ForkReconciler(fork_desk(core, processes), work)
 
     def containers() -> Reconciler:
         from controllers.container import ContainerReconciler, Watching
@@ -193,6 +191,16 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return Machine(processes, queue, work, engine, background, lambda: yard().servers)
+
+
+def fork_desk(core: Core, processes: LocalProcesses) -> ForkDesk:
+    """What the forks of the plan are made and brought back with."""
+    from controllers.fork import Desk, Git
+    from controllers.task.surroundings import KEPT
+
+    place = core.place
+    git = Git(processes, core.ids, {name: value for name, value in environment().items() if name in KEPT})
+    return Desk(core.store, processes, core.clock, git, place.name, place.root.absolute(), place.folder.absolute())
 
 
 def container_yard(core: Core, work: WorkPools) -> ContainerYard:
