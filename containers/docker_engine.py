@@ -7,12 +7,13 @@ the API's JSON (`docker_json.py`), its refusals (`docker_faults.py`), commands i
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from containers import docker_exec, docker_images, docker_json
+from containers import docker_exec, docker_faults, docker_images, docker_json
 from containers.docker_client import UNHURRIED, Client, until
 from containers.engine import (
     LISTENING,
@@ -30,6 +31,10 @@ from containers.engine import (
 )
 from containers.framing import Frames
 from schemas import limits
+from schemas.frozen import remade
+
+NO_COMMAND_CODES: Final = (126, 127)
+INIT_FAILED: Final = re.compile(r"\[FATAL tini|\[?FATAL.*catatonit|ERROR \(catatonit")
 
 
 class DockerEngine:
@@ -116,8 +121,17 @@ class DockerEngine:
 
     async def container(self, ref: str) -> Found | None:
         with _gone_is_fine():
-            return docker_json.found_of(await self._inspected(ref))
+            found = docker_json.found_of(await self._inspected(ref))
+            if found.state == "exited" and found.exit_code in NO_COMMAND_CODES and not found.error:
+                return remade(found, error=await self._said_by_init(found.id))
+            return found
         return None
+
+    async def _said_by_init(self, ref: str) -> str:
+        """Why the container's init process could not run its command; nothing if it could."""
+        log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=1))
+        said = log.decode(errors="replace").strip()
+        return said if INIT_FAILED.match(said) else ""
 
     async def _inspected(self, ref: str) -> Any:
         return await self._client.call(lambda api: api.inspect_container(ref))
@@ -149,6 +163,10 @@ class DockerEngine:
             await self._client.call(lambda api: api.unpause(ref))
         else:
             await self._client.call(lambda api: api.start(ref))
+            # The engine starts the init process, which is there; whether that finds the command shows a moment later.
+            started = await self.container(ref)
+            if started is not None and started.state == "exited" and started.error:
+                raise docker_faults.no_command(started.error)
 
     async def stop(self, ref: str, grace_s: float) -> None:
         found = await self.container(ref)
@@ -190,7 +208,7 @@ class DockerEngine:
     async def end(self, ref: str, mark: str) -> None:
         await self._execs.end(ref, mark)
 
-    async def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncIterator[bytes]:
+    async def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
         params = {"stdout": 1, "stderr": 1, "follow": int(is_following), "since": f"{after:.9f}"}
         frames = Frames()
 
@@ -202,7 +220,7 @@ class DockerEngine:
                 if out := frames.feed(piece):
                     yield out
 
-    async def events(self, labels: Mapping[str, str]) -> AsyncIterator[Event]:
+    async def events(self, labels: Mapping[str, str]) -> AsyncGenerator[Event, None]:
         filters = {"type": ["container"], "label": docker_json.label_filters(labels)}
 
         def ask(api: Any) -> Any:

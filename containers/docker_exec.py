@@ -39,15 +39,22 @@ class Execs:
                 ending = await self._follow(stream, identity, inside, output)
                 if ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT):
                     with anyio.CancelScope(shield=True):
-                        await self._end_one(ref, identity, inside)
-                        with anyio.move_on_after(REST_S):
-                            await output.fill(stream)
+                        await self._end_while_reading(ref, identity, inside, stream, output)
                     return Ended(ending, None, output.kept())
         except BaseException:
             with anyio.CancelScope(shield=True), suppress(EngineFailed):
                 await self._end_one(ref, identity, inside)
             raise
         return await self._ended(ref, identity, output.kept())
+
+    async def _end_while_reading(
+        self, ref: str, identity: str, inside: Inside, stream: Stream, output: _Output
+    ) -> None:
+        """Ends it, and takes what it wrote before: an engine whose output nobody takes starts nothing else there."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(output.drain, stream)
+            await self._end_one(ref, identity, inside)
+            group.cancel_scope.deadline = anyio.current_time() + REST_S
 
     async def _create(self, ref: str, inside: Inside) -> str:
         env = {**inside.env, killing.VARIABLE: killing.marked(inside.mark)}
@@ -173,17 +180,28 @@ class _Output:
         self._bytes_max = bytes_max
         self._kept = bytearray()
         self._frames = Frames()
+        self._is_too_much = False
 
     async def fill(self, stream: Stream) -> None:
         """Until it ends or is too much."""
-        while not self.is_too_much() and (piece := await stream.read()):
-            self._kept += self._frames.feed(piece)
+        while not self._is_too_much and (piece := await stream.read()):
+            self._take(piece)
+
+    async def drain(self, stream: Stream) -> None:
+        """Until it ends; what is too much is dropped."""
+        while piece := await stream.read():
+            self._take(piece)
+
+    def _take(self, piece: bytes) -> None:
+        out = self._frames.feed(piece)
+        self._is_too_much = self._is_too_much or len(self._kept) + len(out) > self._bytes_max
+        self._kept += out[: self._bytes_max - len(self._kept)]
 
     def is_too_much(self) -> bool:
-        return len(self._kept) > self._bytes_max
+        return self._is_too_much
 
     def kept(self) -> bytes:
-        return bytes(self._kept[: self._bytes_max])
+        return bytes(self._kept)
 
 
 def _start(identity: str) -> Any:

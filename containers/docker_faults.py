@@ -97,6 +97,12 @@ def refusal(said: str, *, status: int = 0) -> EngineFailed:
     return EngineFailed(Reason.REFUSED, f"the engine refused: {said}")
 
 
+def no_command(said: str) -> EngineFailed:
+    """The container's init process could not run its command, and `said` why."""
+    known = next(each for each in _KNOWN if each.reason is Reason.NO_COMMAND)
+    return EngineFailed(Reason.NO_COMMAND, f"{known.message}: {said}", known.hint)
+
+
 def unreachable(address: str, error: BaseException) -> EngineFailed:
     """Why nobody answers at `address`: the cause is anywhere in the chain of `error`."""
     text = " ".join(str(each) for each in _chain(error))

@@ -72,7 +72,7 @@ def bound_json(bound: Bound) -> dict[str, int]:
         "CpuPeriod": CPU_PERIOD_US,
         "CpuQuota": UNBOUND if bound.cpu is None else round(bound.cpu * CPU_PERIOD_US),
         "Memory": memory,
-        "MemorySwap": UNBOUND if bound.memory_bytes is None else memory,
+        "MemorySwap": memory,
         "PidsLimit": UNBOUND if bound.pids is None else bound.pids,
     }
 

@@ -7,7 +7,7 @@ holds up the event loop; each has a deadline (`limits.ENGINE_CALL_S` unless it s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import field
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -212,7 +212,7 @@ LISTENING = Event("", "listening", {})
 class Engine(Protocol):
     """A container engine. `labels` that select are all of them required; the empty map selects nothing.
 
-    `ref` is the id or the name of a container.
+    `ref` is the id or the name of a container. Whoever leaves a generator before its end closes it (`aclosing`).
     """
 
     async def facts(self) -> EngineFacts: ...
@@ -274,7 +274,10 @@ class Engine(Protocol):
         ...
 
     async def start(self, ref: str) -> None:
-        """Raises EngineFailed PORT_TAKEN, NO_COMMAND …; one that runs already is left as it is."""
+        """One that runs already is left as it is, and a paused one goes on. Raises PORT_TAKEN, NO_COMMAND ….
+
+        A command that cannot be run may show only after this has returned: then it is `exited` with an `error`.
+        """
         ...
 
     async def stop(self, ref: str, grace_s: float) -> None:
@@ -304,10 +307,10 @@ class Engine(Protocol):
         """
         ...
 
-    def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncIterator[bytes]:
+    def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
         """What it has written since `after`, in pieces, stdout and stderr mixed; ends when the container does."""
         ...
 
-    def events(self, labels: Mapping[str, str]) -> AsyncIterator[Event]:
+    def events(self, labels: Mapping[str, str]) -> AsyncGenerator[Event, None]:
         """What happens from now on to containers with the labels. Raises EngineFailed when it breaks off."""
         ...

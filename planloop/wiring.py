@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planloop.places import Place
@@ -18,6 +19,7 @@ from schemas.encoding import Json, JsonObject
 
 if TYPE_CHECKING:
     from compiler.graph import Graph
+    from containers.engine import Engine as ContainerEngine
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
@@ -42,6 +44,19 @@ def now() -> float:
 def environment() -> Mapping[str, str]:
     """The environment of this process."""
     return os.environ
+
+
+def container_engine() -> ContainerEngine:
+    """The container engine that the environment names. Nothing is asked of it yet."""
+    from containers.docker_engine import DockerEngine
+
+    return DockerEngine(os.environ)
+
+
+def image_folder() -> Path:
+    """Where stock images are made and their archives kept: this person's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "planloop" / "images"
 
 
 def language(place: Place) -> Language:
@@ -302,7 +317,6 @@ def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
 def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
     """Runs every acceptance check of `graph` now, outside of any plan: address, key, result and message of each."""
     import tempfile
-    from pathlib import Path
 
     import anyio
 

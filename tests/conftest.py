@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:  # Most tests need no engine.
+    from containers.docker_engine import DockerEngine
 
 NO_NETWORK = "PLANLOOP_NO_NETWORK"
 """The product's own switch (`controllers/agent/models/routing.py`), which conftest is too early to import."""
@@ -33,6 +37,14 @@ def is_updating_docs(request: pytest.FixtureRequest) -> bool:
 def anyio_backend() -> str:
     """Real-time async tests run on asyncio, as the product does; simulations ask for trio themselves."""
     return "asyncio"
+
+
+@pytest.fixture
+def engine() -> DockerEngine:
+    """A running container engine. Without one the test is skipped, or fails where PLANLOOP_ENGINE=must."""
+    from tests.containers import engines
+
+    return engines.engine()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,7 +44,7 @@ class Settings:
 
 @frozen
 class Written:
-    """`id` is the image's, `sha256:…`; `size_bytes` of what it unpacks to, as a tar."""
+    """`id` is the image's, `sha256:…`; `size_bytes` of all its files."""
 
     id: str
     size_bytes: int
@@ -70,16 +70,14 @@ def write_archive(
 def _write(
     out: IO[bytes], entries: Sequence[Entry], settings: Settings, names: Callable[[str], Sequence[str]]
 ) -> Written:
-    size_bytes = sum(
-        len(head) + (_padded(entry.size_bytes) if is_file else 0) for entry, head, is_file in _heads(entries)
-    )
-    size_bytes += len(END)
-    out.write(_head_of_file(LAYER, size_bytes))
+    sizes = [(len(head), entry.size_bytes if has_content else 0) for entry, head, has_content in _heads(entries)]
+    layer_bytes = sum(head + _padded(content) for head, content in sizes) + len(END)
+    out.write(_head_of_file(LAYER, layer_bytes))
     digest = hashlib.sha256()
     for piece in _layer(entries):
         digest.update(piece)
         out.write(piece)
-    out.write(_padding(size_bytes))
+    out.write(_padding(layer_bytes))
     config = _json(configuration(settings, f"sha256:{digest.hexdigest()}"))
     hexed = hashlib.sha256(config).hexdigest()
     tags = list(names(f"sha256:{hexed}"))
@@ -87,7 +85,7 @@ def _write(
     for name, content in ((f"{hexed}.json", config), ("manifest.json", manifest)):
         out.write(_head_of_file(name, len(content)) + content + _padding(len(content)))
     out.write(END)
-    return Written(f"sha256:{hexed}", size_bytes)
+    return Written(f"sha256:{hexed}", sum(content for _, content in sizes))
 
 
 def configuration(settings: Settings, layer: str) -> JsonObject:

@@ -49,6 +49,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Keep it healthy": {
         "replay": "Fold the log again and compare.",
         "doctor": "Say what is missing on this machine and how to get it.",
+        "image": "Make the images that plans may name without a registry, and list them.",
         "completion": "Print the shell completion script.",
         "version": "Print the version.",
     },

@@ -86,11 +86,12 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "fork": ("plan fork --at 2 --as careful", "plan history --plan careful", "plan fork --at 999 --plan demo"),
     "replay": ("plan replay", "plan replay --tree"),
     "doctor": (),
+    "image": ("plan image list --help", "plan image make --help", "plan image make perl"),
     "completion": ("plan completion bash | head -3",),
     "version": ("plan version",),
 }
 WHEN_STUCK = frozenset({"pause", "resume", "cancel"})
-BEFORE_APPLY = frozenset({"init", "validate", "compile", "graph", "schema", "apply", "version", "completion"})
+BEFORE_APPLY = frozenset({"init", "validate", "compile", "graph", "schema", "apply", "version", "image", "completion"})
 """Verbs whose session begins in a folder in which nothing was applied yet."""
 
 DIFFERS: Sequence[tuple[str, str]] = (

@@ -1,0 +1,477 @@
+"""What every `Engine` must do, real or simulated. Subclasses give a `ground`, the backend it runs on, and `outside`.
+
+Commands use only words that simulations know (`reconciler/effects/simulated_shell.py`), so that all are asked the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Protocol
+
+import anyio
+import pytest
+
+from containers.engine import (
+    LISTENING,
+    Bound,
+    Creation,
+    Ended,
+    Ending,
+    EngineFailed,
+    Found,
+    Inside,
+    Placed,
+    Published,
+    Reason,
+)
+from tests.containers.engines import Ground
+
+FOREVER = ("sleep", "600")
+
+
+class Outside(Protocol):
+    """What others do to containers behind our backs."""
+
+    async def pause(self, ref: str) -> None: ...
+
+    async def kill(self, ref: str) -> None: ...
+
+
+def shell(text: str) -> tuple[str, ...]:
+    return ("sh", "-c", text)
+
+
+async def made(ground: Ground, cmd: tuple[str, ...] = FOREVER, **more: object) -> str:
+    creation = Creation(ground.name(), ground.image, ground.labels, cmd=cmd, **more)  # type: ignore[arg-type]
+    return await ground.engine.create(creation)
+
+
+async def running(ground: Ground, cmd: tuple[str, ...] = FOREVER, **more: object) -> str:
+    ref = await made(ground, cmd, **more)
+    await ground.engine.start(ref)
+    return ref
+
+
+async def seen(ground: Ground, ref: str) -> Found:
+    found = await ground.engine.container(ref)
+    assert found is not None
+    return found
+
+
+async def ended(ground: Ground, ref: str) -> Found:
+    """The container once it has ended."""
+    async for _ in ground.engine.logs(ref):
+        pass
+    await until(lambda: has_ended(ground, ref))
+    return await seen(ground, ref)
+
+
+async def has_ended(ground: Ground, ref: str) -> bool:
+    return (await seen(ground, ref)).state == "exited"
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(1000):
+        if await is_so():
+            return
+        await anyio.sleep(0.01)
+    raise AssertionError("it never came to be so")
+
+
+class EngineContract:
+    pytestmark = pytest.mark.anyio
+
+    async def test_an_image_is_found_by_its_id_and_one_that_is_not_there_is_none(self, ground: Ground) -> None:
+        image = await ground.engine.image(ground.image)
+
+        assert image is not None
+        assert image.id == ground.image
+        assert await ground.engine.image("planloop-test/none:1") is None
+
+    async def test_a_network_is_made_once_and_removed_once(self, ground: Ground) -> None:
+        engine, name = ground.engine, ground.name()
+
+        for _ in range(2):
+            await engine.make_network(name, ground.labels, is_internal=True)
+        assert await engine.networks(ground.labels) == (name,)
+        for _ in range(2):
+            await engine.remove_network(name)
+        assert await engine.networks(ground.labels) == ()
+
+    async def test_a_network_in_use_is_not_removed(self, ground: Ground) -> None:
+        name = ground.name()
+        await ground.engine.make_network(name, ground.labels, is_internal=False)
+        ref = await running(ground, networks=(name,))
+
+        assert await refusal(ground.engine.remove_network(name)) is Reason.REFUSED
+        await ground.engine.remove(ref)
+        await ground.engine.remove_network(name)
+
+    async def test_a_volume_is_made_once_and_removed_once(self, ground: Ground) -> None:
+        engine, name = ground.engine, ground.name()
+
+        for _ in range(2):
+            await engine.make_volume(name, ground.labels)
+        assert await engine.volumes(ground.labels) == (name,)
+        ref = await made(ground, mounts=(Placed("/data", volume=name),))
+        assert await refusal(engine.remove_volume(name)) is Reason.REFUSED
+        await engine.remove(ref)
+        for _ in range(2):
+            await engine.remove_volume(name)
+        assert await engine.volumes(ground.labels) == ()
+
+    async def test_what_has_the_name_and_other_labels_is_left_alone(self, ground: Ground) -> None:
+        engine, other = ground.engine, {**ground.labels, "of": "others"}
+        network, volume, container = (ground.name() for _ in range(3))
+        await engine.make_network(network, ground.labels, is_internal=False)
+        await engine.make_volume(volume, ground.labels)
+        ref = await engine.create(Creation(container, ground.image, ground.labels))
+
+        assert await refusal(engine.make_network(network, other, is_internal=False)) is Reason.NAME_TAKEN
+        assert await refusal(engine.make_volume(volume, other)) is Reason.NAME_TAKEN
+        assert await refusal(engine.create(Creation(container, ground.image, other))) is Reason.NAME_TAKEN
+        assert [one.id for one in await engine.containers(ground.labels)] == [ref]
+
+    async def test_labels_select_only_what_has_all_of_them_and_none_select_nothing(self, ground: Ground) -> None:
+        engine, more = ground.engine, {**ground.labels, "part": "one"}
+        ref = await engine.create(Creation(ground.name(), ground.image, more))
+
+        assert [one.id for one in await engine.containers(more)] == [ref]
+        assert await engine.containers({**more, "part": "two"}) == ()
+        assert (await engine.containers({}), await engine.networks({}), await engine.volumes({})) == ((), (), ())
+
+    async def test_a_container_that_was_made_is_found_and_not_made_again(self, ground: Ground) -> None:
+        creation = Creation(ground.name(), ground.image, ground.labels, cmd=FOREVER)
+
+        ref = await ground.engine.create(creation)
+        again = await ground.engine.create(creation)
+
+        assert again == ref
+        (found,) = await ground.engine.containers(ground.labels)
+        assert (found.id, found.name, found.image, found.state) == (ref, creation.name, ground.image, "created")
+        assert ground.labels.items() <= found.labels.items()
+        assert found.created_at > 0 == found.started_at == found.ended_at
+        assert await ground.engine.container(creation.name) == found
+
+    async def test_one_of_an_image_that_is_not_there_is_not_made(self, ground: Ground) -> None:
+        creation = Creation(ground.name(), "planloop-test/none:1", ground.labels)
+
+        assert await refusal(ground.engine.create(creation)) is Reason.NO_IMAGE
+        assert await ground.engine.containers(ground.labels) == ()
+
+    async def test_a_container_runs_from_its_start_to_its_end(self, ground: Ground) -> None:
+        ref = await running(ground)
+        await ground.engine.start(ref)
+
+        first = await seen(ground, ref)
+        assert (first.state, first.ended_at) == ("running", 0.0)
+        assert first.started_at >= first.created_at > 0
+        await ground.engine.stop(ref, 0)
+        last = await seen(ground, ref)
+        assert last.state == "exited"
+        assert last.exit_code in (137, 143)  # TERM or KILL: no grace is no order.
+        assert last.ended_at >= last.started_at == first.started_at
+
+    async def test_the_exit_code_is_that_of_the_command(self, ground: Ground) -> None:
+        found = await ended(ground, await running(ground, shell("exit 3")))
+
+        assert (found.state, found.exit_code, found.is_out_of_memory) == ("exited", 3, False)
+
+    async def test_one_that_ended_can_be_started_again(self, ground: Ground) -> None:
+        ref = await running(ground, shell("echo once; exit 3"))
+        first = await ended(ground, ref)
+
+        await ground.engine.start(ref)
+
+        assert (await ended(ground, ref)).started_at > first.ended_at
+
+    async def test_a_program_that_is_not_there_cannot_be_started(self, ground: Ground) -> None:
+        ref = await made(ground, ("no-such-program",))
+
+        try:
+            await ground.engine.start(ref)
+        except EngineFailed as failed:
+            assert failed.reason is Reason.NO_COMMAND
+        else:  # It was told too early.
+            assert "no-such-program" in (await ended(ground, ref)).error
+        assert (await seen(ground, ref)).state in ("created", "exited")
+
+    async def test_a_container_that_takes_term_ends_by_itself(self, ground: Ground) -> None:
+        ref = await running(ground, shell("trap 'exit 7' TERM; echo ready; while true; do sleep 0.05; done"))
+        await until_it_says(ground, ref, b"ready")
+
+        await ground.engine.stop(ref, 10)
+
+        assert (await seen(ground, ref)).exit_code == 7
+
+    async def test_what_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:
+        ref = await running(ground, shell('trap "" TERM; echo ready; sleep 600'))
+        await until_it_says(ground, ref, b"ready")
+
+        await ground.engine.stop(ref, 1)
+
+        assert (await seen(ground, ref)).exit_code == 137
+
+    async def test_a_paused_one_goes_on_when_started_and_ends_when_stopped(
+        self, ground: Ground, outside: Outside
+    ) -> None:
+        ref = await running(ground)
+        for state in ("running", "exited"):
+            await outside.pause(ref)
+            assert (await seen(ground, ref)).state == "paused"
+            await (ground.engine.start(ref) if state == "running" else ground.engine.stop(ref, 0))
+            assert (await seen(ground, ref)).state == state
+
+    async def test_what_is_gone_is_stopped_and_removed_without_a_word(self, ground: Ground) -> None:
+        ref = await running(ground)
+
+        for _ in range(2):
+            await ground.engine.remove(ref)
+            await ground.engine.stop(ref, 0)
+
+        assert await ground.engine.container(ref) is None
+        assert await refusal(ground.engine.start(ref)) is Reason.NOT_FOUND
+
+    async def test_limits_are_moved_and_lifted_while_it_runs(self, ground: Ground) -> None:
+        first, second = Bound(0.5, 64 << 20, 50), Bound(1.0, 128 << 20, 60)
+        ref = await running(ground, bound=first)
+
+        assert (await seen(ground, ref)).bound == first
+        for bound in (second, first, Bound(), second):
+            await ground.engine.update(ref, bound)
+            assert (await seen(ground, ref)).bound == bound
+
+    async def test_a_port_is_published_on_the_loopback_and_taken_until_its_container_is_gone(
+        self, ground: Ground
+    ) -> None:
+        name = ground.name()
+        await ground.engine.make_network(name, ground.labels, is_internal=False)
+        first = await running(ground, networks=(name,), ports=(Published(80),))
+        port = (await seen(ground, first)).ports[80]
+        second = await made(ground, networks=(name,), ports=(Published(80, port),))
+
+        assert await refusal(ground.engine.start(second)) is Reason.PORT_TAKEN
+        await ground.engine.remove(first)
+        await ground.engine.start(second)
+        assert (await seen(ground, second)).ports == {80: port}
+
+    async def test_a_container_has_an_address_in_each_of_its_networks(self, ground: Ground) -> None:
+        names = tuple(ground.name() for _ in range(2))
+        for name in names:
+            await ground.engine.make_network(name, ground.labels, is_internal=name == names[1])
+        ref = await running(ground, networks=names, aliases=("one",))
+
+        addresses = (await seen(ground, ref)).addresses
+        assert set(addresses) == set(names)
+        assert all(addresses.values())
+
+    async def test_one_that_was_made_by_halves_is_made_whole(self, ground: Ground) -> None:
+        names = tuple(ground.name() for _ in range(2))
+        for name in names:
+            await ground.engine.make_network(name, ground.labels, is_internal=False)
+        container = ground.name()
+
+        def creation(*networks: str) -> Creation:
+            return Creation(container, ground.image, ground.labels, cmd=FOREVER, networks=networks)
+
+        ref = await ground.engine.create(creation(names[0]))
+        assert await ground.engine.create(creation(*names)) == ref
+        await ground.engine.start(ref)
+
+        assert set((await seen(ground, ref)).addresses) == set(names)
+
+    async def test_logs_come_as_they_are_written_and_end_with_the_container(self, ground: Ground) -> None:
+        ref = await running(ground, shell("echo two >&2; echo one; sleep 600"))
+        for words in (b"one\n", b"two\n"):
+            await until_it_says(ground, ref, words)
+
+        async with anyio.create_task_group() as group:
+            taken: list[bytes] = []
+
+            async def follow() -> None:
+                taken.extend([piece async for piece in ground.engine.logs(ref)])
+
+            group.start_soon(follow)
+            await ground.engine.stop(ref, 0)
+
+        assert sorted(b"".join(taken).split()) == [b"one", b"two"]  # Two pipes: their order is the engine's.
+
+    async def test_logs_that_are_not_followed_end_at_once(self, ground: Ground) -> None:
+        ref = await running(ground, shell("echo one; sleep 600"))
+        await until_it_says(ground, ref, b"one")
+
+        assert b"".join([piece async for piece in ground.engine.logs(ref, is_following=False)]) == b"one\n"
+
+    async def test_logs_after_a_time_leave_out_what_was_before(self, ground: Ground) -> None:
+        ref = await running(ground, shell("echo one"))
+        first = await ended(ground, ref)
+        await ground.engine.start(ref)
+        await ended(ground, ref)
+
+        pieces = ground.engine.logs(ref, after=first.ended_at, is_following=False)
+        assert b"".join([piece async for piece in pieces]) == b"one\n"
+
+    async def test_events_tell_what_happens_to_containers_with_the_labels(
+        self, ground: Ground, outside: Outside
+    ) -> None:
+        others = await running(ground)
+        labels = {**ground.labels, "watched": "yes"}
+        async with aclosing(ground.engine.events(labels)) as events:
+            assert await anext(events) == LISTENING
+            ref = await ground.engine.create(Creation(ground.name(), ground.image, labels, cmd=FOREVER))
+            await ground.engine.start(ref)
+            await outside.kill(others)
+            await outside.kill(ref)
+            told = []
+            async for event in events:
+                told.append(event)
+                if event.action == "die":
+                    break
+
+        actions = [event.action for event in told]
+        assert [each for each in actions if each in ("create", "start", "die")] == ["create", "start", "die"]
+        assert {event.id for event in told} == {ref}
+        assert all(labels.items() <= event.labels.items() for event in told)
+
+
+class RunningContract:
+    """Commands inside, and how they come to an end."""
+
+    pytestmark = pytest.mark.anyio
+
+    @pytest.fixture
+    async def ref(self, ground: Ground) -> str:
+        return await running(ground)
+
+    async def run(self, ground: Ground, ref: str, *argv: str, **more: object) -> Ended:
+        return await ground.engine.run(ref, Inside(argv, "m", **more))  # type: ignore[arg-type]
+
+    async def test_an_exit_code_and_both_outputs_come_back(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, *shell("echo out; echo err >&2; exit 3"))
+
+        assert (result.ending, result.code) == (Ending.EXITED, 3)
+        assert sorted(result.output.split()) == [b"err", b"out"]
+
+    async def test_a_program_is_run_without_a_shell_between(self, ground: Ground, ref: str) -> None:
+        assert (await self.run(ground, ref, "echo", "a  b", "$HOME")).output == b"a  b $HOME\n"
+
+    async def test_a_signal_is_a_code_above_128(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, *shell("kill -KILL $$"))
+
+        assert (result.ending, result.code) == (Ending.EXITED, 137)
+
+    async def test_input_is_given_whole_and_then_closed(self, ground: Ground, ref: str) -> None:
+        assert (await self.run(ground, ref, "cat", stdin=b"one\ntwo")).output == b"one\ntwo"
+
+    async def test_input_that_nobody_reads_holds_up_nobody(self, ground: Ground, ref: str) -> None:
+        assert (await self.run(ground, ref, "true", stdin=bytes(4 << 20))).code == 0
+
+    async def test_a_program_that_is_not_there_is_not_started(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, "no-such-program")
+
+        assert (result.ending, result.code) == (Ending.NOT_STARTED, None)
+        assert b"no-such-program" in result.output
+
+    async def test_a_program_that_ends_as_shells_say_not_found_was_started(self, ground: Ground, ref: str) -> None:
+        assert await self.run(ground, ref, *shell("exit 127")) == Ended(Ending.EXITED, 127, b"")
+
+    async def test_a_timeout_kills_it_and_keeps_what_it_said(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, *shell("echo so far; sleep 60"), timeout_s=0.5)
+
+        assert result == Ended(Ending.TIMED_OUT, None, b"so far\n")
+
+    async def test_what_ignores_term_is_killed_as_well(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, *shell('trap "" TERM; sleep 60'), timeout_s=0.2)
+
+        assert (result.ending, result.code) == (Ending.TIMED_OUT, None)
+
+    async def test_law_11_too_much_output_kills_it_and_keeps_the_beginning(self, ground: Ground, ref: str) -> None:
+        result = await self.run(ground, ref, "yes", output_bytes_max=1000)
+
+        assert result == Ended(Ending.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
+
+    async def test_commands_run_beside_each_other(self, ground: Ground, ref: str) -> None:
+        taken: list[bytes] = []
+
+        async def one(word: str) -> None:
+            taken.append((await self.run(ground, ref, "echo", word)).output)
+
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(one, str(number))
+
+        assert sorted(taken) == [b"0\n", b"1\n", b"2\n", b"3\n", b"4\n"]
+
+    async def test_a_container_that_does_not_run_runs_no_command(self, ground: Ground, ref: str) -> None:
+        await ground.engine.stop(ref, 0)
+        assert await refusal(self.run(ground, ref, "true")) is Reason.NOT_RUNNING
+
+        await ground.engine.remove(ref)
+        assert await refusal(self.run(ground, ref, "true")) is Reason.NOT_FOUND
+
+    async def test_a_command_whose_container_goes_is_lost(self, ground: Ground, ref: str, outside: Outside) -> None:
+        async def kill_when_it_runs() -> None:
+            await self.run(ground, ref, "true")
+            await outside.kill(ref)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(kill_when_it_runs)
+            result = await self.run(ground, ref, "sleep", "60")
+
+        assert (result.ending, result.code) == (Ending.LOST, None)
+
+    async def test_to_end_a_mark_ends_its_command_and_no_other(self, ground: Ground, ref: str) -> None:
+        results: dict[str, Ended] = {}
+
+        async def all_run() -> bool:
+            return await self.commands(ground, ref) == 3
+
+        async def one_ended() -> bool:
+            return bool(results)
+
+        async def one(mark: str) -> None:
+            results[mark] = await ground.engine.run(ref, Inside(("sleep", "60"), mark))
+
+        async with anyio.create_task_group() as group:
+            for mark in ("a", "ab", "b"):
+                group.start_soon(one, mark)
+            await until(all_run)
+            await ground.engine.end(ref, "a")
+            await until(one_ended)
+            assert set(results) == {"a"}
+            await ground.engine.end(ref, "")
+
+        assert {mark: result.code for mark, result in results.items()} == {"a": 137, "ab": 137, "b": 137}
+
+    async def commands(self, ground: Ground, ref: str) -> int:
+        """How many `sleep 60` run inside."""
+        raise NotImplementedError
+
+    async def test_to_end_what_is_not_there_is_no_fault(self, ground: Ground, ref: str) -> None:
+        await ground.engine.end(ref, "never")
+        await ground.engine.stop(ref, 0)
+        await ground.engine.end(ref, "never")
+        await ground.engine.remove(ref)
+        await ground.engine.end(ref, "")
+
+        assert await ground.engine.container(ref) is None
+
+
+async def refusal(call: object) -> Reason:
+    """Why the call fails."""
+    with pytest.raises(EngineFailed) as caught:
+        await call  # type: ignore[misc]
+    assert str(caught.value)
+    return caught.value.reason
+
+
+async def until_it_says(ground: Ground, ref: str, words: bytes) -> None:
+    said = b""
+    with anyio.move_on_after(10):
+        async with aclosing(ground.engine.logs(ref)) as pieces:
+            async for piece in pieces:
+                said += piece
+                if words in said:
+                    return
+    raise AssertionError(f"it said only {said!r}")

@@ -1,0 +1,120 @@
+"""A running engine for tests, and an image on it that was made on the spot: busybox, and nothing else.
+
+Where there is no engine, tests that need one are skipped and say why; with PLANLOOP_ENGINE=must they fail instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+import anyio
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.engine import Engine, EngineFailed, ImageFacts
+from containers.images.archive import Settings, write_archive
+from containers.images.entries import Tree, data, folder, symlink, text
+
+SWITCH = "PLANLOOP_ENGINE"
+LABEL = "planloop.test"
+IMAGE = "planloop-test/busybox"
+BARE_IMAGE = "planloop-test/bare"
+WORDS = """cat chmod cp echo env false grep head id kill ln ls mkdir mount nc ping ps rm seq setsid sh sleep stat tail
+tee test touch true wc wget yes"""
+
+
+def engine(*, sees_host: bool = True) -> DockerEngine:
+    """The engine of the environment. Skips the test, or fails it, when nobody answers."""
+    why = _trouble()
+    if why:
+        without(f"no container engine: {why}")
+    return DockerEngine(os.environ, sees_host=sees_host)  # noqa: TID251 - as in wiring
+
+
+@cache
+def _trouble() -> str:
+    try:
+        anyio.run(DockerEngine(os.environ).facts)  # noqa: TID251
+    except EngineFailed as failed:
+        return f"{failed}. {failed.hint}"
+    return ""
+
+
+def without(why: str) -> NoReturn:
+    if os.environ.get(SWITCH) == "must":  # noqa: TID251
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def busybox() -> Path:
+    """A busybox without libraries. Skips the test, or fails it, when there is none."""
+    found = shutil.which("busybox")
+    if found is None or b"ld-linux" in Path(found).read_bytes()[:4096]:
+        without("no static busybox; on Debian: apt-get install busybox-static")
+    return Path(found)
+
+
+def tree(*, is_bare: bool = False) -> Tree:
+    """Busybox with the words that tests use; bare, it is there under a name that no shell has."""
+    out = Tree()
+    program = busybox().read_bytes()
+    out.add(folder("tmp", mode=0o1777))
+    out.add(text("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsomebody:x:1000:1000::/:/bin/sh\n"))
+    out.add(text("etc/group", "root:x:0:\nsomebody:x:1000:\n"))
+    if is_bare:
+        out.add(data("sleep", program, mode=0o755))
+    else:
+        out.add(data("bin/busybox", program, mode=0o755))
+        for word in WORDS.split():
+            out.add(symlink(f"bin/{word}", "busybox"))
+    return out
+
+
+async def image(engine: Engine, folder: Path, *, is_bare: bool = False) -> ImageFacts:
+    """The image on `engine`, loaded if it is not there yet."""
+    name = BARE_IMAGE if is_bare else IMAGE
+    architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+    settings = Settings(architecture, cmd=("sh",), env={"PATH": "/bin"})
+    archive = folder / "image.tar"
+    written = write_archive(archive, tree(is_bare=is_bare), settings, lambda _: [f"{name}:latest"])
+    return await engine.image(written.id) or await engine.load(archive)
+
+
+@dataclass
+class Ground:
+    """What a test makes of its own on an engine: under names that nobody else has, with labels by which it goes."""
+
+    engine: Engine
+    image: str
+    label: str
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return {LABEL: self.label}
+
+    def name(self) -> str:
+        return f"planloop-test-{self.label}-{next(self.numbers)}"
+
+
+@asynccontextmanager
+async def ground(engine: Engine, image: str, label: str) -> AsyncIterator[Ground]:
+    """A ground that leaves nothing on the engine but its image."""
+    own = Ground(engine, image, label)
+    try:
+        yield own
+    finally:
+        for found in await engine.containers(own.labels):
+            await engine.remove(found.id)
+        for name in await engine.networks(own.labels):
+            await engine.remove_network(name)
+        for name in await engine.volumes(own.labels):
+            await engine.remove_volume(name)
