@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from containers import docker_faults
 from containers.engine import EngineFailed
@@ -108,6 +109,22 @@ class Client:
             if self._api is None:
                 self._api = _api(self._env, self.address)
             return self._api
+
+
+@asynccontextmanager
+async def beside() -> AsyncGenerator[TaskGroup]:
+    """A task group out of which a fault of the engine comes as it is, not in a group of its own."""
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as grouped:
+        faults, others = grouped.split(EngineFailed)
+        if faults is None or others is not None:
+            raise
+        first: BaseException = faults
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:

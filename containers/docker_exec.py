@@ -13,7 +13,7 @@ from typing import Any, Final
 import anyio
 
 from containers import killing
-from containers.docker_client import UNHURRIED, Client, Stream, until
+from containers.docker_client import UNHURRIED, Client, Stream, beside, until
 from containers.engine import Ended, Ending, EngineFailed, Inside, Reason
 from containers.framing import Frames
 from schemas import limits
@@ -51,7 +51,7 @@ class Execs:
         self, ref: str, identity: str, inside: Inside, stream: Stream, output: _Output
     ) -> None:
         """Ends it, and takes what it wrote before: an engine whose output nobody takes starts nothing else there."""
-        async with anyio.create_task_group() as group:
+        async with beside() as group:
             group.start_soon(output.drain, stream)
             await self._end_one(ref, identity, inside)
             group.cancel_scope.deadline = anyio.current_time() + REST_S
@@ -72,7 +72,7 @@ class Execs:
 
     async def _follow(self, stream: Stream, identity: str, inside: Inside, output: _Output) -> Ending:
         with anyio.move_on_after(inside.timeout_s):
-            async with anyio.create_task_group() as group:
+            async with beside() as group:
                 if inside.stdin:
                     group.start_soon(stream.write, inside.stdin)
                 await output.fill(stream)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
 import anyio
+import docker
 import pytest
 
-from tests.containers.engine_contract import EngineContract, RunningContract
+from containers.docker_engine import DockerEngine
+from containers.engine import Bound, Build, Creation, Ending, EngineFailed, Inside, Placed, Published, Reason
+from containers.finding import engine_address
+from tests.containers import engines
+from tests.containers.engine_contract import EngineContract, RunningContract, ended, made, running, seen, shell
 from tests.containers.engines import Ground
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -50,3 +59,187 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     @pytest.fixture
     def sees_host(self) -> bool:
         return False
+
+    async def test_who_gets_away_from_group_session_and_environment_is_ended_too(
+        self, ground: Ground, outside: Others
+    ) -> None:
+        ref = await running(ground, bound=Bound(pids=200))
+        away = "setsid sleep 71 & setsid sh -c 'sleep 72 & sleep 73' & env -i sleep 74 & (sleep 75 &) & sleep 76"
+
+        result = await ground.engine.run(ref, Inside(shell(away), "m", timeout_s=1))
+
+        assert result.ending is Ending.TIMED_OUT
+        assert [each for each in outside.processes(ref) if "sleep 7" in each] == []
+        assert (await seen(ground, ref)).state == "running"
+
+    async def test_what_forks_without_end_is_ended(self, ground: Ground, outside: Others) -> None:
+        ref = await running(ground, bound=Bound(pids=60))
+
+        result = await ground.engine.run(
+            ref, Inside(shell("f() { f | f & }; f; sleep 60"), "m", timeout_s=1, output_bytes_max=1 << 20)
+        )
+
+        assert result.ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT)
+        # From inside there may be no room for what ends it; then all of the container goes.
+        state = (await seen(ground, ref)).state
+        assert state == "exited" or [each for each in outside.processes(ref) if "sleep 600" not in each] == []
+
+    async def test_a_command_of_another_user_is_ended_by_its_mark(self, ground: Ground, outside: Others) -> None:
+        ref = await running(ground)
+        left = Inside(shell("setsid sleep 81 >/dev/null 2>&1 & sleep 82"), "m", user="somebody", timeout_s=0.5)
+
+        assert (await ground.engine.run(ref, left)).ending is Ending.TIMED_OUT
+        assert [each for each in outside.processes(ref) if "sleep 8" in each] == []
+
+    async def test_what_a_command_leaves_behind_goes_on_until_its_mark_is_ended(
+        self, ground: Ground, outside: Others
+    ) -> None:
+        ref = await running(ground)
+        left = Inside(shell("sleep 91 >/dev/null 2>&1 & echo left"), "m")
+
+        assert (await ground.engine.run(ref, left)).output == b"left\n"
+        assert "sleep 91" in outside.processes(ref)
+        await ground.engine.end(ref, "m")
+
+        assert "sleep 91" not in outside.processes(ref)
+
+    async def test_a_cancelled_command_leaves_no_process(self, ground: Ground, outside: Others) -> None:
+        ref = await running(ground)
+        async with anyio.create_task_group() as group:
+            for number in range(4):
+                group.start_soon(ground.engine.run, ref, Inside(("sleep", f"6{number}"), f"m{number}"))
+            with anyio.move_on_after(0.3):  # Some have begun by then, some may not.
+                await anyio.sleep_forever()
+            group.cancel_scope.cancel()
+
+        assert [each for each in outside.processes(ref) if each.startswith("sleep 6") and each != "sleep 600"] == []
+
+    async def test_where_and_as_whom_a_command_runs(self, ground: Ground) -> None:
+        ref = await running(ground, env={"ONE": "1"})
+        inside = Inside(
+            shell("echo $ONE $TWO; id -u; cd -P .; echo $PWD"), "m", {"TWO": "2"}, workdir="/tmp", user="somebody"
+        )
+
+        assert (await ground.engine.run(ref, inside)).output == b"1 2\n1000\n/tmp\n"
+
+
+class TestOnlyDocker:
+    async def test_an_image_without_a_shell_runs_programs_and_they_are_ended(
+        self, ground: Ground, outside: Others, tmp_path: Path
+    ) -> None:
+        image = await engines.image(ground.engine, tmp_path, is_bare=True)
+        ref = await ground.engine.create(
+            Creation(ground.name(), image.id, ground.labels, entrypoint=("/sleep",), cmd=("600",))
+        )
+        await ground.engine.start(ref)
+
+        result = await ground.engine.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
+        assert result.ending is Ending.TIMED_OUT
+        assert "/sleep 60" not in outside.processes(ref)
+
+        blind = engines.engine(sees_host=False)
+        with pytest.raises(EngineFailed, match="cannot be ended from inside") as caught:
+            await blind.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
+        assert "/bin/sh" in caught.value.hint
+        await ground.engine.end(ref, "m")
+
+    async def test_names_reach_across_a_network_and_an_internal_one_leads_nowhere(self, ground: Ground) -> None:
+        network = ground.name()
+        await ground.engine.make_network(network, ground.labels, is_internal=True)
+        await running(ground, shell("nc -lp 80 -e echo hello"), networks=(network,), aliases=("greeter",))
+        other = await running(ground, networks=(network,))
+
+        said = await ground.engine.run(other, Inside(shell("nc -w 5 greeter 80"), "m", timeout_s=10))
+        assert said.output == b"hello\n"
+        away = await ground.engine.run(other, Inside(shell("nc -w 2 192.0.2.1 80"), "m", timeout_s=10))
+        assert away.code == 1
+
+    async def test_a_published_port_answers_on_the_loopback(self, ground: Ground) -> None:
+        network = ground.name()
+        await ground.engine.make_network(network, ground.labels, is_internal=False)
+        ref = await running(ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), ports=(Published(80),))
+        host = (await seen(ground, ref)).ports[80]
+
+        for _ in range(50):
+            async with await anyio.connect_tcp("127.0.0.1", host) as stream:
+                try:
+                    assert await stream.receive() == b"hello\n"
+                    return
+                except (anyio.EndOfStream, anyio.BrokenResourceError):  # The proxy listens before the program does.
+                    await anyio.sleep(0.1)
+        pytest.fail("nobody answered")
+
+    async def test_what_takes_more_memory_than_it_may_is_told_as_that(self, ground: Ground) -> None:
+        ref = await running(ground, shell("tail -c 200m /dev/zero"), bound=Bound(memory_bytes=16 << 20))
+
+        found = await ended(ground, ref)
+
+        assert (found.exit_code, found.is_out_of_memory) == (137, True)
+
+    async def test_what_is_mounted_is_there_and_what_is_read_only_stays_as_it_is(
+        self, ground: Ground, tmp_path: Path
+    ) -> None:
+        volume = ground.name()
+        await ground.engine.make_volume(volume, ground.labels)
+        (tmp_path / "file").write_text("from the host\n")
+        ref = await running(
+            ground,
+            is_read_only=True,
+            mounts=(
+                Placed("/host", host=str(tmp_path), is_read_only=True),
+                Placed("/data", volume=volume),
+                Placed("/tmp"),
+            ),
+        )
+        script = "cat /host/file; touch /data/x /tmp/x && echo both; touch /host/x || touch /x || echo neither"
+
+        result = await ground.engine.run(ref, Inside(shell(f"({script}) 2>/dev/null"), "m"))
+
+        assert result.output == b"from the host\nboth\nneither\n"
+
+    async def test_what_has_no_capabilities_may_do_little(self, ground: Ground) -> None:
+        ref = await running(ground)
+
+        result = await ground.engine.run(ref, Inside(shell("grep -E 'Cap(Eff|Bnd)|NoNew' /proc/self/status"), "m"))
+
+        assert result.output.split() == [b"CapEff:", b"0" * 16, b"CapBnd:", b"0" * 16, b"NoNewPrivs:", b"1"]
+
+    async def test_a_folder_that_is_not_there_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
+        with pytest.raises(EngineFailed, match="mount") as caught:
+            await made(ground, mounts=(Placed("/host", host=str(tmp_path / "none")),))
+
+        assert caught.value.reason is Reason.REFUSED
+        assert not (tmp_path / "none").exists()
+
+    async def test_an_image_is_built_from_a_folder_and_what_fails_says_its_last_lines(
+        self, ground: Ground, tmp_path: Path
+    ) -> None:
+        (tmp_path / "Dockerfile").write_text(
+            f"FROM {engines.IMAGE}\nARG WHAT=x\nRUN echo building $WHAT\nRUN test $WHAT = good || (echo no; exit 9)\n"
+        )
+        lines: list[str] = []
+        build = Build(tmp_path, args={"WHAT": "good"}, labels=ground.labels)
+
+        image = await ground.engine.build(build, lines.append)
+
+        assert await ground.engine.image(image.id) == image
+        assert "building good" in lines
+        docker.APIClient(engine_address(os.environ)).remove_image(image.id)  # noqa: TID251
+        with pytest.raises(EngineFailed, match=r"(?s)building bad.*no.*9") as caught:
+            await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
+        assert caught.value.reason is Reason.BUILD_FAILED
+        with pytest.raises(EngineFailed, match="no Other"):
+            await ground.engine.build(Build(tmp_path, file="Other"), lines.append)
+
+    async def test_an_archive_without_an_image_is_refused(self, engine: DockerEngine, tmp_path: Path) -> None:
+        (tmp_path / "a.tar").write_bytes(bytes(10240))
+
+        with pytest.raises(EngineFailed):
+            await engine.load(tmp_path / "a.tar")
+
+    async def test_the_engine_says_what_it_is(self, engine: DockerEngine) -> None:
+        facts = await engine.facts()
+
+        assert facts.version
+        assert facts.address == engine_address(os.environ)  # noqa: TID251
+        assert facts.bounds <= {"cpu", "memory", "pids"}
