@@ -149,7 +149,7 @@ def _shown(command: str, folder: Path) -> list[str]:
     return [f"$ {command}", *([said] if said else []), *([f"(exit {code})"] if code else []), ""]
 
 
-def shell(command: str, folder: Path) -> tuple[str, int]:
+def shell(command: str, folder: Path, *, timeout_s: float = 15) -> tuple[str, int]:
     """What the command line printed, both streams as a terminal mixes them, and its exit code."""
     plan = f'plan() {{ "{sys.executable}" -m planloop "$@"; }}\n'
     done = subprocess.run(
@@ -160,7 +160,7 @@ def shell(command: str, folder: Path) -> tuple[str, int]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=15,
+        timeout=timeout_s,
         env={"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "NO_COLOR": "1"},
     )
     return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()), done.returncode

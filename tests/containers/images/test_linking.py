@@ -1,0 +1,69 @@
+"""What a stock image takes along for a program, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from containers.images.debian import Apt
+from containers.images.entries import Entry, data, symlink
+from containers.images.errors import ImageFailed
+from containers.images.linking import closure, needed_by
+
+PROGRAM = Path(sys.executable).resolve()
+
+
+def pool(*entries: Entry) -> Mapping[str, Entry]:
+    return {entry.path: entry for entry in entries}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs of other systems are written otherwise")
+def test_a_program_says_what_it_is_linked_with() -> None:
+    with PROGRAM.open("rb") as opened:
+        needed = needed_by(opened)
+
+    assert any(name.startswith("/lib") for name in needed), "what starts it"
+    assert any(name.startswith("libc.") for name in needed)
+    assert needed_by(io.BytesIO(b"#!/bin/sh\n")) == ()
+    assert needed_by(io.BytesIO(b"\x7fELF")) == ()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs of other systems are written otherwise")
+def test_libraries_come_along_and_a_missing_one_is_named() -> None:
+    program = data("usr/bin/python3", PROGRAM.read_bytes(), mode=0o755)
+    with PROGRAM.open("rb") as opened:
+        names = [name for name in needed_by(opened) if not name.startswith("/")]
+    libraries = [data(f"usr/lib/here/{name}", b"") for name in names]
+
+    assert closure(pool(program, *libraries, data("usr/lib/here/libother.so", b"")), [program.path]) == {
+        program.path, *(library.path for library in libraries),
+    }  # fmt: skip
+    with pytest.raises(ImageFailed, match=f"`usr/bin/python3` needs {names[-1]}, which is in none of the packages"):
+        closure(pool(program, *libraries[:-1]), [program.path])
+
+
+def test_links_bring_what_they_lead_to_and_those_that_lead_nowhere_are_left_out() -> None:
+    files = pool(
+        symlink("usr/bin/a", "../../lib/b"),
+        symlink("usr/lib/b", "/lib/c"),
+        data("usr/lib/c", b""),
+        symlink("usr/bin/nowhere", "/etc/alternatives/x"),
+        symlink("usr/bin/round", "round"),
+    )
+
+    assert closure(files, ["usr/bin/a", "usr/bin/nowhere", "usr/bin/round"]) == {"usr/bin/a", "usr/lib/b", "usr/lib/c"}
+
+
+@pytest.mark.anyio
+async def test_a_machine_without_apt_is_told_what_to_do_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ImageFailed, match="made of Debian packages, and this machine has no apt-get") as told:
+        await Apt(tmp_path).architecture()
+    assert "`docker save planloop/NAME`" in told.value.hint

@@ -1,0 +1,110 @@
+"""`rootfs:` on a real engine: a tar becomes an image that runs, once, however many ask for it and whatever was left."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.engine import Creation, EngineFailed, Inside, Reason
+from containers.images.rootfs import NAME, rootfs_digest, rootfs_image
+from tests.containers import engines
+from tests.containers.engines import Ground
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+def busybox_tar(path: Path, word: str) -> Path:
+    """A small system with a name for `busybox` that leads there by a hard link, in gzip."""
+    program = engines.busybox().read_bytes()
+    with tarfile.open(path, "w:gz") as opened:
+        for name, link in (("./bin/busybox", ""), ("./bin/sh", "./bin/busybox"), ("./dev/null", "")):
+            info = tarfile.TarInfo(name)
+            info.mode, info.uid, info.gid, info.mtime = 0o755, 5, 6, 1_000_000
+            if name == "./dev/null":
+                info.type = tarfile.CHRTYPE
+            elif link:
+                info.type, info.linkname = tarfile.LNKTYPE, link
+            else:
+                info.size = len(program)
+            opened.addfile(info, io.BytesIO(program))
+        info = tarfile.TarInfo("word")
+        info.size = len(word)
+        opened.addfile(info, io.BytesIO(word.encode()))
+    return path
+
+
+async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_nothing_to_do(
+    ground: Ground, tmp_path: Path
+) -> None:
+    tar = busybox_tar(tmp_path / "root.tar.gz", ground.label)
+    steps: list[str] = []
+    image = await rootfs_image(tar, ground.engine, tmp_path / "cache", steps.append)
+    ref = await ground.engine.create(Creation(ground.name(), image.id, ground.labels, cmd=("sh", "-c", "sleep 60")))
+    await ground.engine.start(ref)
+
+    ask = Inside(("busybox", "stat", "-c", "%h %u %g %Y %a", "/bin/sh", "/word"), mark="test")
+    ended = await ground.engine.run(ref, ask)
+
+    assert ended.output.decode().splitlines() == ["2 5 6 1000000 755", "1 0 0 0 644"]
+    assert steps == ["writes an image of root.tar.gz", "gives the image of root.tar.gz to the engine"]
+    tar.rename(tmp_path / "other name.tar")
+    assert await rootfs_image(tmp_path / "other name.tar", ground.engine, tmp_path / "cache", steps.append) == image
+    assert len(steps) == 2
+    assert await ground.engine.image(f"{NAME}:{rootfs_digest(tmp_path / 'other name.tar')}") == image
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+async def test_several_that_want_one_at_once_write_it_once_also_over_what_a_killed_process_left(
+    engine: DockerEngine, tmp_path: Path
+) -> None:
+    tar = busybox_tar(tmp_path / "root.tar.gz", hashlib.sha256(os.fsencode(tmp_path)).hexdigest())
+    (tmp_path / "cache" / "rootfs").mkdir(parents=True)
+    (tmp_path / "cache" / "rootfs" / "rootfs.tar.part").write_bytes(b"half an arch")
+    steps: list[str] = []
+    ids: set[str] = set()
+
+    async def want() -> None:
+        ids.add((await rootfs_image(tar, engine, tmp_path / "cache", steps.append)).id)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(want)
+
+    assert (len(ids), len(steps)) == (1, 2)
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine, tmp_path: Path) -> None:
+    (tmp_path / "poem.tar").write_bytes(b"I am a poem " * 100)
+    with tarfile.open(tmp_path / "out.tar", "w") as opened:
+        opened.addfile(tarfile.TarInfo("../../etc/passwd"))
+    faults = {}
+    for name in ("nothing.tar", ".", "poem.tar", "out.tar"):
+        with pytest.raises(EngineFailed) as told:
+            await rootfs_image(tmp_path / name, engine, tmp_path / "cache", lambda _: None)
+        faults[name] = (told.value.reason, str(told.value).replace(f"{tmp_path}/", ""), bool(told.value.hint))
+
+    assert faults == {
+        "nothing.tar": (Reason.NO_IMAGE, "there is no file nothing.tar", True),
+        ".": (Reason.NO_IMAGE, f"there is no file {tmp_path}", True),
+        "poem.tar": (Reason.BUILD_FAILED, "poem.tar is not a whole tar: invalid header", True),
+        "out.tar": (Reason.BUILD_FAILED, "`../../etc/passwd` leads out of the tar", True),
+    }
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+async def test_a_full_disk_is_told_and_may_heal(engine: DockerEngine, tmp_path: Path) -> None:
+    tar = busybox_tar(tmp_path / "root.tar.gz", os.fspath(tmp_path))
+    (tmp_path / "cache" / "rootfs").mkdir(parents=True)
+    (tmp_path / "cache" / "rootfs" / "rootfs.tar.part").symlink_to("/dev/full")
+
+    with pytest.raises(EngineFailed, match=r"no room for an image of root\.tar\.gz") as told:
+        await rootfs_image(tar, engine, tmp_path / "cache", lambda _: None)
+    assert told.value.reason is Reason.DISK_FULL

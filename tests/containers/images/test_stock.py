@@ -1,0 +1,163 @@
+"""The stock images: each runs what it is for, is the same bytes when made again, and may be cut off."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import anyio
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.engine import Creation, Ending, Inside
+from containers.images.debian import Apt
+from containers.images.errors import ImageFailed
+from containers.images.making import has, kept, make
+from containers.images.stock import STOCK
+from tests.containers.engines import Ground
+from tests.containers.images.stocked import shared, stocked
+from tests.planloop.verb_pages import ROOT
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
+
+PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
+    "shell": [(["sh", "-c", "echo $((6 * 7)) | awk '{print $1 + 1}'"], "43")],
+    "python": [
+        (["python3", "-c", "import ssl, sqlite3, ctypes, lzma, asyncio, unittest; print(6 * 7)"], "42"),
+        (["python3", "-c", "import ssl; print(len(ssl.create_default_context().get_ca_certs()) > 50)"], "True"),
+        (["bash", "-lc", "[[ $(python3 -V) == Python* ]] && echo yes"], "yes"),
+    ],
+    "node": [
+        (["node", "-e", "console.log(typeof fetch, new Intl.NumberFormat('de').format(1.5))"], "function 1,5"),
+        (["bash", "-lc", "echo 'require(`node:test`)(`a`, () => {})' >/tmp/a.js; node --test /tmp/a.js"], "# pass 1"),
+    ],
+    "clojure": [
+        (["clojure", "-e", "(require 'clojure.test 'clojure.pprint) (println (* 6 7))"], "42"),
+        (["sh", "-c", "echo '(ns a) (def b 43)' >/tmp/a.clj; clojure -cp /tmp -e \"(require 'a) a/b\""], "43"),
+        (["java", "-version"], "Runtime Environment"),
+    ],
+}  # fmt: skip
+
+
+async def said(ground: Ground, ref: str, argv: list[str]) -> str:
+    ended = await ground.engine.run(ref, Inside(tuple(argv), mark="test", timeout_s=30))
+    text = ended.output.decode()
+    assert (ended.ending, ended.code) == (Ending.EXITED, 0), text
+    return text
+
+
+@pytest.mark.parametrize("name", STOCK)
+async def test_each_runs_what_it_is_for_without_rights_or_a_network(
+    name: str, ground: Ground, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = await stocked(name, ground.engine, tmp_path_factory)
+    network = ground.name()
+    await ground.engine.make_network(network, ground.labels, is_internal=True)
+    wanted = Creation(ground.name(), f"planloop/{name}", ground.labels, cmd=("sleep", "120"), networks=(network,))
+    ref = await ground.engine.create(wanted)
+    await ground.engine.start(ref)
+
+    for argv, answer in PROGRAMS[name]:
+        assert answer in await said(ground, ref, argv)
+    assert (await said(ground, ref, ["sh", "-c", "id -u; pwd; touch here; echo $HOME"])).split() == [
+        "1000",
+        "/work",
+        "/tmp",
+    ]
+    found = await ground.engine.image(made.tag)
+    assert found is not None
+    assert found == await ground.engine.image(f"planloop/{name}:latest")
+    assert found.id == made.id
+
+
+@pytest.mark.parametrize("name", ["shell", "python", "clojure"])
+async def test_the_same_packages_make_the_same_bytes_in_another_folder(
+    name: str, engine: DockerEngine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first = await stocked(name, engine, tmp_path_factory)
+    second = await make(STOCK[name], engine, tmp_path, lambda _, __: None)
+
+    assert second == first
+    (one,), (other,) = (list(folder.glob(f"{name}-*.tar")) for folder in (shared(tmp_path_factory), tmp_path))
+    assert one.read_bytes() == other.read_bytes()
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+async def test_an_image_says_which_packages_it_is_of(
+    engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    made = await stocked("python", engine, tmp_path_factory)
+
+    (archive,) = shared(tmp_path_factory).glob("python-*.tar")
+    with tarfile.open(archive) as opened:
+        content = opened.extractfile(f"{made.id.removeprefix('sha256:')}.json")
+        assert content is not None
+        labels = json.load(content)["config"]["Labels"]
+    assert labels["planloop.stock"] == "python"
+    versions = dict(one.split("=") for one in labels["planloop.packages"].split())
+    assert versions == made.packages
+    assert {"busybox-static", "ca-certificates", "libc6", "libssl3"} < versions.keys()
+
+
+CUT_OFF = """
+import os, signal, sys, anyio
+from pathlib import Path
+from containers.docker_engine import DockerEngine
+from containers.images.making import make
+from containers.images.stock import STOCK
+
+def tell(step, detail):
+    if step.startswith(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+anyio.run(make, STOCK["shell"], DockerEngine(os.environ), Path(sys.argv[1]), tell)
+"""
+
+
+async def test_a_making_that_is_killed_at_any_step_goes_on_and_comes_to_the_same_image(
+    engine: DockerEngine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = await stocked("shell", engine, tmp_path_factory)
+    for step in ("asks apt", "fetches", "unpacks", "writes"):
+        done = await anyio.run_process(
+            [sys.executable, "-c", CUT_OFF, str(tmp_path), step], check=False, cwd=ROOT, stderr=subprocess.STDOUT
+        )
+        assert done.returncode == -signal.SIGKILL, done.stdout.decode()
+        assert kept(tmp_path, "shell") is None
+    (package,) = (tmp_path / "work" / "shell" / "packages").iterdir()
+    package.write_bytes(b"\0" * package.stat().st_size)  # As a disk may leave it that lost its power.
+    steps: list[str] = []
+
+    assert await make(STOCK["shell"], engine, tmp_path, lambda step, detail: steps.append(detail)) == whole
+    assert any(detail.startswith("1: busybox-static ") for detail in steps)
+    assert kept(tmp_path, "shell") == whole
+    assert await has(engine, whole)
+
+
+async def test_an_image_that_is_there_is_neither_fetched_nor_given_again(
+    engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    await stocked("shell", engine, tmp_path_factory)
+    steps: list[str] = []
+
+    await make(STOCK["shell"], engine, shared(tmp_path_factory), lambda step, _: steps.append(step))
+
+    assert steps == ["asks apt what it takes"]
+
+
+async def test_packages_are_found_where_the_machine_has_no_lists_of_them(tmp_path: Path, engine: DockerEngine) -> None:
+    apt = Apt(tmp_path)
+    await apt.renew()
+
+    (package,) = await apt.needed(("busybox-static",), ("*",))
+    assert package.name == "busybox-static"
+    assert any((tmp_path / "lists").glob("*Packages*"))
+
+
+async def test_a_package_that_apt_does_not_know_is_told_in_its_words(tmp_path: Path, engine: DockerEngine) -> None:
+    with pytest.raises(ImageFailed, match=r"apt-get failed .*Unable to locate package no-such-package"):
+        await Apt(tmp_path).needed(("no-such-package",), ("*",))
