@@ -206,12 +206,17 @@ def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObjec
 
 
 def _check_locks(locks: Sequence[Json], to: Pointer, faults: Faults) -> None:
+    if len(locks) > limits.LOCKS_DECLARED_MAX:
+        hint = f"at most {limits.LOCKS_DECLARED_MAX}; name the folder above them, as in `src/**`"
+        faults.add("P0212", f"{len(locks)} locks of one task", hint, to=to)
     for index, lock in enumerate(locks):
         place = (*to, str(index))
         if isinstance(lock, dict):
             _check_one_of(("path",), lock, "a lock", place, faults)
         path = lock.get("path") if isinstance(lock, dict) else lock
-        if isinstance(path, str):
+        if path == "":
+            faults.add("P0210", "a lock without a path", "name a file or a glob; `**` for the whole folder", to=place)
+        elif isinstance(path, str):
             _check_inside(path, place, faults)
 
 

@@ -173,6 +173,7 @@ CACHE_GOOD_S: Final = 600.0  # For an answer when the mixin does not say.
 # Locks that agents take.
 LOCK_WAIT_S: Final = 120.0  # For a lock when a call does not say: a turn of a model and its tools; then it is refused.
 LOCK_WAIT_MAX_S: Final = 3_600.0  # That a call may say: whoever holds a file longer is to be asked about it.
+LOCKS_DECLARED_MAX: Final = 256  # Of one task; each look at a lock goes through all that are near it.
 LOCKS_AT_ONCE_MAX: Final = 64  # Paths in one wish; a folder is one glob.
 LOCK_REASON_CHARS_MAX: Final = 200  # Everybody who waits is told it.
 LOCK_FILES_WATCHED_MAX: Final = 256  # Files of others that are compared around a shell command: some milliseconds.

@@ -6,6 +6,7 @@ import click
 
 from planloop import pointing
 from planloop.cli.options import access_to, plan_option
+from planloop.exits import Exit, Halt
 
 EXAMPLE = """
 \b
@@ -28,6 +29,10 @@ def command(what: str, plan: str | None, reason: str) -> None:
     that. What was written stays.
     """
     address = what if what.startswith("lock/") else pointing.address_of(what.strip("/"), "lock")
+    if not address.startswith("lock/"):
+        raise Halt(
+            Exit.USAGE, f"{address} is no lock", f"plan get locks lists them; plan describe {address} what it has"
+        )
     answer = access_to(plan).post("unlock", {"lock": address, "reason": reason})
     click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")
     for task in answer["commands"]:

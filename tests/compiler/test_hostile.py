@@ -23,6 +23,7 @@ HOSTILE = {
     "unknown agents": (MANY_AGENTS + "tasks:\n" + _lines(2000, "  t{n}: {{goal: x, agent: b{n}}}"), "P0203"),
     "prototypes": ("run: x\nagents:\n" + _lines(3000, "  a{n}: {{extends: a{next}}}") + "  a3000: {run: x}\n", "P0224"),
     "toolsets": ("agent: {run: x, tools: [s0]}\n" + RING_OF_TOOLSETS, "P0215"),
+    "locks": ("run: x\nlocks:\n" + _lines(300, "  - f{n}"), "P0212"),
     "containers": ("run: x\ncontainers:\n" + RING_OF_CONTAINERS, "P0222"),
     "needs": ("tasks:\n" + RING_OF_TASKS, "P0222"),
 }

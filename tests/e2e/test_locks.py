@@ -63,6 +63,8 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         said = folder.run("unlock", "src/**", "--reason", "the router comes first")
         assert (said.code, said.out.split(",")[0]) == (0, "lock/src/** was taken from agent/docs")
         assert folder.run("unlock", "src/**").code == 6
+        no_lock = folder.run("unlock", "agent/docs")
+        assert (no_lock.code, no_lock.err.splitlines()[0]) == (2, "error: agent/docs is no lock")
         folder.run("send", "docs", "go on")
         assert owner.ended() == 0
     assert "message    agent/docs  from human:cli: go on" in owner.text
