@@ -6,10 +6,8 @@ What a tar of a whole system ordinarily has is made harmless: a leading `/` goes
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import lzma
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -167,7 +165,7 @@ def _copy(unpacked: Iterator[bytes], out: IO[bytes], name: str) -> None:
             if left < 0:
                 raise _too_large(name)
             out.write(piece)
-    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ImageFailed(f"{name} cannot be unpacked: {error}", DAMAGED) from error
     except OSError as error:
         if error.errno is None:  # bzip2's word for damage.
@@ -182,8 +180,12 @@ def _unpacked(source: IO[bytes], name: str) -> Iterator[bytes] | None:
     if magic.startswith(b"\x1f\x8b"):
         return _pieces(cast("IO[bytes]", gzip.GzipFile(fileobj=source)))
     if magic.startswith(b"BZh"):
-        return _pieces(cast("IO[bytes]", bz2.BZ2File(source)))
+        with _able(name, "bzip2"):
+            from bz2 import BZ2File
+        return _pieces(cast("IO[bytes]", BZ2File(source)))
     if magic == b"\xfd7zXZ\0":
+        with _able(name, "xz"):
+            import lzma  # noqa: F401 - that it can be had
         return _unpacked_xz(source)
     if magic.startswith(b"\x28\xb5\x2f\xfd"):
         raise ImageFailed(
@@ -198,13 +200,30 @@ def _pieces(opened: IO[bytes]) -> Iterator[bytes]:
             yield piece
 
 
+@contextmanager
+def _able(name: str, packing: str) -> Iterator[None]:
+    """A Python that was built without a library's headers cannot import what needs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImageFailed(
+            f"{name} is packed by {packing}, which this Python cannot unpack", f"{packing} -d it"
+        ) from error
+
+
 def _unpacked_xz(source: IO[bytes]) -> Iterator[bytes]:
     """As `lzma.open`, with a bound on the memory that a file may ask for."""
+    from lzma import FORMAT_XZ, LZMADecompressor, LZMAError
+
     packed = source.read(PIECE_BYTES)
     while packed:
-        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limits.XZ_MEMORY_BYTES_MAX)
+        stream = LZMADecompressor(FORMAT_XZ, memlimit=limits.XZ_MEMORY_BYTES_MAX)
         while not stream.eof:
-            yield stream.decompress(packed, PIECE_BYTES)
+            try:
+                piece = stream.decompress(packed, PIECE_BYTES)
+            except LZMAError as error:
+                raise EOFError(str(error)) from error
+            yield piece
             packed = source.read(PIECE_BYTES) if stream.needs_input else b""
             if not packed and stream.needs_input:
                 raise EOFError("it ends in the middle")

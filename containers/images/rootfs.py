@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import platform
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -70,7 +70,7 @@ def rootfs_digest(tar: Path) -> str:
 def write_rootfs(tar: Path, archive: Path, digest: str) -> None:
     """Writes the image of `tar` at `archive`. Raises ImageFailed and OSError."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    machine = platform.machine()
+    machine = os.uname().machine
     settings = Settings(ARCHITECTURES.get(machine, machine), env={"PATH": PATH}, workdir="/")
     with tar_tree(tar, archive.with_suffix(".unpacked")) as tree:
         write_archive(archive, tree, settings, lambda _: [f"{NAME}:{digest}"])

@@ -1,12 +1,14 @@
 """The stock set: which Debian packages an image is made of, and which of their files it keeps.
 
-Data and nothing else. Libraries need not be named: those that a kept program is linked with come along.
+Data, and what a plan means by its names. Libraries need not be named: those that a kept program is linked with come
+along.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from containers.engine import EngineFailed, Reason
 from schemas.frozen import frozen
 
 PREFIX: Final = "planloop/"
@@ -83,3 +85,16 @@ STOCK: Final = {
         ),
     )
 }
+
+
+def missing(image: str) -> EngineFailed | None:
+    """Why `image`, which the engine has not, is not to be had; None for one that a registry may have.
+
+    No registry is asked for a name of ours: whatever somebody put there would be something else.
+    """
+    if not image.startswith(PREFIX):
+        return None
+    name = image.removeprefix(PREFIX).split("@")[0].split(":")[0]
+    if name in STOCK:
+        return EngineFailed(Reason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
+    return EngineFailed(Reason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Placed, Published, Reason
+from containers.images import stock
 from containers.images.rootfs import rootfs_image
 from containers.naming import DEFAULT_NETWORK, Tag
 from controllers.container import writing
@@ -78,6 +79,8 @@ class Raising:
             tar = self.yard.folder / spec.rootfs
             return await rootfs_image(tar, self.yard.engine, self.yard.run_folder / "images", lambda _: None)
         found = await self.yard.engine.image(spec.image)
+        if found is None and (fault := stock.missing(spec.image)) is not None:
+            raise fault
         return found or await self.yard.engine.pull(spec.image, lambda _: None)
 
     def _build(self, written: JsonObject) -> Build:

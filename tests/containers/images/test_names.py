@@ -1,0 +1,28 @@
+"""What a plan means by the names of stock images."""
+
+from __future__ import annotations
+
+import pytest
+
+from containers.engine import Reason
+from containers.images import stock
+
+
+@pytest.mark.parametrize(
+    ("image", "hint"),
+    [
+        ("planloop/python", "plan image make python"),
+        ("planloop/node:5b1e0c77a2f4", "plan image make node"),
+        ("planloop/perl", "there are shell, python, node, clojure"),
+    ],
+)
+def test_a_stock_image_that_is_missing_is_never_asked_of_a_registry(image: str, hint: str) -> None:
+    fault = stock.missing(image)
+
+    assert fault is not None
+    assert (fault.reason, fault.hint) == (Reason.NO_IMAGE, hint)
+
+
+def test_other_images_may_be_anywhere() -> None:
+    assert stock.missing("python") is None
+    assert stock.missing("registry.example/planloop/python") is None
