@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
+
+import anyio
 
 from containers import docker_exec, docker_faults, docker_images, docker_json
 from containers.docker_client import UNHURRIED, Client, until
@@ -45,6 +47,7 @@ class DockerEngine:
 
     def __init__(self, env: Mapping[str, str], *, sees_host: bool = True) -> None:
         self._client = Client(env)
+        self._naming = anyio.Lock()
         self._execs = docker_exec.Execs(self._client, sees_host=sees_host)
 
     async def facts(self) -> EngineFacts:
@@ -77,26 +80,32 @@ class DockerEngine:
         return tuple(sorted(one["Name"] for one in raw))
 
     async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
-        async def look() -> Any:
-            return await self._client.call(lambda api: api.inspect_network(name))
+        # Engines look for the name and take it in two steps: two at once would make two, and neither could be used.
+        async with self._naming:
+            if not await self._networks_named(name):
+                with _if(Reason.NAME_TAKEN):  # Another process was faster.
+                    await self._client.call(
+                        lambda api: api.create_network(
+                            name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
+                        )
+                    )
+            first, *others = await self._networks_named(name)
+            _check_ours("network", name, first.get("Labels"), labels)
+            for other in others:
+                await self._remove_network(other["Id"])
 
-        with _gone_is_fine():
-            _check_ours("network", name, (await look()).get("Labels"), labels)
-            return
-        try:
-            await self._client.call(
-                lambda api: api.create_network(
-                    name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
-                )
-            )
-        except EngineFailed as failed:  # Somebody was faster.
-            if failed.reason is not Reason.NAME_TAKEN:
-                raise
-            _check_ours("network", name, (await look()).get("Labels"), labels)
+    async def _networks_named(self, name: str) -> list[Any]:
+        """Those of exactly that name, the oldest first: there may be several, and then nobody may say the name."""
+        raw = await self._client.call(lambda api: api.networks(names=[name]))
+        return sorted((one for one in raw if one["Name"] == name), key=lambda one: (one["Created"], one["Id"]))
 
     async def remove_network(self, name: str) -> None:
+        for one in await self._networks_named(name):
+            await self._remove_network(one["Id"])
+
+    async def _remove_network(self, identity: str) -> None:
         with _gone_is_fine():
-            await self._client.call(lambda api: api.remove_network(name))
+            await self._client.call(lambda api: api.remove_network(identity))
 
     async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         raw = await self._selected(labels, lambda api, filters: api.volumes(filters=filters)["Volumes"] or [])
@@ -239,13 +248,18 @@ class DockerEngine:
 
 
 @contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """What is not there, or not any more, is no fault."""
+def _if(*fine: Reason) -> Iterator[None]:
+    """A refusal for one of these reasons is no fault."""
     try:
         yield
     except EngineFailed as failed:
-        if failed.reason not in (Reason.NOT_FOUND, Reason.NO_IMAGE):
+        if failed.reason not in fine:
             raise
+
+
+def _gone_is_fine() -> AbstractContextManager[None]:
+    """What is not there, or not any more, is no fault."""
+    return _if(Reason.NOT_FOUND, Reason.NO_IMAGE)
 
 
 def _check_ours(kind: str, name: str, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> None:

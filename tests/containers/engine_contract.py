@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -98,6 +99,15 @@ class EngineContract:
         for _ in range(2):
             await engine.remove_network(name)
         assert await engine.networks(ground.labels) == ()
+
+    async def test_a_network_that_many_make_at_once_is_one(self, ground: Ground) -> None:
+        name = ground.name()
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(partial(ground.engine.make_network, name, ground.labels, is_internal=True))
+
+        assert await ground.engine.networks(ground.labels) == (name,)
+        await running(ground, networks=(name,))
 
     async def test_a_network_in_use_is_not_removed(self, ground: Ground) -> None:
         name = ground.name()
