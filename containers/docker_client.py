@@ -15,13 +15,12 @@ from http.client import HTTPException
 from typing import Any, Final, TypeVar
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from containers import docker_faults
 from containers.engine import EngineFailed
 from containers.finding import engine_address
+from containers.threads import Threads
 from schemas import limits
 
 T = TypeVar("T")
@@ -40,17 +39,18 @@ class Client:
         self.address = engine_address(env)
         self._api: Any = None
         self._making = threading.Lock()
+        self._threads = Threads(EngineFailed)
         self._calls = anyio.CapacityLimiter(limits.ENGINE_CALLS_AT_ONCE)
         self._streams = anyio.CapacityLimiter(limits.ENGINE_STREAMS_AT_ONCE)
 
     async def call(self, ask: Callable[[Any], T], *, timeout_s: float = limits.ENGINE_CALL_S) -> T:
         """What `ask` gives, asked in a thread. Raises EngineFailed."""
         with self.deadline(timeout_s):
-            return await _in_thread(lambda: self._translated(lambda: ask(self._connected())), self._calls)
+            return await self._threads.run(lambda: self._translated(lambda: ask(self._connected())), self._calls)
 
     async def work(self, work: Callable[[], T]) -> T:
         """What `work` gives that asks no engine but takes a while. In a thread; it may raise EngineFailed only."""
-        return await _in_thread(work, self._calls)
+        return await self._threads.run(work, self._calls)
 
     @asynccontextmanager
     async def stream(
@@ -63,8 +63,8 @@ class Client:
         opening = _Opening()
         try:
             with self.deadline(timeout_s):
-                await _in_thread(lambda: self._translated(lambda: self._open(ask, opening)), self._streams)
-            yield Stream(opening, lambda read: _in_thread(lambda: self._translated(read), self._streams))
+                await self._threads.run(lambda: self._translated(lambda: self._open(ask, opening)), self._streams)
+            yield Stream(opening, lambda read: self._threads.run(lambda: self._translated(read), self._streams))
         finally:
             opening.close()
 
@@ -93,14 +93,16 @@ class Client:
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> EngineFailed:
-        from docker.errors import APIError
-        from requests.exceptions import Timeout
+        from docker.errors import APIError, DockerException
+        from requests.exceptions import InvalidURL, Timeout
 
         if isinstance(error, APIError):
             status = error.response.status_code if error.response is not None else 0
             return docker_faults.refusal(str(error.explanation or error), status=status)
         if isinstance(error, Timeout):
             return docker_faults.too_late(self.address, limits.ENGINE_CALL_S)
+        if isinstance(error, InvalidURL) or (isinstance(error, DockerException) and not error.__cause__):
+            return docker_faults.misconfigured(self.address, error)
         return docker_faults.unreachable(self.address, error)
 
     def _connected(self) -> Any:
@@ -135,33 +137,6 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
             return
         await anyio.sleep(look_s)
         look_s = min(2 * look_s, LOOK_LAST_S)
-
-
-async def _in_thread(work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
-    """What `work` gives, from a thread that is left alone when this is cancelled. It may raise EngineFailed only.
-
-    Not anyio's worker threads: the process waits for those at its end, and an engine that hangs would hold it up.
-    """
-    token, is_done = anyio.lowlevel.current_token(), anyio.Event()
-    given: list[T] = []
-    failed: list[EngineFailed] = []
-
-    def body() -> None:
-        try:
-            given.append(work())
-        except EngineFailed as fault:
-            failed.append(fault)
-        finally:
-            with suppress(anyio.RunFinishedError):
-                anyio.from_thread.run_sync(is_done.set, token=token)
-
-    async with limiter:
-        threading.Thread(target=body, name="engine", daemon=True).start()
-        await is_done.wait()
-    if failed:
-        raise failed[0]
-    assert given, "a call of the engine failed in a way that nobody foresaw; its thread said how"
-    return given[0]
 
 
 def _faults() -> tuple[type[Exception], ...]:

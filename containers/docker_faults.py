@@ -7,6 +7,7 @@ Engines say what went wrong in prose only; the status tells little (a taken port
 from __future__ import annotations
 
 import re
+from ssl import SSLError
 from typing import Final
 
 from containers.engine import EngineFailed, Reason
@@ -49,7 +50,20 @@ _KNOWN: Final = (
         "correct `cmd` or `entrypoint`, or take an image that has the program",
     ),
     _Known(
-        r"no such image|image not known|pull access denied|manifest .*unknown|manifest .*not found"
+        r"dial tcp|no such host|i/o timeout|tls handshake timeout|toomanyrequests|too many requests|rate limit"
+        r"|service unavailable|server misbehaving|network is unreachable",
+        Reason.NO_REGISTRY,
+        "the image is not here, and its registry does not answer",
+        "look at the network and at the name; or bring the image: docker load, docker build, `build:` in the plan",
+    ),
+    _Known(
+        r"unauthorized|authentication required|requested access to the resource is denied|no basic auth",
+        Reason.NO_IMAGE,
+        "its registry does not give the image to you",
+        "log in to it: docker login REGISTRY; or correct `image`",
+    ),
+    _Known(
+        r"no such image|image not known|pull access denied for|manifest .*unknown|manifest .*not found"
         r"|repository .*not found|invalid reference format|failed to resolve reference|unable to find image",
         Reason.NO_IMAGE,
         "there is no such image",
@@ -63,7 +77,7 @@ _KNOWN: Final = (
     ),
     _Known(r"is not running|not running|can only .* running|is paused", Reason.NOT_RUNNING, "it does not run", ""),
     _Known(
-        r"no such (container|network|volume|exec)|(container|network|volume) .*not found|no container with name",
+        r"no such (container|volume|exec)|no such network(?! interface)|(container|network|volume) .*not found|no container with name",
         Reason.NOT_FOUND,
         "it is not there any more",
         "",
@@ -115,11 +129,22 @@ def unreachable(address: str, error: BaseException) -> EngineFailed:
     if "paramiko" in text:
         hint = "an engine over ssh needs one more package: pip install 'docker[ssh]'"
         return EngineFailed(Reason.NO_ACCESS, f"the container engine at {address} cannot be reached", hint)
+    if any(isinstance(each, SSLError) for each in _chain(error)):
+        return misconfigured(address, error)
     return EngineFailed(
         Reason.ENGINE_DOWN,
         f"no container engine answers at {address}",
         "start it: sudo systemctl start docker (Docker Desktop and Podman: start them); "
         "one elsewhere is named by DOCKER_HOST",
+    )
+
+
+def misconfigured(address: str, error: BaseException) -> EngineFailed:
+    """What the environment says of the engine cannot be followed."""
+    return EngineFailed(
+        Reason.REFUSED,
+        f"the container engine at {address} cannot be used: {error}",
+        "correct DOCKER_HOST (unix:///path, tcp://host:port, ssh://user@host), DOCKER_TLS_VERIFY and DOCKER_CERT_PATH",
     )
 
 

@@ -57,7 +57,8 @@ def _host_config(creation: Creation) -> dict[str, Any]:
         "CapAdd": list(creation.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
-        "LogConfig": {"Type": "json-file", "Config": {"max-size": str(creation.logs_bytes), "max-file": "1"}},
+        # Two halves: when the second is full, the first goes. With one file all of it would.
+        "LogConfig": {"Type": "json-file", "Config": {"max-size": str(creation.logs_bytes // 2), "max-file": "2"}},
         **({} if creation.bound == Bound() else bound_json(creation.bound)),
     }
 
