@@ -58,13 +58,6 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nbudget: {usd: 6}\ntasks:\n  a: {run: make a, budget: {usd: 3}}\n  b: {run: make b, "
         "budget: {usd: 3}}",
     ),
-    "P0402": Advice(
-        "A check looks into a container, which this version does not.",
-        "Take it away, and have the task wait for the container with `containers`.",
-        "plan: demo\ncontainers:\n  db: {image: db, health: {tcp: 1}}\ntasks:\n"
-        "  t: {run: make, acceptance: [{container: db}]}",
-        "plan: demo\ncontainers:\n  db: {image: db}\ntasks:\n  t: {run: make, containers: [db]}",
-    ),
     "P0406": Advice(
         "A mixin or a hook is given a setting that nothing in it reads. It is kept in the plan and changes nothing.",
         "Take it away, or look at its file for what its settings are called.",

@@ -74,7 +74,6 @@ RIGHTS_CODES: Final[dict[str, str]] = {
 }
 
 NOT_RUN_CODES: Final[dict[str, str]] = {
-    "P0402": "a check that needs a container",
     "P0406": "a setting that nothing reads",
     "P0407": "a check that this version does not run",
     "P0408": "a sandbox that is not to be had",
@@ -83,7 +82,7 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0412": "a program whose writes take no lock",
 }
 
-STOPS_APPLY: Final = frozenset(("P0225", "P0402", "P0407", "P0408"))
+STOPS_APPLY: Final = frozenset(("P0225", "P0407", "P0408"))
 """Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
 
 CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES}

@@ -18,7 +18,6 @@ from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import JsonObject
 
-_CHECKS_OF_CONTAINERS: Final = ("container", "run-in")
 _CHECKS_NOT_RUN: Final = ("web", "ws", "judge")
 _TIER_MAX: Final = 1
 
@@ -55,9 +54,6 @@ def _rights_lines(document: JsonObject, tree: Tree) -> Iterator[tuple[Pointer, J
 
 
 def _tell_check(check: JsonObject, to: Pointer, faults: Faults) -> None:
-    for kind in _CHECKS_OF_CONTAINERS:
-        if kind in check:
-            _tell(faults, "P0402", f"`{kind}`: containers are not run by this version", (*to, kind))
     for kind in _CHECKS_NOT_RUN:
         if kind in check:
             _tell(faults, "P0407", f"checks of kind `{kind}` are not run by this version", (*to, kind))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from planloop.replaying.machine import Stand
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
+    from reconciler.contract import Reconciler
     from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
     from reconciler.effects.local_processes import LocalProcesses
@@ -141,6 +142,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     import random
 
     from controllers.hook import HookReconciler
+    from controllers.inside import PlanContainers
     from controllers.lock import LockReconciler
     from controllers.plan import PlanReconciler
     from controllers.task.controller import TaskController
@@ -148,7 +150,6 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from planloop.background import Background
     from planloop.core import Machine, label_of
     from planloop.postponing import Postponed
-    from reconciler.contract import Reconciler
     from reconciler.driving.engine import Engine
     from reconciler.driving.queueing import AddressQueue
     from reconciler.driving.working_pools import WorkPools
@@ -160,7 +161,9 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     queue = AddressQueue(time.monotonic, random.random)  # What asyncio counts in; asking anyio asks which loop it is.
     bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
     work = WorkPools(queue, bounds)
-    surroundings = Surroundings(place.name, place.root.absolute(), environment())
+    one_engine, root = cache(container_engine), place.root.absolute()
+    inside = PlanContainers(core.store, one_engine)
+    surroundings = Surroundings(place.name, root, environment(), containers=inside)
     background = Background()
 
     @cache
@@ -187,20 +190,14 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
         return ForkReconciler(fork_desk(core, processes), work)
 
-    def containers() -> Reconciler:
-        from controllers.container import ContainerReconciler, Watching
-
-        yard = container_yard(core, work)
-        return ContainerReconciler(yard, lambda: background.start(Watching(yard).__call__))
-
     reconcilers: list[Reconciler] = [
         TaskController(core.store, work, processes, core.clock, core.ids, surroundings),
         Postponed("agent", agents),
         Postponed("mcp", tool_servers),
         Postponed("fork", forks),
         Postponed("conflict", conflicts),
-        Postponed("container", containers),
-        LockReconciler(core.store, core.clock, work, place.root.absolute()),
+        Postponed("container", lambda: container_controller(core, work, one_engine(), background)),
+        LockReconciler(core.store, core.clock, work, root),
         HookReconciler(core.store, core.clock),
         PlanReconciler(core.store, language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]
@@ -218,16 +215,23 @@ def fork_desk(core: Core, processes: LocalProcesses) -> ForkDesk:
     return Desk(core.store, processes, core.clock, git, place.name, place.root.absolute(), place.folder.absolute())
 
 
-def container_yard(core: Core, work: WorkPools) -> ContainerYard:
-    """What the containers of the plan live in: the engine that the environment names. Nothing is asked of it yet."""
-    from containers.docker_engine import DockerEngine
+def container_controller(core: Core, work: WorkPools, engine: ContainerEngine, background: Background) -> Reconciler:
+    """What brings the plan's containers up, and its watcher, which begins with the first of them."""
+    from controllers.container import ContainerReconciler, Watching
+
+    yard = container_yard(core, work, engine)
+    return ContainerReconciler(yard, lambda: background.start(Watching(yard).__call__))
+
+
+def container_yard(core: Core, work: WorkPools, engine: ContainerEngine) -> ContainerYard:
+    """What the containers of the plan live in. Nothing is asked of it yet."""
     from containers.naming import Names
     from controllers.container import Yard
     from planloop.core import label_of
     from reconciler.storing import layout
 
     place = core.place
-    engine, names = DockerEngine(environment()), Names(place.name, label_of(place))
+    names = Names(place.name, label_of(place))
     root, run_folder = place.root.absolute(), layout.run_folder(place.folder)
     return Yard(core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment())
 

@@ -19,7 +19,8 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
         return
     spec, surroundings = observed.spec, desk.surroundings
     env = surroundings.env(observed.address, spec, observed.progress.incarnation)
-    bench = checking.Bench(desk.processes, desk.ids, surroundings.cwd(spec, observed.fork), env)
+    cwd, label = surroundings.cwd(spec, observed.fork), str(uid)
+    bench = checking.Bench(desk.processes, desk.ids, cwd, env, surroundings.containers, label)
     started_at = desk.clock.now()
     finding = await surroundings.check(job.check, bench)
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)

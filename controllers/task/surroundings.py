@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from controllers.inside import Containers
 from controllers.task.checking import RunCheck, run_check
 from schemas.fork import tree_of
 from schemas.frozen import frozen
@@ -23,13 +24,14 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 class Surroundings:
     """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
 
-    `check` runs one acceptance check; a replay gives what was found instead.
+    `check` runs one acceptance check; a replay gives what was found instead. `containers` are those of the plan.
     """
 
     plan: str
     folder: Path
     inherited: Mapping[str, str] = field(default_factory=dict)
     check: RunCheck = run_check
+    containers: Containers | None = None
 
     def cwd(self, spec: TaskSpec, fork: Resource | None = None) -> str:
         """The absolute workspace of a task, in the fork that it works in if there is one."""

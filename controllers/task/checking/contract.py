@@ -7,6 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from controllers.inside import Containers
 from reconciler.clock import Ids
 from reconciler.effects.processes import Processes
 from schemas.frozen import frozen
@@ -27,12 +28,17 @@ class Finding:
 
 @frozen
 class Bench:
-    """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands."""
+    """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands.
+
+    `containers` are the plan's, None where no plan runs; `label` tells this task's commands in one from others'.
+    """
 
     processes: Processes
     ids: Ids
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
+    containers: Containers | None = None
+    label: str = ""
 
     def path(self, name: str) -> Path:
         """The file that a check names."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from controllers.task.checking import contains, http, json_subset, port, require_file, shell
+from controllers.task.checking import container, contains, http, json_subset, port, require_file, run_in, shell
 from controllers.task.checking.contract import Bench, Check, Finding
 from schemas import limits
 from schemas.task import CheckSpec
@@ -21,9 +21,11 @@ KINDS: Final[Mapping[str, Check]] = MappingProxyType(
         "json": json_subset.check,
         "http": http.check,
         "port": port.check,
+        "container": container.check,
+        "run-in": run_in.check,
     }
 )
-_WITH_COMMAND: Final = frozenset({"sh", "json", "contains"})  # The process layer bounds these, with their whole group.
+_BOUNDED: Final = frozenset({"sh", "json", "contains", "container", "run-in"})  # They end what they started themselves.
 
 
 async def run_check(spec: CheckSpec, bench: Bench) -> Finding:
@@ -31,7 +33,7 @@ async def run_check(spec: CheckSpec, bench: Bench) -> Finding:
     check = KINDS.get(spec.kind)
     if check is None:
         return Finding("error", f"checks of kind `{spec.kind}` are not run by this version")
-    if spec.kind in _WITH_COMMAND:
+    if spec.kind in _BOUNDED:
         return await check(spec, bench)
     with anyio.move_on_after(spec.timeout_s):
         return await check(spec, bench)

@@ -58,8 +58,8 @@ def test_more_than_twenty_are_counted() -> None:
 def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
     text = "a: 1\n"
     assert render([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}) == "webchat.plan.yaml:1:4: error[P0201]: x\n"
-    warning = Diagnostic("P0402", "x", pointer=("tasks", "a/b"), severity="warning")
-    assert render([warning], {}) == "/tasks/a~1b: warning[P0402]: x\n"
+    warning = Diagnostic("P0407", "x", pointer=("tasks", "a/b"), severity="warning")
+    assert render([warning], {}) == "/tasks/a~1b: warning[P0407]: x\n"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_json_says_all_of_it_and_counts() -> None:
     fault = Diagnostic(
         "P0203", "x", "y", ("tasks", "a"), span_of(text, "b"), related=(Related("see", pointer=("agents",)),)
     )
-    warning = Diagnostic("P0402", "w", severity="warning")
+    warning = Diagnostic("P0407", "w", severity="warning")
     assert to_json(fault) == {
         "code": "P0203",
         "severity": "error",

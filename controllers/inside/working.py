@@ -1,0 +1,59 @@
+"""Commands inside the containers of a plan. Which container that is, the store says; it runs in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import anyio
+
+from containers.engine import Ended, Engine, Inside
+from controllers.inside.standing import Standing, standing
+from reconciler.storing.store import Store
+from schemas.container import KIND
+
+
+class Containers(Protocol):
+    """What a check or a tool needs of the containers of its plan."""
+
+    def find(self, name: str) -> Standing | None:
+        """The container as it stands now; None when the plan has no such."""
+        ...
+
+    async def settled(self, name: str, within_s: float) -> Standing | None:
+        """The same, once it is up or not on its way to that, `within_s` from now at the latest."""
+        ...
+
+    async def run(self, ref: str, inside: Inside) -> Ended:
+        """Runs a command to its end, after ending what an earlier owner may have left of it. Raises EngineFailed."""
+        ...
+
+    async def end(self, ref: str, mark: str) -> None:
+        """Ends what runs under `mark`. Raises EngineFailed."""
+        ...
+
+
+class PlanContainers:
+    """The containers of the plan in `store`. The engine is made when it is first asked for something."""
+
+    def __init__(self, store: Store, engine: Callable[[], Engine]) -> None:
+        self._store = store
+        self._engine = engine
+
+    def find(self, name: str) -> Standing | None:
+        found = self._store.view.get(f"{KIND}/{name}")
+        return None if found is None else standing(found)
+
+    async def settled(self, name: str, within_s: float) -> Standing | None:
+        with anyio.move_on_after(within_s):
+            records = self._store.watch(self._store.view.rev)
+            while (found := self.find(name)) is not None and found.is_on_its_way:
+                await anext(records)
+        return self.find(name)
+
+    async def run(self, ref: str, inside: Inside) -> Ended:
+        await self._engine().end(ref, inside.mark)
+        return await self._engine().run(ref, inside)
+
+    async def end(self, ref: str, mark: str) -> None:
+        await self._engine().end(ref, mark)

@@ -1,0 +1,181 @@
+"""Checks of containers: what the store says of one, and commands inside a real one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from containers import killing
+from containers.docker_engine import DockerEngine
+from containers.engine import Creation, Inside
+from controllers.inside import PlanContainers
+from controllers.task.checking import Bench, Finding, run_check
+from reconciler.clock import RandomIds, SystemClock
+from reconciler.effects.local_processes import LocalProcesses
+from reconciler.storing.sqlite_store import SqliteStore
+from schemas.container import ContainerSpec, Health
+from schemas.encoding import JsonObject
+from schemas.record import Draft, Drop, Put, SetStatus
+from schemas.resource import Uid
+from schemas.task import CheckSpec
+from tests.containers import engines
+from tests.controllers.task.yard import ENV
+
+pytestmark = pytest.mark.anyio
+
+DB, UID = "container/db", Uid("u")
+WELL = ContainerSpec(image="x", health=Health(tcp=1))
+
+
+def no_engine() -> DockerEngine:
+    raise AssertionError("nothing is asked of the engine")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore.open(tmp_path / "plan", clock=SystemClock(), epoch=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def bench(store: SqliteStore, tmp_path: Path) -> Bench:
+    processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1)
+    return Bench(processes, RandomIds(), str(tmp_path), ENV, PlanContainers(store, no_engine), "task")
+
+
+@pytest.fixture
+async def inside(engine: DockerEngine, bench: Bench, store: SqliteStore, tmp_path: Path) -> AsyncIterator[Bench]:
+    """A bench with the container `db`, which runs."""
+    image = await engines.image(engine, tmp_path)
+    async with engines.ground(engine, image.id, f"checks-{tmp_path.name}") as ground:
+        made = Creation(ground.name(), image.id, ground.labels, ("sleep", "600"), env={"WHO": "db"}, workdir="/tmp")
+        identity = await engine.create(made)
+        await engine.start(identity)
+        stands(store, "running", identity, ContainerSpec(image="x"))
+        yield replace(bench, containers=PlanContainers(store, lambda: engine))
+
+
+def stands(store: SqliteStore, state: str, identity: str = "", spec: ContainerSpec = WELL, why: str = "") -> None:
+    ready: JsonObject = {"status": "False", "reason": "X", "message": why, "since": 0.0, "observed_generation": 1}
+    status: JsonObject = {"state": state, "conditions": {"Ready": ready}, "seen": {"id": identity}}
+    put = () if store.view.get(DB) else (Put(DB, UID, spec.to_json()),)
+    store.propose(Draft("container.observed", "controller:container", DB, (*put, SetStatus(DB, UID, status))))
+
+
+async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: Any) -> Finding:
+    return await run_check(CheckSpec("0", kind, arguments, timeout_s), bench)
+
+
+@pytest.mark.parametrize(
+    ("state", "spec", "result"),
+    [
+        ("healthy", WELL, "pass"),
+        ("running", ContainerSpec(image="x"), "pass"),
+        ("unhealthy", WELL, "fail"),
+        ("failed", WELL, "fail"),
+        ("completed", WELL, "fail"),
+        ("waiting", WELL, "fail"),
+    ],
+)
+async def test_a_container_holds_when_it_is_healthy_or_runs_without_a_health_check(
+    store: SqliteStore, bench: Bench, state: str, spec: ContainerSpec, result: str
+) -> None:
+    stands(store, state, "id", spec, "no answer on 6379")
+
+    found = await find(bench, "container", name="db")
+
+    assert found.result == result
+    assert result == "pass" or found.message == f"`db` is {state}: no answer on 6379"
+
+
+async def test_a_container_that_is_being_started_is_waited_for(store: SqliteStore, bench: Bench) -> None:
+    stands(store, "starting")
+    findings = []
+
+    async def look() -> None:
+        findings.append(await find(bench, "container", name="db"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        await anyio.wait_all_tasks_blocked()
+        assert findings == []
+        stands(store, "healthy", "id")
+
+    assert [one.result for one in findings] == ["pass"]
+
+
+async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStore, bench: Bench) -> None:
+    nowhere = await find(replace(bench, containers=None), "container", name="db")
+    missing = await find(bench, "container", name="db")
+    stands(store, "preparing", why="pulling")
+    late = await find(bench, "container", timeout_s=0.01, name="db")
+    stands(store, "failed", why="no such image")
+    down = await find(bench, "run-in", container="db", shell="true")
+    store.propose(Draft("container.observed", "controller:container", DB, (Drop(DB, UID),)))
+    gone = await find(bench, "run-in", container="db", shell="true")
+
+    assert {one.result for one in (nowhere, missing, late, down, gone)} == {"error"}
+    assert [one.message for one in (missing, late, down)] == [
+        "the plan has no container `db`",
+        "not done after 0.01 s: `db` is preparing: pulling",
+        "`db` is failed: no such image",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "result", "words"),
+    [
+        ({"shell": "test $WHO = db && pwd"}, "pass", "exit code 0"),
+        ({"argv": ["test", "-d", "/bin"]}, "pass", "test -d /bin in `db`: exit code 0"),
+        ({"shell": "echo 2 of 9 failed; exit 1"}, "fail", "exit code 1: 2 of 9 failed"),
+        ({"shell": "no-such-program"}, "error", "exit code 127"),
+        ({"argv": ["no-such-program"]}, "error", "could not start"),
+    ],
+)
+async def test_run_in_holds_when_the_command_inside_ends_well(
+    inside: Bench, arguments: JsonObject, result: str, words: str
+) -> None:
+    found = await find(inside, "run-in", container="db", **arguments)
+
+    assert found.result == result, found.message
+    assert words in found.message
+    assert inside.cwd.encode() not in found.output, "it runs in the container's own folder"
+
+
+@pytest.mark.parametrize(
+    ("command", "timeout_s", "result"), [("sleep 4321", 0.3, "error"), ("kill -9 $$", 10.0, "fail")]
+)
+async def test_nothing_that_a_command_inside_started_outlives_it(
+    inside: Bench, engine: DockerEngine, command: str, timeout_s: float, result: str
+) -> None:
+    line = f"setsid sleep 4321 >/dev/null 2>&1 & {command}"
+
+    found = await find(inside, "run-in", timeout_s, container="db", shell=line)
+
+    assert found.result == result, found.message
+    assert inside.containers is not None
+    db = inside.containers.find("db")
+    assert db is not None
+    seen = await engine.run(db.id, Inside(("ps",), "look"))
+    assert b"4321" not in seen.output
+
+
+async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
+    inside: Bench, engine: DockerEngine
+) -> None:
+    """Its command is found again by its mark, which is the same for the same check of the same task."""
+    assert inside.containers is not None
+    db = inside.containers.find("db")
+    assert db is not None
+    said = (await find(inside, "run-in", container="db", shell=f"echo ${killing.VARIABLE}")).output.decode().strip()
+    left = Inside(("sh", "-c", "sleep 4321 >/dev/null 2>&1 &"), said.removesuffix(killing.END))
+    await engine.run(db.id, left)
+
+    found = await find(inside, "run-in", container="db", shell="ps | grep '[4]321'")
+
+    assert found.result == "fail", found.output
