@@ -151,6 +151,9 @@ def _api(env: Mapping[str, str], address: str) -> Any:
     from docker import APIClient
     from docker.utils import kwargs_from_env
 
+    if address.startswith("unix://"):  # The package forgets to close a socket that it could not connect.
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(address.removeprefix("unix://"))
     return APIClient(
         **{**kwargs_from_env(dict(env)), "base_url": address},
         version="auto",

@@ -77,7 +77,8 @@ _KNOWN: Final = (
     ),
     _Known(r"is not running|not running|can only .* running|is paused", Reason.NOT_RUNNING, "it does not run", ""),
     _Known(
-        r"no such (container|volume|exec)|no such network(?! interface)|(container|network|volume) .*not found|no container with name",
+        r"no such (container|volume|exec)|no such network(?! interface)|(container|network|volume) .*not found"
+        r"|no container with name",
         Reason.NOT_FOUND,
         "it is not there any more",
         "",

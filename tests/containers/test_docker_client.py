@@ -1,0 +1,97 @@
+"""Engines that are not there, hang, or may not be used: told as that, and holding up nobody."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import docker
+import pytest
+
+from containers.docker_client import Client
+from containers.docker_engine import DockerEngine
+from containers.engine import EngineFailed, Reason
+from tests.architecture.tree import ROOT
+
+pytestmark = pytest.mark.anyio
+
+HANGS = """
+import anyio, sys
+from containers.docker_engine import DockerEngine
+assert "docker" not in sys.modules
+async def main():
+    with anyio.move_on_after(0.5):
+        await DockerEngine({"DOCKER_HOST": sys.argv[1]}).facts()
+    print("given up")
+anyio.run(main)
+"""
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[str]:
+    """The address of an engine that takes calls and never answers."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        yield f"unix://{tmp_path}/sock"
+
+
+async def reason(env: dict[str, str]) -> EngineFailed:
+    with pytest.raises(EngineFailed) as caught:
+        await DockerEngine(env).facts()
+    assert env["DOCKER_HOST"] in str(caught.value)
+    assert caught.value.hint
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"DOCKER_HOST": "unix:///tmp/no-such-folder/sock"}, Reason.ENGINE_DOWN),
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1"}, Reason.ENGINE_DOWN),
+        ({"DOCKER_HOST": "nonsense"}, Reason.REFUSED),
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1", "DOCKER_CERT_PATH": "/no-such-folder"}, Reason.REFUSED),
+    ],
+)
+async def test_why_no_engine_answers_is_told_apart(env: dict[str, str], expected: Reason) -> None:
+    assert (await reason(env)).reason is expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_who_may_not_use_the_engine_is_told_how_to_get_there(hanging: str) -> None:
+    assert docker.__version__  # Imported while that is still allowed.
+    Path(hanging.removeprefix("unix://")).chmod(0o600)
+    os.seteuid(65534)
+    try:
+        failed = await reason({"DOCKER_HOST": hanging})
+    finally:
+        os.seteuid(0)
+
+    assert failed.reason is Reason.NO_ACCESS
+    assert "usermod -aG docker" in failed.hint
+
+
+async def test_law_11_an_engine_that_hangs_is_given_up(hanging: str) -> None:
+    client = Client({"DOCKER_HOST": hanging})
+
+    with pytest.raises(EngineFailed) as caught:
+        await client.call(lambda api: api.info(), timeout_s=0.1)
+
+    assert caught.value.reason is Reason.TIMED_OUT
+
+
+async def test_an_engine_that_hangs_does_not_hold_up_the_end_of_the_process(hanging: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}  # noqa: TID251 - the same Python, with what it needs
+
+    result = await anyio.to_thread.run_sync(
+        lambda: subprocess.run(
+            [sys.executable, "-c", HANGS, hanging], check=False, env=env, capture_output=True, text=True, timeout=15
+        )
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "given up\n", "")

@@ -1,0 +1,73 @@
+"""What engines say in prose becomes a reason with a cure; the words are theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from containers import docker_faults
+from containers.engine import HEALS, Reason
+
+SAID = [
+    ("No such image: redis:7", Reason.NO_IMAGE),
+    ("pull access denied for nobody/x, repository does not exist or may require 'docker login'", Reason.NO_IMAGE),
+    ("manifest for redis:nope not found: manifest unknown: manifest unknown", Reason.NO_IMAGE),
+    ("localhost/redis:7: image not known", Reason.NO_IMAGE),
+    ("invalid reference format: repository name must be lowercase", Reason.NO_IMAGE),
+    ("Head https://r.example/v2/x: unauthorized: authentication required", Reason.NO_IMAGE),
+    ('Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host', Reason.NO_REGISTRY),
+    ("toomanyrequests: You have reached your pull rate limit", Reason.NO_REGISTRY),
+    ("Get https://r.example/v2/: net/http: TLS handshake timeout", Reason.NO_REGISTRY),
+    (
+        "driver failed programming external connectivity on endpoint a (1f): Bind for 127.0.0.1:80 failed: "
+        "port is already allocated",
+        Reason.PORT_TAKEN,
+    ),
+    (
+        "driver failed programming external connectivity on endpoint a (1f): Error starting userland proxy: "
+        "listen tcp4 127.0.0.1:80: bind: address already in use",
+        Reason.PORT_TAKEN,
+    ),
+    ('Conflict. The container name "/a" is already in use by container "1f".', Reason.NAME_TAKEN),
+    ("network with name a already exists", Reason.NAME_TAKEN),
+    (
+        "failed to create task for container: failed to create shim task: OCI runtime create failed: "
+        'runc create failed: unable to start container process: exec: "x": executable file not found in $PATH: unknown',
+        Reason.NO_COMMAND,
+    ),
+    ('OCI runtime create failed: exec: "/etc/x": permission denied: unknown', Reason.NO_COMMAND),
+    ("standard_init_linux.go:228: exec user process caused: exec format error", Reason.NO_COMMAND),
+    ("No command specified", Reason.NO_COMMAND),
+    ("write /var/lib/docker/tmp/x: no space left on device", Reason.DISK_FULL),
+    ("Container 1f is not running", Reason.NOT_RUNNING),
+    ("Container 1f is paused, unpause the container before exec", Reason.NOT_RUNNING),
+    ("No such container: a", Reason.NOT_FOUND),
+    ("network a not found", Reason.NOT_FOUND),
+    ("get a: no such volume", Reason.NOT_FOUND),
+    ('no container with name or ID "a" found: no such container', Reason.NOT_FOUND),
+    ('invalid mount config for type "bind": bind source path does not exist: /none', Reason.REFUSED),
+    ("could not find an available, non-overlapping IPv4 address pool among the defaults", Reason.REFUSED),
+    ("could not find bridge docker0: route ip+net: no such network interface", Reason.REFUSED),
+    ("error while removing network: network a id 1f has active endpoints", Reason.REFUSED),
+    ("something that nobody has seen before", Reason.REFUSED),
+]
+
+
+@pytest.mark.parametrize(("said", "reason"), SAID, ids=[said[:40] for said, _ in SAID])
+def test_words_of_an_engine_become_a_reason(said: str, reason: Reason) -> None:
+    failed = docker_faults.refusal(said)
+
+    assert failed.reason is reason
+    assert said.rpartition(": ")[2].strip() in str(failed), "its own words are not lost"
+
+
+def test_what_heals_or_can_be_mended_says_how() -> None:
+    mute = {Reason.NOT_FOUND, Reason.NOT_RUNNING}
+    failures = [docker_faults.refusal(said) for said, reason in SAID if reason not in mute | {Reason.REFUSED}]
+
+    assert [failed for failed in failures if not failed.hint] == []
+    assert {failed.reason for failed in failures} >= HEALS - {Reason.ENGINE_DOWN, Reason.TIMED_OUT}
+
+
+def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> None:
+    assert docker_faults.refusal("gone fishing", status=404).reason is Reason.NOT_FOUND
+    assert len(str(docker_faults.refusal("x" * 10_000))) < 1_000

@@ -1,0 +1,28 @@
+"""Which engine is meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from containers.finding import engine_address
+
+HOME = {"HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"}
+
+
+@pytest.mark.parametrize(
+    ("env", "there", "address"),
+    [
+        ({"DOCKER_HOST": "tcp://there:2375"}, {"/var/run/docker.sock"}, "tcp://there:2375"),
+        ({"DOCKER_HOST": "", **HOME}, {"/var/run/docker.sock"}, "unix:///var/run/docker.sock"),
+        (HOME, {"/var/run/docker.sock", "/run/user/1/docker.sock"}, "unix:///var/run/docker.sock"),
+        (HOME, {"/run/user/1/docker.sock", "/run/podman/podman.sock"}, "unix:///run/user/1/docker.sock"),
+        (HOME, {"/home/a/.docker/run/docker.sock"}, "unix:///home/a/.docker/run/docker.sock"),
+        (HOME, {"/run/user/1/podman/podman.sock"}, "unix:///run/user/1/podman/podman.sock"),
+        ({}, {"/run/podman/podman.sock"}, "unix:///run/podman/podman.sock"),
+        ({}, set(), "unix:///var/run/docker.sock"),
+    ],
+)
+def test_the_environment_names_an_engine_or_the_first_usual_socket_does(
+    env: dict[str, str], there: set[str], address: str
+) -> None:
+    assert engine_address(env, there.__contains__) == address
