@@ -290,8 +290,9 @@ PLAN_TABLES: Final = (
             Field(
                 "logs",
                 Table("container-logs", short="max"),
-                "How much of what it writes is kept.",
+                "How much of what it writes is kept; counts from its next start on.",
                 {"max": 10000},
+                ChangeClass.NONE,
                 lowered=("logs_bytes",),
             ),
             Field(

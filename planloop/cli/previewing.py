@@ -115,7 +115,8 @@ def show(shown: Shown, output: str | None) -> None:
     if not shown.is_new and not shown.access.is_owned():
         state = f"at rev {answer['rev']}; nothing is running"
     click.echo(f"{name}  ({state})")
-    text = differences.text(answer["differences"], now=wiring.now(), width=printing.width())
+    found = answer["differences"]
+    text = differences.text(found, now=wiring.now(), width=printing.width()) or differences.unmoved(found)
     if text:
         click.echo(f"\n{text}\n")
     is_more = any(one["action"] in differences.ADDED for one in answer["differences"])

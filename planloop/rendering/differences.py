@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from planloop.rendering import amounts, tables
+from reconciler.editing import wording
 from schemas.encoding import JsonObject
 
 SIGNS: Final = {
@@ -15,7 +16,7 @@ SIGNS: Final = {
     "pause": "~", "resume": "~", "continue": "~", "adopt": "+", "none": " ",
 }  # fmt: skip
 EDITS: Final = {"add": "+", "remove": "-", "replace": "~"}
-ADDED: Final = ("start", "attach", "adopt")
+ADDED: Final = ("start", "attach", "adopt", "replace")
 REMOVED: Final = ("cancel", "detach", "replace")
 UNMOVED_MAX: Final = 5
 UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say what changed.
@@ -43,11 +44,12 @@ def unmoved(differences: Sequence[JsonObject]) -> str:
 
 
 def summary(differences: Sequence[JsonObject]) -> str:
-    """`5 to add, 0 to change, 0 to remove`."""
+    """`5 to add, 0 to change, 0 to remove`. What is replaced is removed and added."""
     actions = [one["action"] for one in differences if one["action"] != "none"]
     added = sum(action in ADDED for action in actions)
     removed = sum(action in REMOVED for action in actions)
-    return f"{added} to add, {len(actions) - added - removed} to change, {removed} to remove"
+    changed = sum(action not in (*ADDED, *REMOVED) for action in actions)
+    return f"{added} to add, {changed} to change, {removed} to remove"
 
 
 def budget_words(budget: JsonObject | None) -> str:
@@ -66,7 +68,8 @@ def budget_words(budget: JsonObject | None) -> str:
 
 def _name(one: JsonObject) -> str:
     fields = one.get("fields") or []
-    return str(one["address"]) + (f"/{fields[0]}" if len(fields) == 1 and fields[0] not in UNNAMED else "")
+    is_named = len(fields) == 1 and fields[0] not in UNNAMED
+    return str(one["address"]) + (f"/{wording.shown_as(fields[0])}" if is_named else "")
 
 
 def _said(one: JsonObject, now: float) -> str:

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from reconciler.admitting.language import ChangeClassOf
 from reconciler.admitting.materialising import renamed
-from reconciler.editing import watching, wording
+from reconciler.editing import containing, watching, wording
 from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -124,6 +124,9 @@ def _stake(live: Mapping[str, Resource], one: Resource) -> Stake:
     if one.kind == "agent":
         task = live.get("task/" + one.address.partition("/")[2])
         return stake_of(task, one) if task is not None else Stake(one.state)
+    if one.kind == "container":
+        since = containing.since(one)
+        return Stake(one.state if since is None else "running", since)
     return stake_of(one, live.get("agent/" + one.address.partition("/")[2]))
 
 
@@ -135,6 +138,8 @@ def _gone(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], moves: Map
         words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
         if one.kind == "fork":
             words = "no longer in the plan; its branch keeps what was not brought in"
+        if one.kind == "container":
+            words = containing.removed(one)
         yield Difference("cancel", address, "Removed", words, stake=stake)
 
 
@@ -143,6 +148,8 @@ def _come(live: Mapping[str, Resource], wanted: Mapping[str, Wanted], want: Want
     if kind == "agent" and (f"task/{path}" in wanted or is_hook_agent(want.address)):
         return
     words = wording.start(want, wanted) if kind in ("task", "fork") else "new"
+    if kind == "container":
+        words = containing.start(want, wanted)
     if want.address in live:
         words = "new, once the old one is gone"
     yield Difference("start", want.address, "Added", words)
@@ -193,6 +200,8 @@ def _switch(old: Resource, after: JsonObject, fields: tuple[str, ...]) -> _Told 
 
 
 def _by_class(old: Resource, want: Wanted, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
+    if old.kind == "container":
+        return containing.edited(old, want.spec, fields, change_class)
     classes = {name: _class_of(old, name, want, change_class) for name in fields}
     strongest = max(classes.values(), key=_STRENGTH.index)
     names = [name for name, cls in classes.items() if cls == strongest]

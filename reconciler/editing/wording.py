@@ -18,7 +18,18 @@ TEXT_CHARS: Final = 60  # Characters of a command or of one side of a change.
 PAIR_CHARS: Final = 60  # Characters of both sides together; longer ones show only what differs …
 CONTEXT: Final = 2  # … with so many words around it.
 TOOLS_SHOWN: Final = 5
-SHOWN_AS: Final = {"heal_every_s": "heal.every", "wake_every_s": "wake", "talk_to": "topology", "timeout_s": "timeout"}
+SHOWN_AS: Final = {
+    "heal_every_s": "heal.every",
+    "wake_every_s": "wake",
+    "talk_to": "topology",
+    "timeout_s": "timeout",
+    "cpu": "limits.cpu",
+    "memory_bytes": "limits.memory",
+    "pids": "limits.pids",
+    "logs_bytes": "logs.max",
+    "ttl_s": "ttl",
+    "is_read_only": "read-only",
+}
 
 
 def start(want: Wanted, wanted: Mapping[str, Wanted]) -> str:
@@ -55,7 +66,7 @@ def change(field: str, before: Json, after: Json) -> str:
             signs += [f"- {one}" for one in before if one not in after]
             return f"{name}: {_short(', '.join(signs))}" if signs else f"{name} in another order"
         case (str() | int() | float() | None, str() | int() | float() | None) if before != after:
-            return f"{name}: {_pair(_text(field, before), _text(field, after))}"
+            return f"{name}: {pair(_text(field, before), _text(field, after))}"
     return f"{name} changed"
 
 
@@ -149,7 +160,7 @@ def _doer(before: JsonObject, after: JsonObject) -> str:
     """Who does it: a command, an agent's mind, or the tasks below it."""
     if before["kind"] == after["kind"] == "run":
         if _whole(before) != _whole(after):
-            return f"run: {_pair(_whole(before), _whole(after))}"
+            return f"run: {pair(_whole(before), _whole(after))}"
         others = [name for name in after if before.get(name) != after.get(name)]
         return ", ".join(change(name, before.get(name), after.get(name)) for name in others)
     if before["kind"] == after["kind"] == "script":
@@ -174,7 +185,11 @@ def _who(work: JsonObject) -> str:
 def _whole(work: JsonObject) -> str:
     if work.get("shell"):
         return str(work["shell"])
-    words = [str(word) for word in work.get("argv") or ()]
+    return command_words([str(word) for word in work.get("argv") or ()])
+
+
+def command_words(words: Sequence[str]) -> str:
+    """A program and its arguments in one line; those with blanks are quoted."""
     return " ".join(f'"{word}"' if not word or " " in word else word for word in words)
 
 
@@ -183,10 +198,21 @@ def _text(field: str, value: str | float | None) -> str:
         return str(value).lower()
     if value is None or value == "":
         return "none"
+    if field.endswith("_bytes") and not isinstance(value, str):
+        return _bytes(value)
     return f"{value:g} s" if field.endswith("_s") and not isinstance(value, str) else str(value)
 
 
-def _pair(before: str, after: str) -> str:
+def _bytes(size: float) -> str:
+    """`64 MB`; to the byte where it is no round number."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size and size % unit == 0:
+            return f"{size // unit:g} {name}"
+    return f"{size:,} bytes"
+
+
+def pair(before: str, after: str) -> str:
+    """`before → after`; of long ones what differs, with a few words around it."""
     if len(before) + len(after) > PAIR_CHARS or "\n" in before + after:
         before, after = _differing(before.split(), after.split())
     return f"{_short(before)} → {_short(after)}"

@@ -14,7 +14,7 @@ from reconciler.admitting.recording import Moment, Outcome
 from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.patch import Patch
-from schemas.record import Record
+from schemas.record import Draft, Record, SetStatus
 from tests.reconciler.plans import CountedIds
 
 
@@ -43,6 +43,12 @@ class Imagined:
     @property
     def specs(self) -> dict[str, JsonObject]:
         return {one.address: one.spec for kind in ("task", "agent") for one in self.view.list(kind)}
+
+    def status(self, address: str, merge: JsonObject) -> None:
+        """What a controller would have written of the object at `address`, if there is one."""
+        if (found := self.view.get(address)) is not None:
+            draft = Draft("object.updated", "controller:plan", address, (SetStatus(address, found.uid, merge),))
+            self.view.fold(Record(self.view.rev + 1, 0.0, 1, draft))
 
     def answer(self, patch: Patch) -> admission.Admission:
         """What the gate would say; nothing is written."""
