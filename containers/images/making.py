@@ -115,7 +115,7 @@ async def _archived(stock: Stock, cache: Path, on_progress: Tell) -> Made:
 
 async def _fetch(apt: Apt, packages: Sequence[Package], work: Path, on_progress: Tell) -> None:
     size = sum(package.size_bytes for package in packages) / 1e6
-    step = f"fetches {len(packages)} packages, {size:.1f} MB"
+    step = f"fetches {len(packages)} package{'s' if len(packages) > 1 else ''}, {size:.1f} MB"
     on_progress(step, "")
     come = 0
 

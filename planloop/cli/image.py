@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -97,8 +98,10 @@ async def _make(wanted: list[Stock]) -> None:
     await engine.facts()  # No minute of making for an engine that is not there.
     for stock in wanted:
         steps = _Steps(f"planloop/{stock.name}")
-        made = await make(stock, engine, wiring.image_folder(), steps.tell)
-        steps.end()
+        try:
+            made = await make(stock, engine, wiring.image_folder(), steps.tell)
+        finally:
+            steps.end()
         click.echo(f"{made.tag} is ready: {amounts.size(made.size_bytes)}")
 
 
@@ -121,7 +124,10 @@ class _Steps:
 
     def tell(self, step: str, detail: str) -> None:
         if self._is_terminal:
-            click.echo(f"\r\x1b[K{self._name}: {step}{f' · {detail}' if detail else ''}", nl=False, err=True)
+            from planloop.rendering.tables import cut
+
+            line = f"{self._name}: {step}{f' · {detail}' if detail else ''}"
+            click.echo(f"\r\x1b[K{cut(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
         elif step != self._step:
             click.echo(f"{self._name}: {step}", err=True)
         self._step = step

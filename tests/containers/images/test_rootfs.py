@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import tarfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -40,10 +41,19 @@ def busybox_tar(path: Path, word: str) -> Path:
     return path
 
 
+@pytest.fixture
+async def tars(engine: DockerEngine, tmp_path: Path) -> AsyncIterator[Path]:
+    """A folder for tars whose images go at the end; their names are unlike those of any other run."""
+    (tmp_path / "tars").mkdir()
+    yield tmp_path / "tars"
+    for tar in (tmp_path / "tars").iterdir():
+        await anyio.run_process(["docker", "rmi", "--force", f"{NAME}:{rootfs_digest(tar)}"], check=False)
+
+
 async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_nothing_to_do(
-    ground: Ground, tmp_path: Path
+    ground: Ground, tmp_path: Path, tars: Path
 ) -> None:
-    tar = busybox_tar(tmp_path / "root.tar.gz", ground.label)
+    tar = busybox_tar(tars / "root.tar.gz", ground.label)
     steps: list[str] = []
     image = await rootfs_image(tar, ground.engine, tmp_path / "cache", steps.append)
     ref = await ground.engine.create(Creation(ground.name(), image.id, ground.labels, cmd=("sh", "-c", "sleep 60")))
@@ -54,17 +64,17 @@ async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_not
 
     assert ended.output.decode().splitlines() == ["2 5 6 1000000 755", "1 0 0 0 644"]
     assert steps == ["writes an image of root.tar.gz", "gives the image of root.tar.gz to the engine"]
-    tar.rename(tmp_path / "other name.tar")
-    assert await rootfs_image(tmp_path / "other name.tar", ground.engine, tmp_path / "cache", steps.append) == image
+    tar.rename(tars / "other name.tar")
+    assert await rootfs_image(tars / "other name.tar", ground.engine, tmp_path / "cache", steps.append) == image
     assert len(steps) == 2
-    assert await ground.engine.image(f"{NAME}:{rootfs_digest(tmp_path / 'other name.tar')}") == image
+    assert await ground.engine.image(f"{NAME}:{rootfs_digest(tars / 'other name.tar')}") == image
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
 async def test_several_that_want_one_at_once_write_it_once_also_over_what_a_killed_process_left(
-    engine: DockerEngine, tmp_path: Path
+    engine: DockerEngine, tmp_path: Path, tars: Path
 ) -> None:
-    tar = busybox_tar(tmp_path / "root.tar.gz", hashlib.sha256(os.fsencode(tmp_path)).hexdigest())
+    tar = busybox_tar(tars / "root.tar.gz", hashlib.sha256(os.fsencode(tmp_path)).hexdigest())
     (tmp_path / "cache" / "rootfs").mkdir(parents=True)
     (tmp_path / "cache" / "rootfs" / "rootfs.tar.part").write_bytes(b"half an arch")
     steps: list[str] = []
