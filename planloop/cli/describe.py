@@ -9,7 +9,7 @@ from planloop.access import Access
 from planloop.cli import selecting
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
-from planloop.rendering import budgets, descriptions, printing
+from planloop.rendering import budgets, containers, descriptions, printing
 from planloop.rendering.records import QUIET, is_echo, parted
 from planloop.rendering.verdicts import is_of
 from schemas.record import Record
@@ -47,9 +47,10 @@ def command(what: str, plan: str | None) -> None:
 
 
 def _related(known: list[Resource], item: Resource) -> list[Resource]:
-    """The agent that does a task's work, what the object owns, and the locks that it has, lost or waits for."""
+    """The agent that does a task's work, what the object owns, containers, and locks that it has, lost or waits for."""
     owned = [one for one in known if one.owner == item.address and one.kind != "task"]
-    return owned + [one for one in known if one.kind == "lock" and _is_concerned(one, item.address)]
+    locks = [one for one in known if one.kind == "lock" and _is_concerned(one, item.address)]
+    return owned + containers.related(known, item) + locks
 
 
 def _is_concerned(lock: Resource, address: str) -> bool:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Examples:
-  plan get                      the plan and its tasks
+  plan get                      the plan, its tasks and containers
+  plan get containers           image, state, ports and restarts of each
   plan get agents               one kind
   plan get task/frontend        one object
   plan get calls -o json        for programs
   plan get tasks -w             again and again as they change
 """
+USUAL = ("tasks", "containers")
 
 
 @click.command(epilog=EXAMPLE)
@@ -37,15 +39,15 @@ def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: 
     """List objects.
 
     Kinds are task, agent, call, approval, conflict, lock, container, hook, mcp (tool servers), fork, thread and plan,
-    in singular or plural; `all` is every kind. Without any: the tasks.
+    in singular or plural; `all` is every kind. Without any: the tasks and the containers.
     """
     access = access_to(plan)
-    found = selecting.selected(access, what or ("tasks",))
+    found = selecting.selected(access, what or USUAL)
     show(found, output, what, access)
     if watch:
         from planloop.cli.watching import print_changes
 
-        print_changes(access, found, what or ("tasks",), output)
+        print_changes(access, found, what or USUAL, output)
 
 
 def show(found: list[Resource], output: str | None, what: tuple[str, ...], access: Access) -> None:

@@ -35,12 +35,17 @@ def by_now(access: Access, items: Sequence[Resource]) -> list[Resource]:
     return by_now.reasons(items, access.objects("lock")) if by_now.has_reasons(items) else list(items)
 
 
-def headline(access: Access, tasks: Sequence[Resource]) -> str:
-    """`webchat  rev 41  2 of 5 tasks done, 1 running  (nobody runs it: plan apply webchat.plan.yaml)`."""
+def headline(access: Access, found: Sequence[Resource]) -> str:
+    """`webchat  rev 41  2 of 5 tasks done, 1 running   not running: plan apply webchat.plan.yaml`."""
     status = access.get("status")
-    states = [task.state for task in tasks if task.kind == "task" and task.address != "task/."]
+    states = [one.state for one in found if one.kind == "task" and one.address != "task/."]
     parts = [f"{states.count('done')} of {len(states)} tasks done"] if states else []
     parts += [f"{states.count(state)} {state}" for state in ("running", "blocked", "failed") if state in states]
+    containers = [one for one in found if one.kind == "container"]
+    if containers:
+        from planloop.rendering.containers import headline  # For those who have some.
+
+        parts.append(headline(containers))
     owner = "" if status["pid"] else f"   not running: plan apply {_file_name(access)}"
     return f"{status['plan']}  rev {status['rev']}{'  ' if parts else ''}{', '.join(parts)}{owner}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, conflicts, forks, hooks, locks, questions, records, servers, tables
+from planloop.rendering import amounts, conflicts, containers, forks, hooks, locks, questions, records, servers, tables
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
 from schemas.condition import Condition, of_status
@@ -33,12 +33,12 @@ def text(item: Resource, related: Sequence[Resource], *, costs: Costs, now: floa
         lines += [labelled(label, said) for label, said in locks.facts(item, now)]
     if item.kind == "fork":
         lines += [labelled(label, said) for label, said in forks.facts(item)]
+    if item.kind == "container":
+        lines += [labelled(label, said) for label, said in containers.facts(item, now)]
     if item.kind == "mcp":
         lines += [labelled(label, said) for label, said in servers.facts(item)]
     for one in related:
-        facts = locks.of_other(one, item, now) if one.kind == "lock" else [(one.kind, _related(one, now))]
-        facts = [(one.kind, forks.words(one))] if one.kind == "fork" else facts
-        lines += [labelled(*fact) for fact in facts]
+        lines += [labelled(*fact) for fact in _facts_of_other(one, item, now)]
     lines += _checks(item)
     return "\n".join(lines)
 
@@ -86,14 +86,14 @@ def _why(item: Resource) -> list[str]:
 def _facts(item: Resource, now: float) -> list[str]:
     status, lines = item.status, []
     needs = item.spec.get("needs") or ()
-    if needs:
+    if needs and item.kind != "container":
         lines.append(labelled("needs", ", ".join(map(str, needs))))
     fork = item.spec.get("fork") if item.kind == "task" else None
     if fork and fork.partition("/")[2] != item.address.partition("/")[2]:
         lines.append(labelled("fork", f"{fork}: it works in that"))
     if item.kind == "agent" and item.spec.get("hooks"):
         lines.append(labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
-    if status.get("incarnation"):
+    if status.get("incarnation") and item.kind != "container":
         worked = cells.age_of(item, now)
         lines.append(labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
     result = cells.one_line(cells.value_text(status.get("result")))
@@ -103,6 +103,14 @@ def _facts(item: Resource, now: float) -> list[str]:
         lines.append(labelled("leaving", "its work is stopped first" if item.finalizers else "now"))
     lines.append(labelled("changed", f"rev {item.rev}"))
     return lines
+
+
+def _facts_of_other(one: Resource, item: Resource, now: float) -> list[tuple[str, str]]:
+    if one.kind == "lock":
+        return locks.of_other(one, item, now)
+    if item.kind == "container" or (one.kind == "container" and item.kind == "task"):
+        return containers.of_other(one, item)
+    return [(one.kind, forks.words(one) if one.kind == "fork" else _related(one, now))]
 
 
 def _related(item: Resource, now: float) -> str:

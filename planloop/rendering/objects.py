@@ -89,6 +89,10 @@ def _of_others(kind: str) -> tuple[tuple[str, ...], Callable[[Resource, float], 
         from planloop.rendering import forks
 
         return forks.HEAD, forks.row
+    if kind == "container":
+        from planloop.rendering import containers
+
+        return containers.HEAD, containers.row
     return (kind, "state", "rev", "for", "what"), _other_row
 
 
@@ -129,7 +133,7 @@ def state_of(item: Resource) -> str:
     return "deleting" if item.deleting else item.state or _UNWRITTEN.get(item.kind, "new")
 
 
-_UNWRITTEN = {"task": "waiting", "hook": "active"}
+_UNWRITTEN = {"task": "waiting", "hook": "active", "container": "waiting"}
 
 
 def checks_of(item: Resource) -> str:
@@ -144,6 +148,10 @@ def checks_of(item: Resource) -> str:
 
 def age_of(item: Resource, now: float) -> str:
     """How long it has worked, or did work; empty before it began."""
+    if item.kind == "container":
+        from planloop.rendering import containers
+
+        return containers.age(item, now)
     started, ended = item.status.get("started_at"), item.status.get("ended_at")
     if started is None:
         return ""
@@ -152,6 +160,10 @@ def age_of(item: Resource, now: float) -> str:
 
 def what_of(item: Resource) -> str:
     """The one sentence about it: why it is not further, else its result, else its goal."""
+    if item.kind == "container":
+        from planloop.rendering import containers
+
+        return containers.what_of(item)
     if item.kind == "approval":
         from planloop.rendering import questions
 

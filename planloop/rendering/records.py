@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.rendering import amounts, forks, verdicts
+from planloop.rendering import amounts, containers, forks, verdicts
 from planloop.rendering.objects import call_words, one_line
 from schemas import pointer
 from schemas.conflict import PERSON, WAYS, meaning, name
@@ -74,7 +74,9 @@ def clock_time(at: float) -> str:
 
 
 def is_echo(draft: Draft) -> bool:
-    """Whether another record says it: an agent's reply names its calls, and may be nothing but a nap."""
+    """Whether another record says it: a container's next state, or an agent's reply, which may be nothing but a nap."""
+    if containers.is_step(draft):
+        return True
     if draft.type == "model.replied":
         return not (draft.data.get("text") or draft.data.get("calls"))
     return draft.type == "call.started" and draft.subject.startswith("agent/")
@@ -84,6 +86,8 @@ def words(draft: Draft) -> str:
     """What happened, without who and when. Falls back to the changed state of the subject."""
     if draft.type == "plan.patched":
         return one_line(_patched(draft))
+    if draft.type == "container.observed":
+        return one_line(containers.words(draft))
     sayer = _SAYERS.get(draft.type)
     said = sayer(draft.data) if sayer else ""
     told = _LAST_SAYERS.get(draft.type, _data_words)

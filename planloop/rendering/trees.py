@@ -1,4 +1,4 @@
-"""The tree of tasks as lines: a sign, the name, the state in words, and what it is about.
+"""The tree of tasks, and of the containers that are there for them, as lines: a sign, the name, the state, and why.
 
 `plan tree` prints them, the live tree of `plan apply` paints them. Signs are decoration: the words say it all.
 """
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 SIGNS: Final = {
     "running": "●", "checking": "●", "done": "✔", "asleep": "◐", "blocked": "◼", "waiting": "○", "new": "○",
     "failed": "✖", "cancelled": "⊘", "paused": "‖", "stopping": "◌", "deleting": "◌", "parked": "◼", "claimed": "●",
+    "preparing": "◐", "starting": "◐", "healthy": "●", "unhealthy": "◼", "restarting": "◐", "completed": "✔",
+    "removed": "○", "kept": "◌",
 }  # fmt: skip
 PLAIN_SIGNS: Final = {
     "running": "*", "checking": "*", "done": "+", "asleep": "~", "blocked": "#", "waiting": ".", "new": ".",
     "failed": "x", "cancelled": "-", "paused": "=", "stopping": "-", "deleting": "-", "parked": "#", "claimed": "*",
+    "preparing": "~", "starting": "~", "healthy": "*", "unhealthy": "#", "restarting": "~", "completed": "+",
+    "removed": ".", "kept": "-",
 }  # fmt: skip
 
 STUCK: Final = ("blocked", "failed", "paused", "cancelled")
@@ -31,7 +35,7 @@ STUCK: Final = ("blocked", "failed", "paused", "cancelled")
 
 @frozen
 class Row:
-    """One task of the tree. `branch` is the drawing before its sign, already as wide as its depth."""
+    """One task or container of the tree. `branch` is the drawing before its sign, already as wide as its depth."""
 
     branch: str
     name: str
@@ -41,6 +45,10 @@ class Row:
     what: str
     cost: str = ""
     address: str = ""
+
+    @property
+    def is_task(self) -> bool:
+        return self.address.startswith("task/")
 
 
 def rows(
@@ -53,13 +61,14 @@ def rows(
 ) -> list[Row]:
     """The tasks below `top`, in the plan's order; with `costs` each says what it cost.
 
-    `top` itself is left out, unless nothing else tells how it stands: it works alone, or itself and is stuck.
+    `tasks` may have the containers in it, too: each stands below the task that it is for. `top` itself is left out,
+    unless nothing else tells how it stands: it works alone, or itself and is stuck.
     """
     out: list[Row] = [_row(tasks[top], "", now)] if top in tasks and _is_told_of(tasks[top], tasks) else []
     _below(tasks, top, "", now, depth, out)
     if costs is None:
         return out
-    return [replace(row, cost=costs.short(tasks[row.address])) for row in out]
+    return [replace(row, cost=costs.short(tasks[row.address])) if row.is_task else row for row in out]
 
 
 def _is_told_of(top: Resource, tasks: Mapping[str, Resource]) -> bool:
@@ -72,23 +81,36 @@ def _below(
 ) -> None:
     if depth == 0 or address not in tasks:
         return
-    children = [child for child in children_of(tasks, address) if child in tasks]
+    children = [*_containers_for(tasks, address), *(one for one in children_of(tasks, address) if one in tasks)]
     for index, child in enumerate(children):
         is_last = index == len(children) - 1
         out.append(_row(tasks[child], branch + ("└─ " if is_last else "├─ "), now))
+        if not out[-1].is_task:
+            continue
         _below(tasks, child, branch + ("   " if is_last else "│  "), now, None if depth is None else depth - 1, out)
+
+
+def _containers_for(tasks: Mapping[str, Resource], address: str) -> list[str]:
+    """Those that are there for the task at `address`; of the root, those that are there for all of the plan."""
+    path = address.partition("/")[2].removeprefix(".")
+    return [one.address for one in tasks.values() if one.kind == "container" and one.spec["task"] == path]
 
 
 def children_of(tasks: Mapping[str, Resource], address: str) -> Sequence[str]:
     """The addresses of the child tasks, in the plan's order; those on their way out come last."""
     listed = [str(child) for child in tasks[address].spec.get("children", ())]
     leaving = [
-        task.address for task in tasks.values() if task.spec.get("parent") == address and task.address not in listed
+        task.address
+        for task in tasks.values()
+        if task.kind == "task" and task.spec.get("parent") == address and task.address not in listed
     ]
     return [*listed, *leaving]
 
 
 def _row(task: Resource, branch: str, now: float) -> Row:
+    if task.kind == "container":
+        age, what = cells.age_of(task, now), cells.what_of(task)
+        return Row(branch, task.address, cells.state_of(task), "", age, what, address=task.address)
     name = task.address.rpartition("/")[2]
     # The row is that of the agent's own task: who waits need not be said once more.
     what = cells.what_of(task).removeprefix(f"agent/{cells.path_of(task)}: ")

@@ -11,10 +11,11 @@ from typing import Final
 
 import anyio
 
+from planloop.rendering import containers, questions, records, verdicts
 from planloop.rendering import objects as cells
-from planloop.rendering import questions, records, verdicts
 from planloop.screens.port import Key
 from reconciler.storing.store import View
+from schemas.container import ContainerState
 from schemas.encoding import JsonObject
 from schemas.patch import author_in_words
 from schemas.record import Record
@@ -31,10 +32,12 @@ TOLD: Final = {
 
 OWN: Final = ("human:file", "controller:")  # Who needs no naming: the file is being followed.
 UNTOLD: Final = ("waiting", "new")
+WITH_WAY: Final = ("failed", "waiting", "restarting", "unhealthy")  # Of a container.
 WITH_REASON: Final = ("failed", "blocked", "cancelled")  # Of a plan: nobody asks why it runs or is done.
 GROUP: Final[JsonObject] = {"kind": "group"}  # A task that is only its tasks.
 NAMED_MAX: Final = 5  # In the remark on a quiet run.
 QUIET_S: Final = 60.0
+PULL_S: Final = 5.0  # Between two remarks on how far an image is.
 GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
 
@@ -45,6 +48,7 @@ class Lines:
         self._view: View | None = None
         self._states: dict[str, str] = {}
         self._asked: set[str] = set()  # Approvals that were told of.
+        self._pulled: dict[str, float] = {}  # When it was last told of each container how far its image is.
         self._told = 0
         self._waiting = anyio.Event()
 
@@ -52,6 +56,7 @@ class Lines:
         """Shows `view` from here on; what is in it already is not told again."""
         self._view = view
         self._states = {one.address: cells.state_of(one) for kind in ("task", "plan") for one in view.list(kind)}
+        self._states |= {one.address: containers.stand(one) for one in view.list("container")}
         self.say(f"{plan}  rev {view.rev}")
         for one in view.list("approval"):
             self._asked.add(one.address)
@@ -74,6 +79,8 @@ class Lines:
         for address in changed:
             if address.startswith(("task/", "plan/")):
                 self._task(address, record)
+            elif address.startswith("container/"):
+                self._container(address, record)
             elif address.startswith("approval/"):
                 self._approval(address, record)
 
@@ -127,6 +134,22 @@ class Lines:
         if address == "task/." or state in UNTOLD:
             return
         self._tell(record, state, address, "" if task is None else self._what(task))
+
+    def _container(self, address: str, record: Record) -> None:
+        found = self._view.get(address) if self._view is not None else None
+        stand = "gone" if found is None else containers.stand(found)
+        if stand == self._states.get(address):
+            return
+        self._states[address] = stand
+        said = None if found is None else containers.notice(found, record.at)
+        if found is None or said is None:
+            return
+        if found.state == ContainerState.PREPARING:
+            if record.at - self._pulled.get(address, 0.0) < PULL_S:
+                return
+            self._pulled[address] = record.at
+        way = cells.way_on(found) if found.state in WITH_WAY else ""
+        self._tell(record, cells.state_of(found), address, " · ".join(part for part in (said, way) if part))
 
     def _approval(self, address: str, record: Record) -> None:
         """Says once that something waits for a person, and the commands that answer."""

@@ -36,8 +36,11 @@ ROWS_KEPT: Final = 8  # Lines of the terminal that are not for tasks.
 STYLES: Final = {
     "done": "green", "failed": "red", "running": "cyan", "checking": "cyan", "blocked": "yellow",
     "cancelled": "dim", "waiting": "dim", "new": "dim", "paused": "magenta", "stopping": "yellow",
+    "preparing": "cyan", "starting": "cyan", "healthy": "cyan", "unhealthy": "yellow", "restarting": "yellow",
+    "completed": "green", "removed": "dim", "kept": "dim",
 }  # fmt: skip
-URGENT: Final = ("failed", "blocked", "running", "checking", "stopping", "paused")
+URGENT: Final = ("failed", "blocked", "unhealthy", "restarting", "running", "checking", "stopping", "paused")
+STUCK: Final = ("blocked", "waiting", "failed", "paused", "unhealthy", "restarting")
 KEYS: Final = {"q": Key.HAND_OVER, "p": Key.PAUSE}
 HELP: Final = "p pause   ? why   q leave it running   Ctrl-C leave"
 HELP_NARROW: Final = "p pause  ? why  q background  ^C leave"
@@ -134,9 +137,9 @@ class Tree:
             self.say(text)
 
     def _why(self) -> list[str]:
-        tasks = self._view.list("task") if self._view is not None else ()
-        waiting = [task for task in tasks if cells.state_of(task) in ("blocked", "waiting", "failed", "paused")]
-        return [f"   {task.address}  {cells.state_of(task)}: {cells.what_of(task)}" for task in waiting[:10]]
+        known = () if self._view is None else (*self._view.list("task"), *self._view.list("container"))
+        waiting = [one for one in known if cells.state_of(one) in STUCK]
+        return [f"   {one.address}  {cells.state_of(one)}: {cells.what_of(one)}" for one in waiting[:10]]
 
     def _picture(self, *, is_last: bool = False) -> Text:
         out = Text(no_wrap=True, overflow="crop")
@@ -144,14 +147,14 @@ class Tree:
             return out
         width = self._console.width
         out.append(tables.cut(self._head(), width) + "\n", style="bold")
-        tasks = {task.address: task for task in self._view.list("task")}
-        found = trees.rows(tasks, now=wiring.now(), costs=self._costs())
+        known = {one.address: one for kind in ("task", "container") for one in self._view.list(kind)}
+        found = trees.rows(known, now=wiring.now(), costs=self._costs())
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
         plain = self._console.encoding.lower().replace("-", "") != "utf8"
         for row, line in zip(shown, trees.lines(shown, width=width, plain=plain), strict=True):
             out.append(streams.shown(line) + "\n", style=STYLES.get(row.state, ""))
         if len(shown) < len(found):
-            out.append(f"… {amounts.plural(len(found) - len(shown), 'more task')}: plan tree\n", style="dim")
+            out.append(f"… {amounts.plural(len(found) - len(shown), 'more row')}: plan tree\n", style="dim")
         if not is_last:
             for message in self._messages:
                 out.append(tables.cut(streams.shown(f"  {message}"), width) + "\n")

@@ -1,0 +1,159 @@
+"""Containers in tables, descriptions, trees, events and the lines of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from planloop.rendering import containers, descriptions, objects, records, trees
+from planloop.rendering.budgets import Costs
+from schemas.container import ContainerSpec, Health, Mount, Port
+from schemas.encoding import JsonObject
+from schemas.record import Draft, SetStatus
+from schemas.resource import Resource, Uid
+
+IMAGE = "sha256:" + "5f2c" * 16
+RUNNING: JsonObject = {
+    "id": "d755cc4ddaf6" + "0" * 52,
+    "run": "running",
+    "image": IMAGE,
+    "started_at": 100.0,
+    "addresses": [["default", "172.18.0.2"]],
+    "ports": [[6379, 49153]],
+}
+ENDED = RUNNING | {"run": "exited", "exit_code": 3, "ended_at": 104.0}
+REDIS = ContainerSpec(
+    image="redis:7",
+    cmd=("redis-server", "--save", ""),
+    env={"MODE": "test", "PASSWORD": "secret:redis"},
+    mounts=(Mount("/data", volume="data"), Mount("/etc/redis", host="conf", is_read_only=True), Mount("/tmp")),
+    ports=(Port(6379),),
+    health=Health(cmd=("redis-cli", "ping"), interval_s=2),
+    cpu=0.5,
+    memory_bytes=64 << 20,
+    restart="on-failure",
+)
+
+
+def container(name: str, spec: ContainerSpec, **status: object) -> Resource:
+    return Resource(f"container/{name}", Uid("u"), 1, spec.to_json(), status)
+
+
+def ready(reason: str, why: str = "", *unblocks: str) -> JsonObject:
+    told = {"status": "False", "reason": reason, "message": why, "since": 99.0, "observed_generation": 1}
+    return {"Ready": told | {"unblocks": list(unblocks)}}
+
+
+def well(name: str = "redis", spec: ContainerSpec = REDIS) -> Resource:
+    probed = {"started_at": 100.0, "is_well": True, "said": ""}
+    found = {"state": "healthy", "seen": RUNNING, "probed": probed, "starts": 3}
+    return container(name, spec, **found, conditions=ready("Healthy"))
+
+
+def failed() -> Resource:
+    why = "it ended with exit code 3: no such file"
+    found = {"state": "failed", "why": why, "seen": ENDED, "last": "reading\nno such file\n", "log": "5f2c"}
+    return container("bad", ContainerSpec(image=f"bad@{IMAGE}"), **found, conditions=ready("Exited", why))
+
+
+def test_a_table_has_image_ports_age_restarts_and_what_it_waits_for() -> None:
+    need = ContainerSpec(image="app", needs={"redis": "healthy"}, ports=(Port(80, 8080),))
+    waits = container("app", need, state="waiting", conditions=ready("AwaitingNeeds", "container/redis is not healthy"))
+
+    lines = objects.text([waits, failed(), well(), container("new", need)], now=138.0).splitlines()
+
+    assert [line.split() for line in lines] == [
+        ["CONTAINER", "STATE", "IMAGE", "PORTS", "FOR", "RESTARTS", "WHAT"],
+        ["app", "waiting", "app", "container/redis", "is", "not", "healthy"],
+        ["bad", "failed", "bad@sha256:5f2c5f2c5f2c", "4.0", "s", *"it ended with exit code 3: no such file".split()],
+        ["redis", "healthy", "redis:7", "49153->6379", "38", "s", "2", "redis-server", "--save", "''"],
+        ["new", "waiting", "app"],
+    ]
+
+
+def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
+    app = container("app", ContainerSpec(image="app", needs={"redis": "healthy"}), state="running")
+    costs = Costs(())
+
+    text = descriptions.text(well(), [app], costs=costs, now=138.0)
+
+    for line in (
+        "image     redis:7   5f2c5f2c5f2c",
+        "command   redis-server --save ''",
+        "env       PASSWORD=secret:redis",
+        "mount     volume data -> /data",
+        "mount     conf -> /etc/redis (read-only)",
+        "mount     memory -> /tmp",
+        "limits    0.5 cpu, 64.0 MiB memory",
+        "life      restart on-failure",
+        "health    redis-cli ping, every 2 s, 3 tries: passes",
+        "address   172.18.0.2 in default",
+        "port      127.0.0.1:49153 -> 6379",
+        "runs as   d755cc4ddaf6, running, since 38 s, started again 2 times",
+        "needed by container/app (now running)",
+    ):
+        assert line in text.splitlines()
+    other = descriptions.text(app, [well()], costs=costs, now=138.0)
+    assert "needs     container/redis healthy (now healthy)" in other.splitlines()
+    ended = descriptions.text(failed(), [], costs=costs, now=138.0).splitlines()
+    start = ended.index("exit code 3")
+    assert ended[start:] == ["exit code 3", "last      reading", "          no such file",
+                             "output    plan logs container/bad"]  # fmt: skip
+
+
+def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
+    group: JsonObject = {"acceptance": [], "goal": "", "work": {"kind": "group"}}
+    tasks = [
+        Resource("task/.", Uid("u"), 1, {**group, "children": ["task/a"]}, {"state": "running"}),
+        Resource("task/a", Uid("u"), 1, {**group, "children": [], "parent": "task/."}, {"state": "running"}),
+    ]
+    own = container("sut", ContainerSpec(image="sut", task="a"), state="unhealthy")
+
+    known = {one.address: one for one in (*tasks, well(), own)}
+    found = trees.rows(known, now=138.0, costs=Costs(known.values()))
+
+    assert [line.split()[:5] for line in trees.lines(found, plain=True)] == [
+        ["|-", "*", "container/redis", "healthy", "38"],
+        ["`-", "*", "a", "running"],
+        ["`-", "#", "container/sut", "unhealthy", "sut"][:4],
+    ]
+    assert all(len(line) <= 40 for line in trees.lines(found, width=40))
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (well(), "after 2.1 s, 127.0.0.1:49153->6379"),
+        (failed(), "it ended with exit code 3: no such file"),
+        (container("a", REDIS, state="preparing", conditions=ready("Preparing")), None),
+        (container("a", REDIS, state="preparing", conditions=ready("Preparing", "8.0 of 40 MB")), "8.0 of 40 MB"),
+        (container("a", REDIS, state="waiting", conditions=ready("AwaitingNeeds", "b is not healthy yet")), None),
+        (container("a", REDIS, state="waiting", conditions=ready("EngineDown", "nobody answers")), "nobody answers"),
+        (container("a", REDIS, state="kept", conditions=ready("Kept", "the plan is over")), None),
+        (container("a", REDIS, state="stopping", conditions=ready("Stopping", "the plan is over")), None),
+    ],
+)
+def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | None) -> None:
+    assert containers.notice(item, 102.1) == said
+
+
+@pytest.mark.parametrize(
+    ("merge", "data", "said"),
+    [
+        ({"state": "failed"}, {"state": "failed", "reason": "Exited", "why": "it ended"}, "failed: it ended"),
+        ({"seen": RUNNING}, {}, "the engine has it: d755cc4ddaf6 running"),
+        ({"seen": ENDED, "counted": 1}, {}, "the engine has it: d755cc4ddaf6 exited with exit code 3"),
+        ({"seen": None}, {}, "the engine has none of it"),
+        ({"doing": "image", "why": None}, {}, "its image is looked for"),
+        ({"doing": "start", "incarnation": 1}, {}, "is created and started"),
+        ({"probed": {"is_well": False, "said": "exit code 1"}}, {}, "its health check fails: exit code 1"),
+        ({"logged": 1.0, "log": "5f2c"}, {}, "its output is kept"),
+        ({"failures": 1, "reason": "PortTaken", "why": "a port is taken"}, {}, "a port is taken"),
+        ({"looked": "1"}, {}, "looked at"),
+    ],
+)
+def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: JsonObject, said: str) -> None:
+    change = SetStatus("container/a", Uid("u"), merge)
+    draft = Draft("container.observed", "controller:container", "container/a", (change,), data)
+
+    assert records.words(draft) == said
+    assert records.is_echo(draft) == (not data)
