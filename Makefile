@@ -41,7 +41,7 @@ demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
 	@cd $(VENV)/demo && ../bin/plan apply --yes quickstart.plan.yaml
 
 test: $(VENV)/test.stamp $(VENV)/servers.stamp ## Run all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
 quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -98,6 +98,7 @@ _KNOWN: Final = (
 )
 
 _NOISE: Final = re.compile(r"^(OCI runtime \w+ failed|failed to create (shim task|task for container)): ", re.I)
+_PORT: Final = re.compile(r"(?:for|listen \w+|address) \S*:(\d+)[: ]")
 _WORDS_MAX: Final = 600  # Of the engine's own; a build's whole output can be in it.
 
 
@@ -106,10 +107,16 @@ def refusal(said: str, *, status: int = 0) -> EngineFailed:
     said = _NOISE.sub("", " ".join(said.split()))[:_WORDS_MAX]
     for known in _KNOWN:
         if re.search(known.words, said, re.I):
-            return EngineFailed(known.reason, f"{known.message}: {said}", known.hint)
+            return EngineFailed(known.reason, f"{_named(known, said)}: {said}", known.hint)
     if status == 404:
         return EngineFailed(Reason.NOT_FOUND, f"it is not there: {said}")
     return EngineFailed(Reason.REFUSED, f"the engine refused: {said}")
+
+
+def _named(known: _Known, said: str) -> str:
+    """What it means, with the port that it is about."""
+    port = _PORT.search(said) if known.reason is Reason.PORT_TAKEN else None
+    return f"port {port[1]} is taken" if port else known.message
 
 
 def no_command(said: str) -> EngineFailed:

@@ -207,14 +207,6 @@ class EngineContract:
             assert "no-such-program" in (await ended(ground, ref)).error
         assert (await seen(ground, ref)).state in ("created", "exited")
 
-    async def test_a_container_that_takes_term_ends_by_itself(self, ground: Ground) -> None:
-        ref = await running(ground, shell("trap 'exit 7' TERM; echo ready; while true; do sleep 0.05; done"))
-        await until_it_says(ground, ref, b"ready")
-
-        await ground.engine.stop(ref, 10)
-
-        assert (await seen(ground, ref)).exit_code == 7
-
     async def test_what_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:
         ref = await running(ground, shell('trap "" TERM; echo ready; sleep 600'))
         await until_it_says(ground, ref, b"ready")

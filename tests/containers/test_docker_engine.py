@@ -14,7 +14,16 @@ from containers.docker_engine import DockerEngine
 from containers.engine import Bound, Build, Creation, Ending, EngineFailed, Inside, Placed, Published, Reason
 from containers.finding import engine_address
 from tests.containers import engines
-from tests.containers.engine_contract import EngineContract, RunningContract, ended, made, running, seen, shell
+from tests.containers.engine_contract import (
+    EngineContract,
+    RunningContract,
+    ended,
+    made,
+    running,
+    seen,
+    shell,
+    until_it_says,
+)
 from tests.containers.engines import Ground
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
@@ -243,3 +252,11 @@ class TestOnlyDocker:
         assert facts.version
         assert facts.address == engine_address(os.environ)  # noqa: TID251
         assert facts.bounds <= {"cpu", "memory", "pids"}
+
+    async def test_a_container_that_takes_term_ends_by_itself(self, ground: Ground) -> None:
+        ref = await running(ground, shell("trap 'exit 7' TERM; echo ready; while true; do sleep 0.05; done"))
+        await until_it_says(ground, ref, b"ready")
+
+        await ground.engine.stop(ref, 10)
+
+        assert (await seen(ground, ref)).exit_code == 7

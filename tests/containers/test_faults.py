@@ -71,3 +71,9 @@ def test_what_heals_or_can_be_mended_says_how() -> None:
 def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> None:
     assert docker_faults.refusal("gone fishing", status=404).reason is Reason.NOT_FOUND
     assert len(str(docker_faults.refusal("x" * 10_000))) < 1_000
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    for said, reason in SAID:
+        if reason is Reason.PORT_TAKEN:
+            assert str(docker_faults.refusal(said)).startswith("port 80 is taken: ")

@@ -6,7 +6,7 @@ import pytest
 
 from containers.finding import engine_address
 
-HOME = {"HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"}
+HOME = {"HOME": "/u/a", "XDG_RUNTIME_DIR": "/run/user/1"}
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ HOME = {"HOME": "/home/a", "XDG_RUNTIME_DIR": "/run/user/1"}
         ({"DOCKER_HOST": "", **HOME}, {"/var/run/docker.sock"}, "unix:///var/run/docker.sock"),
         (HOME, {"/var/run/docker.sock", "/run/user/1/docker.sock"}, "unix:///var/run/docker.sock"),
         (HOME, {"/run/user/1/docker.sock", "/run/podman/podman.sock"}, "unix:///run/user/1/docker.sock"),
-        (HOME, {"/home/a/.docker/run/docker.sock"}, "unix:///home/a/.docker/run/docker.sock"),
+        (HOME, {"/u/a/.docker/run/docker.sock"}, "unix:///u/a/.docker/run/docker.sock"),
         (HOME, {"/run/user/1/podman/podman.sock"}, "unix:///run/user/1/podman/podman.sock"),
         ({}, {"/run/podman/podman.sock"}, "unix:///run/podman/podman.sock"),
         ({}, set(), "unix:///var/run/docker.sock"),
