@@ -60,7 +60,7 @@ class Client:
 
         `timeout_s` is how long it may take to begin. There is no deadline around the body, which may be in a generator.
         """
-        opening = _Opening()
+        opening = _Opening(self.address)
         try:
             with self.deadline(timeout_s):
                 await self._threads.run(lambda: self._translated(lambda: self._open(ask, opening)), self._streams)
@@ -167,7 +167,8 @@ def _api(env: Mapping[str, str], address: str) -> Any:
 class _Opening:
     """A response that may come when nobody wants it any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.response: Any = None
         self.is_closed = False
         self._lock = threading.Lock()
@@ -218,9 +219,15 @@ class Stream:
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 if line.strip():
-                    yield json.loads(line)
+                    yield self._value(line)
         if rest.strip():
-            yield json.loads(rest)
+            yield self._value(rest)
+
+    def _value(self, line: bytes) -> dict[str, Any]:
+        try:
+            return dict(json.loads(line))
+        except ValueError as error:  # It died in the middle of a line.
+            raise docker_faults.unreachable(self._opening.address, error) from error
 
     async def read(self) -> bytes:
         """What comes next on the upgraded connection; empty at its end.

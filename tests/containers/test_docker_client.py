@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import anyio
@@ -39,6 +41,36 @@ def hanging(tmp_path: Path) -> Iterator[str]:
         listener.bind(str(tmp_path / "sock"))
         listener.listen()
         yield f"unix://{tmp_path}/sock"
+
+
+class _Half(BaseHTTPRequestHandler):
+    """An engine that dies while it tells an event."""
+
+    def do_GET(self) -> None:
+        body = b'{"ApiVersion": "1.41"}' if "version" in self.path else b'{"Action": "start"}\n{"Action": "di'
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name is given
+        pass
+
+
+@pytest.fixture
+def dying() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Half) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def test_an_engine_that_dies_in_the_middle_of_a_word_is_down(dying: str) -> None:
+    told = []
+
+    with pytest.raises(EngineFailed) as caught:
+        async for event in DockerEngine({"DOCKER_HOST": dying}).events({"a": "b"}):
+            told.append(event.action)
+
+    assert caught.value.reason is Reason.ENGINE_DOWN
+    assert told == ["listening", "start"]
 
 
 async def reason(env: dict[str, str]) -> EngineFailed:
