@@ -23,6 +23,16 @@ PARALLEL_DEFAULT: Final = 8  # Effects at once, when the plan does not say.
 RETRIES_DEFAULT: Final = 0
 QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this is the object bound.
 
+# Sandboxes.
+SANDBOX_TIER_BUBBLEWRAP: Final = 2
+SANDBOX_TIER_CONTAINER: Final = 3
+SANDBOX_PROCESSES: Final = 1_024  # At once in one bubblewrap when the plan does not say; a large build has 200.
+SANDBOX_TMP_BYTES: Final = 1 << 30  # Of each folder in memory that an enclosed command writes: /tmp, its home.
+SANDBOX_PROXY_PORT: Final = 3128  # Inside, where nothing else listens; the one that proxies have.
+SANDBOX_PROBE_S: Final = 10.0  # To run `true` in an enclosure; it takes 0.02.
+SANDBOX_CONNECTIONS_MAX: Final = 64  # Through the proxy of one command at once; browsers take 6 for each host.
+SANDBOX_REFUSALS_TOLD: Final = 8  # Hosts named in the output of a command that was refused them.
+
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
@@ -52,6 +62,9 @@ LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 CONTAINER_BACKOFF_S: Final = 0.5  # Before the first new try; it doubles.
 CONTAINER_STEADY_S: Final = 10.0  # Who has run this long begins a new count of failures, as with other engines.
 CONTAINER_STOP_S: Final = 10.0  # Between TERM and KILL.
+CONTAINER_PROGRESS_S: Final = 2.0  # Between two words on a pull or a build: each is a record.
+CONTAINER_LOOK_S: Final = 60.0  # Between looks at what events may have missed, while there are containers.
+CONTAINERS_DOWN_S: Final = 90.0  # For taking all of a plan down; what is left by then is named.
 CONTAINER_LAST_CHARS: Final = 2_000  # Of what it wrote last, in its status.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.

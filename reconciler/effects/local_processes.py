@@ -55,7 +55,7 @@ class LocalProcesses:
 
     async def run(self, op: str, command: Command) -> Exit:
         """See `Processes.run`. An operation that was begun or fenced before is NOT_STARTED again."""
-        obstacle = _obstacle(command)
+        obstacle = obstacle_of(command)
         if obstacle:
             return Exit(Ending.NOT_STARTED, None, obstacle.encode())
         try:
@@ -294,7 +294,7 @@ class LocalProcesses:
                     await table.exited(pid)
 
 
-def _obstacle(command: Command) -> str:
+def obstacle_of(command: Command) -> str:
     """Why `command` cannot be started, or the empty text; what changes after this look is the shim's to report."""
     assert bool(command.shell) != bool(command.argv), "exactly one of argv and shell"
     if not os.path.isdir(command.cwd):  # noqa: PTH112 - made for every task

@@ -17,12 +17,29 @@ from schemas.limits import COMMAND_FILE_BYTES_MAX
 
 
 @frozen
+class Sandbox:
+    """What a command is enclosed in: tier 0 nothing, 1 its group and bounds, 2 bubblewrap, 3 the container `container`.
+
+    At tier 2 it may write below its `cwd` and `writable`, but for `guarded`; all are absolute. `network` is whether it
+    may ask anybody; without it, `hosts` are patterns of `host:port` that it may, through a proxy.
+    """
+
+    tier: int
+    container: str = ""
+    writable: tuple[str, ...] = ()
+    guarded: tuple[str, ...] = ()
+    network: bool = False
+    hosts: tuple[str, ...] = ()
+
+
+@frozen
 class Command:
     """What to run. Exactly one of `argv` and `shell` is given; `cwd` is absolute; `env` is the whole environment.
 
     `stdin` is given whole, then closed. `output_bytes_max` stops the group when passed. `memory_bytes_max`,
     `processes_max` and `cpu_s_max` become rlimits; None leaves the inherited limit. `file_bytes_max` bounds every file
-    that it writes, its output among them: what still holds when the owner that watches the output has died.
+    that it writes, its output among them: what still holds when the owner that watches the output has died. `sandbox`
+    is for those `Processes` that enclose (`containers/sandboxing/`); others take no notice of it.
     """
 
     cwd: str
@@ -36,6 +53,7 @@ class Command:
     processes_max: int | None = None
     cpu_s_max: int | None = None
     file_bytes_max: int = COMMAND_FILE_BYTES_MAX
+    sandbox: Sandbox | None = None
 
 
 class Ending(Enum):

@@ -1,0 +1,185 @@
+"""Tier 2: a command line of `bwrap` from what a command may do. Pure but for looking which paths are there.
+
+Nothing is in sight but what is named: the system's programs, read only; the plan's folder, read only; the workspace,
+writable but for what steers the plan (`.git`, the plan file, what answers for hooks); `.plan` and the owner's home are
+empty folders. Each folder on the way to a guarded file is a mount of its own: a mount cannot be renamed, so nobody puts
+another folder in its place. Processes, names, IPC and the network are the enclosure's own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from reconciler.effects.processes import Command
+from schemas import limits
+from schemas.frozen import frozen
+
+SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu")
+SECRETS: Final = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
+    *("/etc/ssl/private", "/etc/docker", "/etc/kubernetes", "/etc/krb5.keytab", "/etc/NetworkManager"),
+    *("/etc/wireguard", "/etc/ppp", "/etc/security/opasswd", "/etc/machine-id"),
+)
+RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
+STATE: Final = ".plan"
+STEERING: Final = (".git", ".gitmodules", ".hg", ".jj")
+DOOR: Final = "/run/planloop"
+SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+LAUNCH: Final = 'trap "" TERM HUP INT; exec "$@"'
+"""Bubblewrap itself does not hear what its group is told: it ends when the command has, or by KILL."""
+
+
+class Unfit(Exception):
+    """What is asked for cannot be enclosed; `str()` says why and what to do."""
+
+
+@frozen
+class Home:
+    """What an enclosure needs to know of its plan; all absolute and without links.
+
+    `folder` is the plan's; `programs` are folders that the product's own programs run from, `python` the interpreter.
+    """
+
+    folder: str
+    python: str
+    programs: tuple[str, ...] = ()
+    owner_home: str = ""
+
+
+@frozen
+class Door:
+    """The folder with the proxy's socket, which is `proxy` in it."""
+
+    folder: str
+
+
+def argv(bwrap: str, home: Home, command: Command, *, door: Door | None = None, bound: int | None = None) -> list[str]:
+    """The words that run `command` enclosed. Raises Unfit."""
+    box = command.sandbox
+    assert box is not None, "it asks for an enclosure"
+    flags = [*SPACES, *(() if box.network else ("--unshare-net",)), "--disable-userns"]
+    flags += ["--cap-drop", "ALL", "--die-with-parent", "--hostname", "planloop"]
+    inner = command.argv or ("/bin/sh", "-c", command.shell)
+    way = ("-", "-") if door is None else (f"{DOOR}/proxy", str(limits.SANDBOX_PROXY_PORT))
+    entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
+    words = [*flags, *_mounts(home, command, door), "--chdir", os.path.realpath(command.cwd), "--"]
+    first = "-" if bound is None else str(bound)
+    return ["/bin/sh", "-c", LAUNCH, "sh", bwrap, *words, *entry, first, *way, *inner]
+
+
+def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:
+    box = command.sandbox
+    assert box is not None, "it asks for an enclosure"
+    room = str(limits.SANDBOX_TMP_BYTES)
+    yield from _system()
+    yield from ("--proc", "/proc", "--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
+    if box.network:
+        yield from _seen(RESOLVERS)
+    if home.owner_home and home.owner_home != "/":
+        yield from ("--size", room, "--tmpfs", home.owner_home)
+    yield from _seen((*_outermost(home.programs), *_on_path(command, home)))
+    yield from ("--ro-bind", home.folder, home.folder)
+    yield from _workspace(home, command)
+    if door is not None:
+        yield from ("--ro-bind", door.folder, DOOR)
+    yield from ("--remount-ro", "/run", "--remount-ro", "/")
+
+
+def _system() -> Iterator[str]:
+    for path in SYSTEM:
+        if Path(path).is_symlink():
+            yield from ("--symlink", str(Path(path).readlink()), path)
+        elif Path(path).is_dir():
+            yield from ("--ro-bind", path, path)
+    for path in SECRETS:
+        if Path(path).is_dir():
+            yield from ("--tmpfs", path, "--remount-ro", path)
+        elif Path(path).exists():
+            yield from ("--ro-bind", "/dev/null", path)
+
+
+def _seen(paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        if Path(path).exists():
+            yield from ("--ro-bind", path, path)
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """`paths` without links, those of the system and those below others left out."""
+    out: list[str] = []
+    for path in sorted({os.path.realpath(path) for path in paths}):
+        if not any(_is_below(path, other) for other in (*SYSTEM, *out)):
+            out.append(path)
+    return out
+
+
+def _on_path(command: Command, home: Home) -> list[str]:
+    """Folders of programs that a person has in PATH outside the system's: their own tools are theirs to lend."""
+    named = [path for path in command.env.get("PATH", "").split(":") if path.startswith("/") and path != "/"]
+    folders = [path for path in named if Path(path).name in ("bin", "sbin", "shims")]
+    kept = (*home.programs, home.folder, command.cwd)
+    return [path for path in _outermost(folders) if not any(_is_below(path, os.path.realpath(other)) for other in kept)]
+
+
+def _workspace(home: Home, command: Command) -> Iterator[str]:
+    box = command.sandbox
+    assert box is not None, "it asks for an enclosure"
+    cwd = os.path.realpath(command.cwd)
+    writable = [cwd, *(os.path.realpath(path) for path in box.writable if Path(path).exists())]
+    state = f"{home.folder}/{STATE}"
+    for path in writable:
+        _refuse(path, home)
+        if path != home.folder and not _is_below(path, state):
+            yield from ("--bind", path, path)
+    if home.folder in writable:
+        yield from ("--bind", home.folder, home.folder)
+        yield from (word for path in writable if path != home.folder and not _is_below(path, state)
+                    for word in ("--bind", path, path))  # fmt: skip
+    if Path(state).is_dir():
+        yield from ("--tmpfs", state)
+        yield from (word for path in writable if _is_below(path, state) for word in ("--bind", path, path))
+        yield from ("--remount-ro", state)
+    yield from _guarded(writable, (*_steering(home, writable), *box.guarded))
+
+
+def _refuse(path: str, home: Home) -> None:
+    if _is_below(home.folder, path) and path != home.folder:
+        raise Unfit(f"its folder {path} is around the plan's: give the task a `cwd` in the plan's folder")
+    if any(_is_below(path, place) for place in SYSTEM) or path == "/":
+        raise Unfit(f"its folder {path} is the system's: give the task a `cwd` in the plan's folder")
+
+
+def _steering(home: Home, writable: Iterable[str]) -> list[str]:
+    """What git would run as the owner, or what is no file of the task's at all."""
+    folders = dict.fromkeys((home.folder, *writable))
+    return [f"{folder}/{name}" for folder in folders for name in STEERING if os.path.lexists(f"{folder}/{name}")]
+
+
+def _guarded(writable: list[str], files: Iterable[str]) -> Iterator[str]:
+    """Read-only mounts of `files` and writable ones of the folders on the way to them. Raises Unfit for links."""
+    done: set[str] = set(writable)
+    for path in sorted({os.path.normpath(each) for each in files}):
+        room = max((each for each in writable if _is_below(path, each)), key=len, default=None)
+        if room is None or not os.path.lexists(path):
+            continue
+        for step in (*_between(room, path), path):
+            if Path(step).is_symlink():
+                raise Unfit(f"{step} is a link, which a command could put another file behind: put the file there")
+            if step == path:
+                yield from ("--ro-bind", path, path)
+            elif step not in done:
+                done.add(step)
+                yield from ("--bind", step, step)
+
+
+def _between(outer: str, inner: str) -> list[str]:
+    """The folders below `outer` on the way to `inner`, from outside inwards."""
+    names = inner[len(outer) :].strip("/").split("/")[:-1]
+    return ["/".join((outer, *names[: depth + 1])) for depth in range(len(names))]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

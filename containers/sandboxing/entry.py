@@ -1,0 +1,76 @@
+"""The first program inside an enclosure: undoes what kept the enclosure alive, bounds, opens the way out, and becomes
+the command.
+
+Run as `python -I -S entry.py BOUND DOOR PORT ARGV…`: BOUND is how many processes there may be, DOOR the unix socket of
+the proxy outside and PORT where commands find it here; `-` for none. Knows nothing of the rest of the product.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+
+NONE = "-"
+NOT_FOUND_EXIT = 127
+PIECE_BYTES = 1 << 16
+CONNECTIONS_MAX = 256
+_BACK = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Becomes the command; returns only when there is no such program."""
+    bound, door, port, *argv = arguments
+    for number in _BACK:  # Bubblewrap was started deaf to them, so that the command has its grace.
+        signal.signal(number, signal.SIG_DFL)
+    if door != NONE:
+        _open_way(door, int(port))
+    if bound != NONE:
+        resource.setrlimit(resource.RLIMIT_NPROC, (int(bound), int(bound)))
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        print(f"{argv[0]}: there is no such program in here: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return NOT_FOUND_EXIT
+
+
+def _open_way(door: str, port: int) -> None:
+    """Listens before the command begins, in a process that lives as long as the enclosure."""
+    listening = socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS_MAX)
+    if os.fork():
+        listening.close()
+        return
+    os.setsid()  # The group's TERM is for the command.
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    while True:
+        inside, _ = listening.accept()
+        threading.Thread(target=_carry, args=(inside, door), daemon=True).start()
+
+
+def _carry(inside: socket.socket, door: str) -> None:
+    outside = socket.socket(socket.AF_UNIX)
+    with inside, outside, contextlib.suppress(OSError):
+        outside.connect(door)
+        back = threading.Thread(target=_pour, args=(outside, inside), daemon=True)
+        back.start()
+        _pour(inside, outside)
+        back.join()
+
+
+def _pour(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(PIECE_BYTES):
+            sink.sendall(piece)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
