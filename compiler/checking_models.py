@@ -14,7 +14,8 @@ from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.suggesting import nearest
 from schemas.encoding import JsonObject
-from schemas.model import PROVIDERS, REFERENCES, model_name
+from schemas.model import PROVIDERS, model_name
+from schemas.secret import REFERENCES
 
 _SECRET: Final = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _SECRETS: Final = frozenset({"api_key", "key", "authorization", "extra_headers", "headers"})

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     BUILD_FAILED = "BuildFailed"
     PORT_TAKEN = "PortTaken"  # Heals.
     NAME_TAKEN = "NameTaken"  # By a container without our labels.
+    NO_SECRET = "NoSecret"  # What its environment points at is not there. Never said by an engine. Heals.
     NO_COMMAND = "NoCommand"  # The program is not in the image, or cannot be run.
     DISK_FULL = "DiskFull"  # Heals.
     NOT_FOUND = "NotFound"  # No container, network or volume of that name.
@@ -34,7 +35,16 @@ class Reason(StrEnum):
     REFUSED = "Refused"  # Anything else that it says no to, in its own words.
 
 
-HEALS = frozenset({Reason.ENGINE_DOWN, Reason.TIMED_OUT, Reason.NO_REGISTRY, Reason.PORT_TAKEN, Reason.DISK_FULL})
+HEALS = frozenset(
+    (
+        Reason.ENGINE_DOWN,
+        Reason.TIMED_OUT,
+        Reason.NO_REGISTRY,
+        Reason.PORT_TAKEN,
+        Reason.NO_SECRET,
+        Reason.DISK_FULL,
+    )
+)
 """Reasons for which trying again later may help though nobody changes the plan."""
 
 

@@ -24,8 +24,6 @@ DIGEST_CHARS: Final = 12
 
 _TAPED: Final = re.compile(r"(?P<tape>record|replay)/(?P<file>[^@]+)(?:@(?P<real>.*))?", re.DOTALL)
 _AT_URL: Final = re.compile(r"(?P<name>.*?)@(?P<url>https?://.*)", re.DOTALL)
-REFERENCES: Final = ("env:", "file:")
-"""How a plan says where a secret is: a variable of the owner's environment, or a file, relative to the plan's."""
 PROVIDERS: Final = tuple(
     "openai ollama openrouter groq mistral deepseek together fireworks cerebras xai vllm llamacpp lmstudio anthropic "
     "gemini vertex_ai bedrock azure cohere perplexity huggingface replicate sagemaker watsonx databricks".split()

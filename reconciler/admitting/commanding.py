@@ -11,10 +11,10 @@ from typing import Final
 
 from schemas import patterns, shell_lines
 from schemas.encoding import Json, JsonObject
-from schemas.model import REFERENCES
 from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
+from schemas.secret import REFERENCES
 
 SHELL: Final = "shell"
 REFERENCE: Final = "env:"

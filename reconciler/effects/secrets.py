@@ -1,4 +1,5 @@
-"""What a plan only points at: `env:NAME`, a variable of the owner's environment, or `file:path`, what a file holds.
+"""What a plan only points at: `env:NAME`, a variable of the owner's environment, `file:path`, what a file holds, or
+`secret:NAME`, the one or else the other.
 
 Read when it is used and kept nowhere: no log, status or message has it, and faults name the place, never the content.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemas.model import REFERENCES
+from schemas.secret import REFERENCES, is_secret_name, secret_places
 
 
 class NotThere(Exception):
@@ -21,7 +22,7 @@ def resolved(value: str, env: Mapping[str, str], folder: Path) -> str:
 
 
 def secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
-    """What `env:NAME` or `file:path` holds. Raises NotThere, also for text that is neither."""
+    """What `env:NAME`, `file:path` or `secret:NAME` holds. Raises NotThere, also for text that is none of them."""
     kind, _, where = reference.partition(":")
     if kind == "env":
         found = env.get(where, "")
@@ -34,4 +35,17 @@ def secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
         except (OSError, ValueError) as fault:
             reason = getattr(fault, "strerror", None) or "it is no text"
             raise NotThere(f"the key file {where} cannot be read: {reason}") from None
-    raise NotThere("a secret is named as `env:NAME` or `file:path`, never written out")
+    if kind == "secret" and is_secret_name(where):
+        return _first(where, env, folder)
+    raise NotThere("a secret is named as `env:NAME`, `file:path` or `secret:NAME`, never written out")
+
+
+def _first(name: str, env: Mapping[str, str], folder: Path) -> str:
+    """What the first place of `secret:<name>` holds that is there. Raises NotThere."""
+    variable, file = secret_places(name)
+    if env.get(name):
+        return secret(variable, env, folder)
+    path = file.partition(":")[2]
+    if not (folder / path).exists():
+        raise NotThere(f"the secret {name} is neither a variable of the environment nor the file {path}")
+    return secret(file, env, folder)

@@ -1,0 +1,53 @@
+"""Where what a plan only points at is looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reconciler.effects import secrets
+
+ENV = {"TOKEN": "from-env", "EMPTY": ""}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    kept = tmp_path / ".plan" / "secrets"
+    kept.mkdir(parents=True)
+    for name in ("TOKEN", "EMPTY", "only-file"):
+        (kept / name).write_text(f"{name} from file\n")
+    (tmp_path / "plain").write_text("beside the plan\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("as it stands", "as it stands"),
+        ("env:TOKEN", "from-env"),
+        ("file:plain", "beside the plan"),
+        ("secret:TOKEN", "from-env"),
+        ("secret:EMPTY", "EMPTY from file"),
+        ("secret:only-file", "only-file from file"),
+    ],
+)
+def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
+    folder: Path, written: str, value: str
+) -> None:
+    assert secrets.resolved(written, ENV, folder) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("env:NONE", "the environment variable NONE is not set"),
+        ("secret:NONE", "the secret NONE is neither a variable of the environment nor the file .plan/secrets/NONE"),
+        ("secret:../../plain", "never written out"),
+        ("secret:.hidden", "never written out"),
+        ("secret:", "never written out"),
+    ],
+)
+def test_what_is_not_there_is_told_by_its_place(folder: Path, written: str, said: str) -> None:
+    with pytest.raises(secrets.NotThere, match=said):
+        secrets.resolved(written, ENV, folder)
