@@ -24,8 +24,6 @@ RETRIES_DEFAULT: Final = 0
 QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this is the object bound.
 
 # Sandboxes.
-SANDBOX_TIER_BUBBLEWRAP: Final = 2
-SANDBOX_TIER_CONTAINER: Final = 3
 SANDBOX_PROCESSES: Final = 1_024  # At once in one bubblewrap when the plan does not say; a large build has 200.
 SANDBOX_TMP_BYTES: Final = 1 << 30  # Of each folder in memory that an enclosed command writes: /tmp, its home.
 SANDBOX_PROXY_PORT: Final = 3128  # Inside, where nothing else listens; the one that proxies have.
@@ -66,6 +64,9 @@ CONTAINER_PROGRESS_S: Final = 2.0  # Between two words on a pull or a build: eac
 CONTAINER_LOOK_S: Final = 60.0  # Between looks at what events may have missed, while there are containers.
 CONTAINERS_DOWN_S: Final = 90.0  # For taking all of a plan down; what is left by then is named.
 CONTAINER_LAST_CHARS: Final = 2_000  # Of what it wrote last, in its status.
+CONTAINERS_OF_AGENTS: Final = 4  # Made by agents at a time, where rights do not say.
+CONTAINER_WAIT_S: Final = 120.0  # Of a tool, until a container is up; it comes up all the same when that is over.
+CONTAINER_LINES_SHOWN: Final = 200  # Of its output, to who asks for it; the whole is a blob.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from controllers.container import deciding, writing
-from controllers.container.following import Following, Probing
-from controllers.container.lowering import Acting, remove, stop, update
+from controllers.container import deciding, lowering, writing
+from controllers.container.following import Following
+from controllers.container.lowering import Acting
 from controllers.container.observing import Observed, job_key, observe
+from controllers.container.probing import Probing
 from controllers.container.raising import Raising
+from controllers.container.standing import standing
 from controllers.container.yard import Yard
 from reconciler.contract import Again, Done, Outcome
 from schemas import limits
 from schemas.address import Address
+from schemas.encoding import JsonObject
 from schemas.record import Draft
 
 POOL: Final = "free"  # A container is no work that others have to wait for.
@@ -39,31 +42,36 @@ class ContainerReconciler:
             resource = yard.store.view.get(name)
             if resource is None:
                 return Done()
-            seen = observe(resource, yard.store.view, yard.work, yard.epoch, yard.clock.now())
+            seen = observe(resource, yard.store.view, yard.work, yard.look_token, yard.clock.now())
             step = deciding.decide(seen)
             match step:
                 case deciding.Start(job=job):
-                    yard.work.start(job_key(name, job), name, self._job(job, seen), pool=POOL)
+                    what = seen.of if job == deciding.RAISE else ""
+                    yard.work.start(job_key(name, job, what), name, self._job(job, seen), pool=POOL)
                 case deciding.Cancel(job=job):
-                    yard.work.cancel(job_key(name, job))
+                    yard.work.cancel(job_key(name, job, seen.raising if job == deciding.RAISE else ""))
             if (draft := self._draft(seen, step)) is not None:
                 await yard.store.append(draft, {name: resource.rev})
-                continue
-            if isinstance(step, deciding.Start):
-                continue
-            return Again(step.after_s) if isinstance(step, deciding.Rest) and step.after_s is not None else Done()
+            elif not isinstance(step, deciding.Start):
+                return Again(step.after_s) if isinstance(step, deciding.Rest) and step.after_s is not None else Done()
         return Done()
 
     def _draft(self, seen: Observed, step: deciding.Step) -> Draft | None:
         """What is to be written now: what the step says, else how far the container is."""
+        resource = seen.resource
         match step:
             case deciding.Count() if seen.status.seen is not None:
-                return writing.observed(seen.resource, writing.counted(seen, seen.status.seen))
+                return writing.observed(resource, writing.counted(seen, seen.status.seen))
+            case deciding.Expire():
+                expired: JsonObject = {**writing.CLEARED, "done_of": seen.of, "is_expired": True}
+                return writing.observed(resource, expired)
+            case deciding.Spend():
+                return writing.observed(resource, {"is_spent": True})
             case deciding.Forget():
-                return writing.observed(seen.resource, writing.CLEARED)
-            case deciding.Release() if "container" in seen.resource.finalizers:
-                return writing.released(seen.resource)
-        return writing.standing_draft(seen) if seen.is_looked else writing.unlooked_draft(seen)
+                return writing.observed(resource, writing.CLEARED)
+            case deciding.Release() if "container" in resource.finalizers:
+                return writing.released(resource)
+        return writing.standing_draft(seen, standing(seen))
 
     def _job(self, job: str, seen: Observed) -> Callable[[], Awaitable[None]]:
         yard, address, uid = self._yard, seen.resource.address, seen.resource.uid
@@ -74,5 +82,5 @@ class ContainerReconciler:
                 return Following(yard, address, uid)
             case deciding.PROBE:
                 return Probing(yard, address, uid)
-        acts = {deciding.STOP: stop, deciding.LOWER: remove, deciding.UPDATE: update}
+        acts = {deciding.STOP: lowering.stop, deciding.LOWER: lowering.remove, deciding.UPDATE: lowering.update}
         return Acting(yard, address, uid, acts[job])

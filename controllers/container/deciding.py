@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from controllers.container.observing import Observed
+from containers.engine import Reason
+from controllers.container.observing import Observed, limits_digest
 from controllers.container.status import Seen
 from schemas import limits
 from schemas.frozen import frozen
@@ -19,6 +20,9 @@ LOWER: Final = "lower"  # Removal, with the networks that nobody needs any more.
 UPDATE: Final = "update"
 PROBE: Final = "probe"
 FOLLOW: Final = "follow"
+
+REFUSALS: Final = frozenset(map(str, Reason))
+"""Reasons of an engine: another owner asks again, for much may have happened since."""
 
 
 @frozen
@@ -41,6 +45,16 @@ class Count:
 
 
 @frozen
+class Expire:
+    """It has run for as long as it may."""
+
+
+@frozen
+class Spend:
+    """What it did was for something that is over."""
+
+
+@frozen
 class Forget:
     """What was known of it is about something else than is wanted now."""
 
@@ -57,52 +71,75 @@ class Rest:
     after_s: float | None = None
 
 
-Step: TypeAlias = Start | Cancel | Count | Forget | Release | Rest
+Step: TypeAlias = Start | Cancel | Count | Expire | Spend | Forget | Release | Rest
 
 
 def decide(seen: Observed) -> Step:
     """The one next step."""
+    if RAISE in seen.jobs and (not seen.is_wanted or seen.raising != seen.of):
+        return Cancel(RAISE)
+    if PROBE in seen.jobs and (seen.status.seen is None or seen.status.seen.run != "running"):
+        return Cancel(PROBE)
     if not seen.is_looked:
-        return Rest()  # The first look at the engine wakes it.
+        return _unlooked(seen)
     return _wanted(seen) if seen.is_wanted else _unwanted(seen)
 
 
+def _unlooked(seen: Observed) -> Step:
+    """Nobody knows what the engine has. The first look at it wakes the container."""
+    was_never = not seen.status.incarnation and not seen.jobs
+    return Release() if seen.resource.deleting and was_never else Rest()
+
+
 def _wanted(seen: Observed) -> Step:
-    status = seen.status
-    if (status.failed_of and status.failed_of != seen.of) or (status.done_of and status.done_of != seen.of):
-        return Cancel(RAISE) if RAISE in seen.jobs else Forget()
-    if status.seen is not None and status.seen.of != seen.of:
-        return _gone(seen, status.seen)
-    if seen.jobs & {RAISE, LOWER, STOP, UPDATE}:
+    status, found = seen.status, seen.status.seen
+    if found is not None and is_obsolete(seen, found):
+        return _gone(seen, found)
+    if status.is_spent or (status.failed_of or seen.of) != seen.of or (status.done_of or seen.of) != seen.of:
+        return Forget()
+    if seen.jobs & {RAISE, LOWER, STOP, UPDATE} or (found is not None and found.run == "removing"):
         return Rest()
-    if status.seen is None:
+    if found is None:
         return _absent(seen)
-    if status.seen.run == "running":
-        return _running(seen, status.seen)
-    if status.seen.run in ("exited", "dead"):
-        return _ended(seen, status.seen)
-    return _absent(seen)  # Created or paused: to be started.
+    if found.run == "running":
+        return _running(seen, found)
+    return _ended(seen, found) if found.has_ended else _absent(seen)  # Created or paused: to be started.
+
+
+def is_obsolete(seen: Observed, found: Seen) -> bool:
+    """Whether what there is of a wanted container is of no use to it."""
+    status = seen.status
+    is_over = status.done_of == seen.of and (found.is_up or status.is_expired)
+    return found.of != seen.of or found.started_at == status.stopping or status.is_spent or is_over
 
 
 def _unwanted(seen: Observed) -> Step:
-    found = seen.status.seen
-    if RAISE in seen.jobs:
-        return Cancel(RAISE)
-    if found is None:
-        return Release() if seen.resource.deleting and not seen.jobs else Rest()
-    if not seen.resource.deleting and _is_kept(seen, found):
-        return Rest() if not found.is_up else _one(seen, STOP)
-    return _gone(seen, found)
+    status, found = seen.status, seen.status.seen
+    if seen.resource.deleting:
+        return _gone(seen, found) if found is not None else Rest() if seen.jobs else Release()
+    if found is not None and not is_kept(seen):
+        return _gone(seen, found)
+    if found is not None and found.is_up:
+        return _first_dependants(seen) or _one(seen, STOP)
+    if found is not None and (step := _logged(seen, found)) is not None:
+        return step
+    has_past = found is not None or status.failed_of or status.done_of
+    return Spend() if has_past and not status.is_spent else Rest()
 
 
 def _gone(seen: Observed, found: Seen) -> Step:
     """It is to be removed, after those that need it."""
+    if (step := _first_dependants(seen)) is not None:
+        return step
+    return _one(seen, STOP) if found.is_up else _logged(seen, found) or _one(seen, LOWER)
+
+
+def _first_dependants(seen: Observed) -> Step | None:
+    """What comes before its end."""
     for job in (RAISE, PROBE):
         if job in seen.jobs:
             return Cancel(job)
-    if seen.dependants and not seen.is_wanted:
-        return Rest()  # Each that goes wakes it.
-    return _one(seen, STOP) if found.is_up else _logged(seen, found) or _one(seen, LOWER)
+    return Rest() if seen.dependants and not seen.is_wanted else None  # Each that goes wakes it.
 
 
 def _logged(seen: Observed, found: Seen) -> Step | None:
@@ -114,16 +151,22 @@ def _logged(seen: Observed, found: Seen) -> Step | None:
 
 def _one(seen: Observed, job: str) -> Step:
     """The job, unless it is at it, or has just failed."""
-    if seen.jobs & {LOWER, STOP}:
+    if seen.jobs & {LOWER, STOP, UPDATE}:
         return Rest()
-    wait_s = (seen.status.retry_at or 0.0) - seen.now
+    stuck = seen.status.stuck
+    wait_s = 0.0 if stuck is None else stuck.retry_at - seen.now
     return Rest(wait_s) if wait_s > 0 else Start(job)
 
 
-def _is_kept(seen: Observed, found: Seen) -> bool:
-    if seen.spec.keep == "on-failure":
-        return bool(seen.status.failed_of) or (not found.is_up and found.exit_code != 0)
-    return seen.spec.keep == "always"
+def is_kept(seen: Observed) -> bool:
+    """Whether it stays for inspection when nobody needs it."""
+    match seen.spec.keep:
+        case "always":
+            return True
+        case "on-failure":
+            return seen.status.failed_of == seen.of
+        case "never":
+            return False
 
 
 def _absent(seen: Observed) -> Step:
@@ -133,15 +176,20 @@ def _absent(seen: Observed) -> Step:
         return Rest()
     if status.failed_of == seen.of:
         if status.retry_at is None:
-            return Rest()
+            may_help = status.reason in REFUSALS and status.failed_by != seen.token
+            return Start(RAISE) if may_help else Rest()
         if (wait_s := status.retry_at - seen.now) > 0:
             return Rest(wait_s)
     return Start(RAISE)
 
 
 def _running(seen: Observed, found: Seen) -> Step:
+    ttl_s = seen.spec.ttl_s
+    left_s = None if ttl_s is None else found.started_at + ttl_s - seen.now
+    if left_s is not None and left_s <= 0:
+        return Expire()
     wanted = (seen.spec.cpu, seen.spec.memory_bytes, seen.spec.pids)
-    if wanted != (found.cpu, found.memory_bytes, found.pids) and seen.status.failed_of != seen.of:
+    if wanted != (found.cpu, found.memory_bytes, found.pids) and seen.status.bound_of != limits_digest(seen.spec):
         return Start(UPDATE)
     if seen.status.logged != found.started_at and FOLLOW not in seen.jobs:
         return Start(FOLLOW)
@@ -149,18 +197,13 @@ def _running(seen: Observed, found: Seen) -> Step:
         return Start(PROBE)
     if seen.spec.health is None and PROBE in seen.jobs:
         return Cancel(PROBE)
-    ttl_s = seen.spec.ttl_s
-    return Rest(None if ttl_s is None else max(0.0, found.started_at + ttl_s - seen.now))
+    return Rest(left_s)
 
 
 def _ended(seen: Observed, found: Seen) -> Step:
-    if PROBE in seen.jobs:
-        return Cancel(PROBE)
     if (step := _logged(seen, found)) is not None:
         return step
-    if seen.status.counted != (found.ended_at or found.started_at):
-        return Count()
-    return _absent(seen)
+    return Count() if seen.status.counted != found.end else _absent(seen)
 
 
 def backoff_s(failures: int) -> float:

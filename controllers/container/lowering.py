@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
-from containers.engine import Bound, EngineFailed
+from containers.engine import HEALS, Bound, EngineFailed
 from containers.naming import DEFAULT_NETWORK
 from controllers.container import writing
-from controllers.container.status import Seen, read, seen_of
+from controllers.container.observing import limits_digest
+from controllers.container.status import Seen, read
+from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
-from schemas.container import container_from_json, what_runs
+from schemas.container import container_from_json
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+
+_NOT_HELD = "the engine does not hold all of its limits"
 
 
 @frozen
@@ -21,57 +27,64 @@ class Acting:
     yard: Yard
     address: str
     uid: str
-    act: Callable[[Acting, Seen], Awaitable[None]]
+    act: Callable[[Page, Seen], Awaitable[None]]
 
     async def __call__(self) -> None:
         """Returns when it is done, or when the status says why it is not."""
-        resource = self.yard.store.view.get(self.address)
-        found = None if resource is None or resource.uid != self.uid else read(resource.status).seen
-        if resource is None or found is None:
+        page = Page(self.yard, self.address, self.uid)
+        found = None if page.resource is None else read(page.resource.status).seen
+        if found is None:
             return
-        of = what_runs(container_from_json(resource.spec))
         try:
-            await self.act(self, found)
-            made = await self.yard.engine.container(found.id)
+            await self.act(page, found)
         except EngineFailed as fault:
-            await self._write(writing.failing(of, fault, self.yard.clock.now()))
-            return
-        seen = None if made is None else seen_of(made)
-        await self._write(lambda _: writing.seen_merge(seen) | {"retry_at": None})
-
-    async def _write(self, merge: writing.Merge) -> None:
-        await writing.write(self.yard.store, self.address, self.uid, merge)
+            await page.write(writing.stuck(fault, self.yard.clock.now()))
 
 
-async def stop(acting: Acting, found: Seen) -> None:
-    """It has ended."""
-    await acting.yard.engine.stop(found.id, limits.CONTAINER_STOP_S)
+async def stop(page: Page, found: Seen) -> None:
+    """It has ended, and that we ended it was written first."""
+    await page.write(lambda _: {"stopping": found.started_at})
+    await page.yard.engine.stop(found.id, limits.CONTAINER_STOP_S)
+    await page.look(found.id, {"stuck": None})
 
 
-async def remove(acting: Acting, found: Seen) -> None:
+async def remove(page: Page, found: Seen) -> None:
     """It is gone, and so are the networks that were left to it."""
-    yard = acting.yard
-    await yard.engine.remove(found.id)
-    for network in _left(acting):
-        await yard.engine.remove_network(yard.names.network(network))
+    await page.yard.engine.remove(found.id)
+    await page.look(found.id, {"stuck": None})
+    for network in _left(page):
+        with suppress(EngineFailed):  # Others may have joined it; who takes down the plan says so.
+            await page.yard.engine.remove_network(page.yard.names.network(network))
 
 
-def _left(acting: Acting) -> set[str]:
+def _left(page: Page) -> set[str]:
     """The networks of this container that no other is on, or about to be."""
     mine: set[str] = set()
     others: set[str] = set()
-    for one in acting.yard.store.view.list("container"):
+    for one in page.yard.store.view.list("container"):
         networks = container_from_json(one.spec).networks or (DEFAULT_NETWORK,)
-        if one.address == acting.address:
+        if one.address == page.address:
             mine |= set(networks)
-        elif read(one.status).seen is not None or acting.yard.work.live_for(one.address):
+        elif read(one.status).seen is not None or page.yard.work.live_for(one.address):
             others |= set(networks)
     return mine - others
 
 
-async def update(acting: Acting, found: Seen) -> None:
-    """Its limits are those of the plan."""
-    resource = acting.yard.store.view.get(acting.address)
-    if resource is not None:
-        spec = container_from_json(resource.spec)
-        await acting.yard.engine.update(found.id, Bound(spec.cpu, spec.memory_bytes, spec.pids))
+async def update(page: Page, found: Seen) -> None:
+    """Its limits are those of the plan, or the status says that it cannot have them."""
+    resource = page.resource
+    if resource is None:
+        return
+    spec = container_from_json(resource.spec)
+    wanted, refused = Bound(spec.cpu, spec.memory_bytes, spec.pids), ""
+    try:
+        await page.yard.engine.update(found.id, wanted)
+    except EngineFailed as fault:
+        if fault.reason in HEALS:
+            raise
+        refused = f"its limits were not changed: {fault}"
+    made = await page.look(found.id, {"stuck": None})
+    if not refused and made is not None and made.bound != wanted:
+        refused = _NOT_HELD
+    is_refused: JsonObject = {"bound_of": limits_digest(spec), "bound_why": refused}
+    await page.write(lambda _: is_refused if refused else {"bound_of": None, "bound_why": None})

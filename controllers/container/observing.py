@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from controllers.container.status import ContainerStatus, read
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.container import (
     AWAITING_CONTAINERS,
-    UP,
     ContainerSpec,
     ContainerState,
     Readiness,
     container_from_json,
     what_runs,
 )
+from schemas.encoding import digest_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
 
-ROOT = "task/."
+ROOT: Final = "task/."
+_FOR: Final = ":"  # Between the name of a job and what it is for.
 
 
 @frozen
@@ -36,8 +39,8 @@ class Need:
 class Observed:
     """`of` is the digest of what is to run. `is_wanted`: it is to be there now; else `unwanted` says why not.
 
-    `is_looked`: this owner has looked at the engine. `dependants` are those that need it and are still there. `jobs`
-    are the live ones of this container, by the name behind `#`.
+    `is_looked`: this owner has looked at the engine; `token` stands for it. `dependants` are those that need it and are
+    still there. `jobs` are the live ones of this container by name; `raising` is the digest that it is brought up for.
     """
 
     resource: Resource
@@ -47,16 +50,19 @@ class Observed:
     is_wanted: bool
     unwanted: str
     is_looked: bool
+    token: str
     needs: tuple[Need, ...]
     dependants: tuple[str, ...]
     jobs: frozenset[str]
+    raising: str
     now: float
 
 
-def observe(resource: Resource, view: View, work: WorkPlane, epoch: int, now: float) -> Observed:
+def observe(resource: Resource, view: View, work: WorkPlane, token: str, now: float) -> Observed:
     """What is known of the container `resource`."""
     spec, status = container_from_json(resource.spec), read(resource.status)
-    unwanted = _unwanted(resource, spec, status, view, now)
+    unwanted = unwanted_because(resource, spec, view)
+    jobs = dict(_job_named(key) for key in work.live_for(resource.address))
     return Observed(
         resource=resource,
         spec=spec,
@@ -64,20 +70,32 @@ def observe(resource: Resource, view: View, work: WorkPlane, epoch: int, now: fl
         of=what_runs(spec),
         is_wanted=not unwanted,
         unwanted=unwanted,
-        is_looked=status.epoch == epoch,
-        needs=tuple(_need(view, name, how) for name, how in spec.needs.items()),
+        is_looked=status.looked == token,
+        token=token,
+        needs=tuple(_need(view, name, how, token) for name, how in spec.needs.items()),
         dependants=tuple(each for each in view.referrers(resource.address) if _is_there(view, each, resource.address)),
-        jobs=frozenset(key.partition("#")[2] for key in work.live_for(resource.address)),
+        jobs=frozenset(jobs),
+        raising=jobs.get("raise", ""),
         now=now,
     )
 
 
-def job_key(address: str, name: str) -> str:
-    """The key of a job of the container at `address`."""
-    return f"{address}#{name}"
+def job_key(address: str, name: str, what: str = "") -> str:
+    """The key of a job of the container at `address`; `what` it is for, where that may change while it lives."""
+    return f"{address}#{name}{_FOR}{what}" if what else f"{address}#{name}"
 
 
-def _unwanted(resource: Resource, spec: ContainerSpec, status: ContainerStatus, view: View, now: float) -> str:
+def _job_named(key: str) -> tuple[str, str]:
+    name, _, what = key.partition("#")[2].partition(_FOR)
+    return name, what
+
+
+def limits_digest(spec: ContainerSpec) -> str:
+    """The digest of its limits, for telling one wish from another."""
+    return digest_of([spec.cpu, spec.memory_bytes, spec.pids])[:16]
+
+
+def unwanted_because(resource: Resource, spec: ContainerSpec, view: View) -> str:
     """Why it is not to be there; empty when it is."""
     if resource.deleting:
         return "it is taken out of the plan"
@@ -86,8 +104,6 @@ def _unwanted(resource: Resource, spec: ContainerSpec, status: ContainerStatus, 
         return "the plan is over"
     if spec.task and not _is_at_work(view, f"task/{spec.task}"):
         return f"task/{spec.task} is not at work"
-    if spec.ttl_s is not None and status.seen is not None and 0 < status.seen.started_at <= now - spec.ttl_s:
-        return f"it has run for {spec.ttl_s:g} s"
     return ""
 
 
@@ -100,19 +116,22 @@ def _is_at_work(view: View, address: str) -> bool:
     return bool(task.status.get("stage")) or waits_for == AWAITING_CONTAINERS
 
 
-def _need(view: View, name: str, how: Readiness) -> Need:
+def _need(view: View, name: str, how: Readiness, token: str) -> Need:
+    """How far a needed container is, from what was seen of it: its state may not have followed yet."""
     address = f"container/{name}"
     resource = view.get(address)
     if resource is None or resource.deleting:
         return Need(address, how, is_met=False, is_hopeless=False)
-    state = resource.state
-    is_met = (state == ContainerState.COMPLETED) if how == "completed" else state in UP and _is_far(resource, how)
-    ended = (ContainerState.FAILED, *(() if how == "completed" else (ContainerState.COMPLETED,)))
-    return Need(address, how, is_met, is_hopeless=state in ended, last=read(resource.status).last)
-
-
-def _is_far(resource: Resource, how: Readiness) -> bool:
-    return how == "started" or resource.state == ContainerState.HEALTHY
+    status, spec = read(resource.status), container_from_json(resource.spec)
+    of, found = what_runs(spec), status.seen
+    is_up = found is not None and found.run == "running" and found.of == of and found.started_at != status.stopping
+    is_well = is_up and found is not None and status.probed.is_well_in(found.started_at)
+    is_done = status.done_of == of and not status.is_spent
+    is_completed = is_done and not status.is_expired
+    is_far = {"started": is_up or is_completed, "healthy": is_well, "completed": is_completed}[how]
+    is_hopeless = resource.state == ContainerState.FAILED or is_done
+    is_looked = status.looked == token
+    return Need(address, how, is_far and is_looked, is_hopeless and is_looked and not is_far, status.last)
 
 
 def _is_there(view: View, address: str, needed: str) -> bool:

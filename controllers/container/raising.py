@@ -5,23 +5,24 @@ Each step finds what an earlier try has left, so the job may be cut off anywhere
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import anyio
 
 from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Placed, Published, Reason
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
-from containers.naming import DEFAULT_NETWORK, Tag
+from containers.naming import DEFAULT_NETWORK, PLAN, Tag
 from controllers.container import writing
-from controllers.container.status import read, seen_of
+from controllers.container.environment import environment
+from controllers.container.progress import Progress
+from controllers.container.status import ContainerStatus, read
+from controllers.container.writing import Page
 from controllers.container.yard import Yard
-from reconciler.effects import secrets
 from schemas.container import INTERNAL, ContainerSpec, Mount, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.resource import Resource
-
-_SECRET = "secret:"
-_POINTERS = ("env:", "file:")
 
 
 @frozen
@@ -34,54 +35,83 @@ class Raising:
 
     async def __call__(self) -> None:
         """Returns when it runs, or when the status says why it does not."""
-        resource = self.yard.store.view.get(self.address)
-        if resource is None or resource.uid != self.uid:
+        page = Page(self.yard, self.address, self.uid)
+        resource = page.resource
+        if resource is None:
             return
         spec = container_from_json(resource.spec)
         of = what_runs(spec)
         try:
-            await self._raise(resource, spec, of)
+            await self._raise(page, spec, of, read(resource.status))
         except EngineFailed as fault:
-            await self._failed(of, fault)
-        except secrets.NotThere as missing:
-            await self._failed(of, EngineFailed(Reason.REFUSED, str(missing), "set it, and apply again"))
+            await self._failed(page, of, fault)
 
-    async def _failed(self, of: str, fault: EngineFailed) -> None:
-        merge = writing.failing(of, fault, self.yard.clock.now())
-        await self._write(lambda status: merge(status) | {"doing": None})
+    async def _failed(self, page: Page, of: str, fault: EngineFailed) -> None:
+        merge = writing.failing(of, fault, self.yard)
+        await page.write(lambda status: merge(status) | {"doing": None})
 
-    async def _raise(self, resource: Resource, spec: ContainerSpec, of: str) -> None:
-        engine, found = self.yard.engine, read(resource.status).seen
-        if found is None:
-            await self._write(lambda _: {"doing": "image", "why": None})
-            image = await self._image(spec)
-            incarnation = read(resource.status).incarnation + 1
-            await self._write(lambda _: {"doing": "start", "incarnation": incarnation})
-            tag = Tag(self.address, self.uid, incarnation, of)
-            ref = await engine.create(await self._creation(spec, image, tag))
-        else:
-            await self._write(lambda _: {"doing": "start"})
-            ref = found.id
+    async def _raise(self, page: Page, spec: ContainerSpec, of: str, status: ContainerStatus) -> None:
+        found = status.seen
+        if found is not None:
+            starts = status.starts + (found.run != "paused")
+            await page.write(lambda _: {**writing.WELL, "doing": "start", "starts": starts})
+            await self._start(page, found.id)
+            return
+        await page.write(lambda _: {**writing.WELL, "doing": "image"})
+        image = await self._image(page, spec)
+        tag = Tag(self.address, self.uid, status.incarnation + 1, of)
+        await page.write(lambda _: {"doing": "start", "why": None, "incarnation": tag.incarnation, "starts": 1})
+        creation = await self._creation(spec, image, tag)
+        # What the engine was asked for happens, also when nobody waits any more: so it is seen what came of it.
+        with anyio.CancelScope(shield=True):
+            ref = await self._created(creation)
+        await self._start(page, ref)
+
+    async def _start(self, page: Page, ref: str) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.yard.engine.start(ref)
+            finally:
+                await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None})
+
+    async def _created(self, creation: Creation) -> str:
+        """Makes it, in place of what an earlier try may have left under its name."""
+        engine = self.yard.engine
         try:
-            await engine.start(ref)
-        finally:
-            made = await engine.container(ref)
-            seen = None if made is None else seen_of(made)
-            await self._write(lambda _: writing.seen_merge(seen) | {"doing": None, "retry_at": None})
+            return await engine.create(creation)
+        except EngineFailed as fault:
+            left = await engine.container(creation.name) if fault.reason is Reason.NAME_TAKEN else None
+            if left is None or left.labels.get(PLAN) != self.yard.names.label:
+                raise
+        await engine.remove(left.id)
+        return await engine.create(creation)
 
-    async def _write(self, merge: writing.Merge) -> None:
-        await writing.write(self.yard.store, self.address, self.uid, merge)
+    async def _image(self, page: Page, spec: ContainerSpec) -> ImageFacts:
+        """The image, made or fetched if need be; how far that is stands in the status."""
+        progress = Progress(page)
+        made: ImageFacts | EngineFailed
+        async with anyio.create_task_group() as group:
+            group.start_soon(progress.run)
+            try:
+                made = await self._imaged(spec, progress.say)
+            except EngineFailed as fault:
+                made = fault
+            group.cancel_scope.cancel()
+        if isinstance(made, EngineFailed):
+            raise made
+        return made
 
-    async def _image(self, spec: ContainerSpec) -> ImageFacts:
+    async def _imaged(self, spec: ContainerSpec, say: Callable[[str], None]) -> ImageFacts:
+        engine = self.yard.engine
         if spec.build:
-            return await self.yard.engine.build(self._build(spec.build), lambda _: None)
+            return await engine.build(self._build(spec.build), say)
         if spec.rootfs:
             tar = self.yard.folder / spec.rootfs
-            return await rootfs_image(tar, self.yard.engine, self.yard.run_folder / "images", lambda _: None)
-        found = await self.yard.engine.image(spec.image)
+            return await rootfs_image(tar, engine, self.yard.run_folder / "images", say)
+        found = await engine.image(spec.image)
         if found is None and (fault := stock.missing(spec.image)) is not None:
             raise fault
-        return found or await self.yard.engine.pull(spec.image, lambda _: None)
+        return found or await engine.pull(spec.image, say)
 
     def _build(self, written: JsonObject) -> Build:
         args = {name: str(value) for name, value in written.get("args", {}).items()}
@@ -103,7 +133,7 @@ class Raising:
             labels={**spec.labels, **tag.labels(names, self.yard.epoch)},
             cmd=spec.cmd,
             entrypoint=spec.entrypoint,
-            env={key: self._value(value) for key, value in spec.env.items()},
+            env=environment(spec, self.yard),
             workdir=spec.workdir,
             user=spec.user,
             mounts=tuple(self._placed(mount) for mount in spec.mounts),
@@ -121,11 +151,3 @@ class Raising:
         host = str(self.yard.folder / Path(mount.host).expanduser()) if mount.host else ""
         volume = self.yard.names.volume(mount.volume) if mount.volume else ""
         return Placed(mount.target, host, volume, mount.is_read_only)
-
-    def _value(self, value: str) -> str:
-        """Raises secrets.NotThere."""
-        if value.startswith(_SECRET):
-            return secrets.secret(f"env:{value.removeprefix(_SECRET)}", self.yard.environment, self.yard.folder)
-        if value.startswith(_POINTERS):
-            return secrets.secret(value, self.yard.environment, self.yard.folder)
-        return value

@@ -41,7 +41,17 @@ class Seen:
 
     @property
     def is_up(self) -> bool:
-        return self.run in ("running", "paused")
+        return self.run in ("running", "paused", "restarting")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ran, or could not, and does not now."""
+        return self.run in ("exited", "dead")
+
+    @property
+    def end(self) -> float:
+        """What tells this end from others."""
+        return self.ended_at or self.started_at
 
     def to_json(self) -> JsonObject:
         pairs = {"addresses": [list(each) for each in self.addresses], "ports": [list(each) for each in self.ports]}
@@ -79,33 +89,67 @@ class Probed:
     is_well: bool | None = None
     said: str = ""
 
+    def is_well_in(self, started_at: float) -> bool:
+        """Whether it is well in that run."""
+        return self.is_well is True and self.started_at == started_at
+
+
+@frozen
+class Trouble:
+    """What the engine would not do, `failures` times in a row, and why; it is asked again at `retry_at`."""
+
+    failures: int = 0
+    reason: str = ""
+    why: str = ""
+    hint: str = ""
+    retry_at: float = 0.0
+
+    def to_json(self) -> JsonObject:
+        return asdict(self)
+
 
 @frozen
 class ContainerStatus:
-    """`epoch` is that of the owner who last looked at the engine. `seen` is None when there is no container.
+    """What is known of a container. Runs are named by their `started_at`, what runs by its digest (`what_runs`).
 
-    `doing` is what a job is at. `failures` are starts and runs in a row that failed, the last of them for `reason` with
-    the words `why`; it is tried again at `retry_at`, None for not before something changes (`failed_of`, the digest of
-    what failed, is another one). `logged` is the run (its `started_at`) whose output is kept whole in the blob `log`,
-    with its `last` lines. `done_of` is the digest of what has ended well and is not run again.
+    `looked` says which owner last looked at the engine (`Yard.look_token`); `seen` is None when there is no container.
+    `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.
+    `failures` are starts and runs in a row that failed, the last of `failed_of`, for `reason` with the words `why`. It
+    is tried again at `retry_at`; None for not before something changes: another digest is wanted, or, where the engine
+    refused it, another owner than `failed_by` asks.
+    `stopping` is the run that we have begun to end: the container goes, and how it ends says nothing. `counted` is the
+    run whose end was taken into account, `logged` that whose output is kept whole in the blob `log`.
+    `done_of` is not run again, because it ended well, or `is_expired`. `is_spent`: it was not wanted any more; when it
+    is wanted again, that is a new beginning.
+    `stuck` is why what is to go does not, `engine` why nobody knows what there is. `bound_of` is the digest of limits
+    that it cannot have, because of `bound_why`.
     """
 
-    epoch: int = 0
+    looked: str = ""
     incarnation: int = 0
+    starts: int = 0
     seen: Seen | None = None
     doing: str = ""
     failures: int = 0
     failed_of: str = ""
+    failed_by: str = ""
     reason: str = ""
     why: str = ""
     hint: str = ""
     retry_at: float | None = None
     probed: Probed = Probed()
-    counted: float = 0.0
+    stopping: float = -1.0
+    counted: float = -1.0
     logged: float = 0.0
     log: str = ""
     last: str = ""
     done_of: str = ""
+    is_expired: bool = False
+    is_spent: bool = False
+    stuck: Trouble | None = None
+    engine: Trouble | None = None
+    bound_of: str = ""
+    bound_why: str = ""
 
 
 def read(raw: JsonObject) -> ContainerStatus:
@@ -117,4 +161,5 @@ def read(raw: JsonObject) -> ContainerStatus:
         own["seen"] = Seen(**{**seen, **pairs})
     if "probed" in own:
         own["probed"] = Probed(**own["probed"])
+    own |= {name: Trouble(**own[name]) for name in ("stuck", "engine") if name in own}
     return ContainerStatus(**own)

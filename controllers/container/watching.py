@@ -1,21 +1,27 @@
 """What the engine has of this plan is looked at once and then listened to; what is nobody's is removed.
 
 The engine is the truth: whatever is stopped, removed or changed from outside stands in the status soon, and the
-controller compares it with what is wanted.
+controller compares it with what is wanted. Events may be lost, so it is looked again now and then.
 """
 
 from __future__ import annotations
 
+from contextlib import aclosing, suppress
 from typing import Final
 
+import anyio
+
 from containers.engine import LISTENING, EngineFailed, Found
-from containers.naming import tag_of
+from containers.naming import ADDRESS, tag_of
 from controllers.container import writing
 from controllers.container.deciding import backoff_s
-from controllers.container.status import seen_of
+from controllers.container.status import Trouble, read, seen_of
+from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.resource import Resource
 
 _QUIET: Final = frozenset(("exec_create", "exec_start", "exec_die", "attach", "top", "resize"))
 
@@ -28,60 +34,88 @@ class Watching:
 
     async def __call__(self) -> None:
         """Until it is cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._look_again)
+            await self._listen()
+
+    async def _listen(self) -> None:
         failures = 0
         while True:
             try:
-                async for event in self.yard.engine.events(self.yard.names.ours):
-                    failures = 0
-                    if event == LISTENING:
-                        await self._look()
-                    elif event.action.partition(":")[0] not in _QUIET:
-                        await self._look_at(event.id, event.labels.get("planloop.address", ""))
+                async with aclosing(self.yard.engine.events(self.yard.names.ours)) as events:
+                    async for event in events:
+                        if event == LISTENING:
+                            await self._look()
+                            failures = 0
+                        elif event.action.partition(":")[0] not in _QUIET:
+                            await self._look_at(event.id, event.labels.get(ADDRESS, ""))
             except EngineFailed as fault:
                 failures += 1
-                await self._lost(fault)
+                if failures > 1:  # A line that broke off is tried again first: what is true did not change by that.
+                    await self._lost(fault)
             await self.yard.clock.sleep(backoff_s(max(1, failures)))
+
+    async def _look_again(self) -> None:
+        """For what no event told of. A plan that has none of them asks for nothing."""
+        while True:
+            await self.yard.clock.sleep(limits.CONTAINER_LOOK_S)
+            if any(one.status.get("seen") for one in self.yard.store.view.list("container")):
+                with suppress(EngineFailed):  # Whoever listens hears of it, too.
+                    await self._look()
 
     async def _look(self) -> None:
         """All of it: also what an earlier owner has left."""
         yard = self.yard
-        there = {one.id: one for one in await yard.engine.containers(yard.names.ours)}
-        known: dict[str, Found] = {}
-        for one in there.values():
-            tag = tag_of(one.labels)
-            resource = None if tag is None else yard.store.view.get(tag.address)
-            if tag is None or resource is None or resource.uid != tag.uid or tag.address in known:
-                await yard.engine.remove(one.id)
-            else:
-                known[tag.address] = one
-        for resource in yard.store.view.list("container"):
-            await self._note(resource.address, known.get(resource.address))
-        used = yard.store.view.list("container")
-        if not known and not any(yard.work.live_for(one.address) for one in used):
+        async with yard.looking:
+            there = await yard.engine.containers(yard.names.ours)
+            strays = [one for one in there if self._whose(one) is None]
+            known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
+            strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
+            for resource in yard.store.view.list("container"):
+                await self._note(resource, known.get(resource.address))
+        for one in strays:
+            await self._remove(one)
+        if not known and not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
             for network in await yard.engine.networks(yard.names.ours):
-                await yard.engine.remove_network(network)
+                with suppress(EngineFailed):
+                    await yard.engine.remove_network(network)
+
+    def _whose(self, found: Found) -> Resource | None:
+        """The object that it is the container of; None for one of nobody, however it came by our labels."""
+        tag = tag_of(found.labels)
+        resource = None if tag is None else self.yard.store.view.get(tag.address)
+        return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
 
     async def _look_at(self, ref: str, address: str) -> None:
         found = await self.yard.engine.container(ref)
-        resource = self.yard.store.view.get(address)
-        if resource is None:
-            return
-        last = resource.status.get("seen") or {}
-        if found is not None or last.get("id") == ref:
-            await self._note(address, found)
+        if found is not None and self._whose(found) is None:
+            await self._remove(found)
+        elif (resource := self.yard.store.view.get(address)) is not None:
+            await Page(self.yard, address, resource.uid).look(ref)
 
-    async def _note(self, address: str, found: Found | None) -> None:
-        resource = self.yard.store.view.get(address)
-        if resource is None:
-            return
+    async def _remove(self, stray: Found) -> None:
+        """Nobody's goes; one that cannot go yet is met again at the next look."""
+        with suppress(EngineFailed):
+            await self.yard.engine.remove(stray.id)
+
+    async def _note(self, resource: Resource, found: Found | None) -> None:
+        """Writes what was seen of it, and wakes it and those that wait for it: they know now what there is."""
         seen = None if found is None else seen_of(found)
-        if seen is not None and seen.uid != resource.uid:
-            return
-        merge = writing.seen_merge(seen) | {"epoch": self.yard.epoch}
-        await writing.write(self.yard.store, address, resource.uid, lambda _: merge)
+        merge = writing.seen_merge(seen) | {"looked": self.yard.look_token, "engine": None}
+        is_news = read(resource.status).looked != self.yard.look_token
+        await Page(self.yard, resource.address, resource.uid).write(lambda _: merge)
+        for address in (resource.address, *self.yard.store.view.referrers(resource.address)) if is_news else ():
+            self.yard.work.poke(address)
 
     async def _lost(self, fault: EngineFailed) -> None:
         """Nobody knows what there is: it is looked at again before anything is done."""
-        merge: JsonObject = {"epoch": 0, "reason": str(fault.reason), "why": str(fault), "hint": fault.hint or None}
+        trouble = Trouble(0, str(fault.reason), str(fault), fault.hint)
+        merge: JsonObject = {"looked": None, "engine": trouble.to_json()}
         for resource in self.yard.store.view.list("container"):
-            await writing.write(self.yard.store, resource.address, resource.uid, lambda _: merge)
+            await Page(self.yard, resource.address, resource.uid).write(lambda _: merge)
+
+
+def _age(found: Found) -> tuple[int, float]:
+    """Later ones of one container come later."""
+    tag = tag_of(found.labels)
+    return (0 if tag is None else tag.incarnation, found.created_at)

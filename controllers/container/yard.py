@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
+
+import anyio
 
 from containers.engine import Engine
 from containers.naming import Names
@@ -16,7 +19,11 @@ from schemas.frozen import frozen
 
 @frozen
 class Yard:
-    """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's."""
+    """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's.
+
+    `looking` is held from asking the engine about a container to writing what it says: what was seen later is written
+    later.
+    """
 
     store: Store
     clock: Clock
@@ -27,6 +34,12 @@ class Yard:
     folder: Path
     run_folder: Path
     environment: Mapping[str, str]
+    looking: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def look_token(self) -> str:
+        """Whose look at the engine it is: this owner's of this plan. That of a fork's origin is another."""
+        return f"{self.names.label}@{self.epoch}"
 
     def output(self, address: str, bytes_max: int) -> RollingFile:
         """The file with what a container writes."""

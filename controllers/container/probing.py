@@ -1,0 +1,121 @@
+"""The job that asks for the health of a container."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aiohttp
+import anyio
+
+from containers.engine import HEALS, Ending, EngineFailed, Inside, Reason
+from controllers.container.status import Probed, Seen, read
+from controllers.container.writing import Page
+from controllers.container.yard import Yard
+from schemas.container import Health, container_from_json
+from schemas.frozen import frozen
+
+PROBE_MARK: Final = "health"
+_SAYS_NOTHING: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
+"""Faults of the engine that say nothing about what runs in it."""
+
+
+@frozen
+class Probing:
+    """Asks for the health of the container at `address` as long as it runs, and writes when that changes."""
+
+    yard: Yard
+    address: str
+    uid: str
+
+    async def __call__(self) -> None:
+        """Returns when this run of it is over."""
+        page = Page(self.yard, self.address, self.uid)
+        failures, began, run = 0, self.yard.clock.now(), -1.0
+        while True:
+            resource = page.resource
+            found = None if resource is None else read(resource.status).seen
+            if resource is None or found is None or found.run != "running" or run not in (-1.0, found.started_at):
+                return
+            run = found.started_at
+            health = container_from_json(resource.spec).health
+            if health is None:
+                return
+            try:
+                fault = await self._fault(health, found)
+            except EngineFailed as failed:
+                if failed.reason not in _SAYS_NOTHING:
+                    raise
+            else:
+                failures = 0 if fault is None else failures + 1
+                is_early = self.yard.clock.now() - began < health.start_period_s
+                if fault is None or (failures >= health.retries and not is_early):
+                    await self._write(page, Probed(run, fault is None, fault or ""))
+            await self.yard.clock.sleep(health.interval_s)
+
+    async def _write(self, page: Page, probed: Probed) -> None:
+        """Writes it when it is another than before; that it says the same in other words is no news."""
+        resource = page.resource
+        known = Probed() if resource is None else read(resource.status).probed
+        if (known.started_at, known.is_well) == (probed.started_at, probed.is_well):
+            return
+        merge = {"started_at": probed.started_at, "is_well": probed.is_well, "said": probed.said}
+        await page.write(lambda _: {"probed": merge})
+
+    async def _fault(self, health: Health, found: Seen) -> str | None:
+        """What is wrong with it; None when it is well. Raises EngineFailed."""
+        try:
+            if health.cmd:
+                return await self._inside(health, found)
+            with anyio.fail_after(health.timeout_s):
+                return await (_connects if health.tcp else _answers)(health, found)
+        except TimeoutError:
+            return _late(health)
+
+    async def _inside(self, health: Health, found: Seen) -> str | None:
+        ended = await self.yard.engine.run(
+            found.id, Inside(health.cmd, f"{PROBE_MARK}-{self.uid}", timeout_s=health.timeout_s)
+        )
+        if ended.ending is Ending.TIMED_OUT:
+            return _late(health)
+        if ended.ending is Ending.EXITED and ended.code == 0:
+            return None
+        said = ended.output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
+        how = f"exit code {ended.code}" if ended.ending is Ending.EXITED else ended.ending.value
+        return f"{how}: {said}" if said else how
+
+
+def _late(health: Health) -> str:
+    return f"no answer within {health.timeout_s:g} s"
+
+
+def _host(found: Seen) -> str:
+    return next((address for _, address in found.addresses if address), "127.0.0.1")
+
+
+async def _connects(health: Health, found: Seen) -> str | None:
+    try:
+        stream = await anyio.connect_tcp(_host(found), health.tcp)
+    except OSError as error:
+        return f"port {health.tcp}: {error.strerror or error}"
+    await stream.aclose()
+    return None
+
+
+async def _answers(health: Health, found: Seen) -> str | None:
+    url = _seen_from_here(health.http, _host(found))
+    try:
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return None if answer.status < 400 else f"{health.http}: status {answer.status}"
+    except (aiohttp.ClientError, OSError) as error:
+        return f"{health.http}: {error}"
+
+
+def _seen_from_here(url: str, host: str) -> str:
+    """`url` as it is written for the inside, with the container's own address in place of its loopback."""
+    if url.startswith(":"):
+        return f"http://{host}{url}"
+    for inside in ("localhost", "127.0.0.1", "[::1]"):
+        head, found, rest = url.partition(f"://{inside}")
+        if found:
+            return f"{head}://{host}{rest}"
+    return url
