@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from compiler.agents import argv_of
+from compiler.container_forms import is_port
 from schemas.container import ContainerSpec, Health, Mount, Port, Readiness
 from schemas.encoding import Json, JsonObject
 
@@ -71,7 +72,7 @@ def _mounts(written: Json) -> tuple[Mount, ...]:
 
 def _ports(written: Json) -> tuple[Port, ...]:
     if isinstance(written, Mapping):
-        return tuple(Port(inside, int(host)) for host, inside in written.items())
+        return tuple(Port(inside, int(host)) for host, inside in written.items() if is_port(host))
     return tuple(Port(each.get("container", 0), each.get("host", 0)) for each in written)
 
 

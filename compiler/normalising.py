@@ -251,7 +251,8 @@ def _table_reader(table: str, short: str = "") -> Read:
             return _read_entries(table, [Entry(short, value, at)], to, work)
         if value is None:
             return _valueless(to, at, work)
-        work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", _MAP_HINT, to=to, at=at)
+        hint = f"as in `{form}`" if (form := TABLES[table].form) else _MAP_HINT
+        work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", hint, to=to, at=at)
         return NOTHING
 
     return read

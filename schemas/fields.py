@@ -122,9 +122,13 @@ class Field:
 
 @frozen
 class FieldTable:
-    """The fields of one map, and a sentence on what the map is. Of each group in `one_of` exactly one must be there."""
+    """The fields of one map, and a sentence on what the map is. Of each group in `one_of` exactly one must be there.
+
+    `form` shows to whom wrote something else what such a map looks like.
+    """
 
     name: str
     doc: str
     fields: tuple[Field, ...]
     one_of: tuple[tuple[str, ...], ...] = ()
+    form: str = ""

@@ -6,7 +6,6 @@ from typing import Final
 
 from schemas.fields import (
     COMMAND,
-    COUNT,
     DURATION,
     FLAG,
     TEXT,
@@ -25,6 +24,10 @@ from schemas.fields import (
 from schemas.fields_task import COMMON_FIELDS
 
 _REPLACE = ChangeClass.REPLACE
+_MOMENT: Final = Scalar("duration", minimum=0.1)
+_SOME: Final = Scalar("count", minimum=1)
+MEMORY_MIN_BYTES: Final = 6 * 1024 * 1024
+"""Docker takes no less."""
 
 LIBRARY_FIELDS: Final = (
     Field("agents", Keyed(Table("agent")), "Agents and prototypes by name.", {"writer": {"script": [{"done": "ok"}]}}),
@@ -199,7 +202,8 @@ PLAN_TABLES: Final = (
             Field(
                 "env",
                 Keyed(Scalar("loose"), is_id=False),
-                "Variables; `secret:name` is a reference.",
+                "Variables. `secret:NAME` is looked up when it is made, as a variable of `plan apply` or as the file "
+                ".plan/secrets/NAME; `env:NAME` and `file:path` say which of the two.",
                 {"CI": "1"},
                 _REPLACE,
                 lowered=("env",),
@@ -303,7 +307,7 @@ PLAN_TABLES: Final = (
                 default="never",
                 lowered=("keep",),
             ),
-            Field("ttl", DURATION, "Removed when it has run this long.", 3600, lowered=("ttl_s",)),
+            Field("ttl", _MOMENT, "Removed when it has run this long.", 3600, lowered=("ttl_s",)),
             Field(
                 "task",
                 TEXT,
@@ -352,6 +356,7 @@ PLAN_TABLES: Final = (
             Field("tmpfs", FLAG, "Memory instead of a folder.", True),
         ),
         one_of=(("container",), ("host", "volume", "tmpfs")),
+        form="{host: ., container: /work}",
     ),
     FieldTable(
         "port-map",
@@ -361,6 +366,7 @@ PLAN_TABLES: Final = (
             Field("container", Scalar("integer", minimum=1), "The port inside.", 6379),
         ),
         one_of=(("container",),),
+        form="{host: 6379, container: 6379}",
     ),
     FieldTable(
         "health",
@@ -374,20 +380,21 @@ PLAN_TABLES: Final = (
                 "http://localhost:8080/health",
             ),
             Field("tcp", Scalar("integer", minimum=1), "A port that must accept.", 6379),
-            Field("interval", DURATION, "Between two probes.", 2, default=1),
-            Field("timeout", DURATION, "Of one probe.", 2, default=5),
-            Field("retries", COUNT, "Failures in a row before it counts as ill.", 5, default=3),
+            Field("interval", _MOMENT, "Between two probes.", 2, default=1),
+            Field("timeout", _MOMENT, "Of one probe.", 2, default=5),
+            Field("retries", _SOME, "Failures in a row before it counts as ill.", 5, default=3),
             Field("start-period", DURATION, "Failures do not count for so long.", 10),
         ),
         one_of=(("cmd", "http", "tcp"),),
+        form="{cmd: [redis-cli, ping]}",
     ),
     FieldTable(
         "container-limits",
         "Bounds of a container.",
         (
-            Field("cpu", Scalar("number", minimum=0), "Processors.", 2),
-            Field("memory", Scalar("size", minimum=0), "Bytes.", 536870912),
-            Field("pids", COUNT, "Processes.", 256),
+            Field("cpu", Scalar("number", minimum=0.01), "Processors.", 2),
+            Field("memory", Scalar("size", minimum=MEMORY_MIN_BYTES), "Bytes.", 536870912),
+            Field("pids", _SOME, "Processes.", 256),
         ),
     ),
 )
