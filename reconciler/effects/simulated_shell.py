@@ -1,8 +1,8 @@
 """What a command of a simulation does: a handful of shell words in virtual time, and programs given as functions.
 
-Understood: `true false exit sleep echo cat yes touch test kill trap`, joined by `;` and `&&`, `>` and `>>` into files
-under the command's folder (which are real: files are cheap and checks read them). Anything else is an assertion: a
-simulation that misread its commands would prove nothing.
+Understood: `true false exit sleep echo cat yes touch test kill trap while`, joined by `;` and `&&`, `>` and `>>` into
+files under the command's folder (which are real: files are cheap and checks read them). Anything else is an assertion:
+a simulation that misread its commands would prove nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Run:
     code: int = 0
     ends_after_s: float = 0.0
     ignores_term: bool = False
+    code_at_term: int | None = None  # What it ends with at TERM, if it has an answer to that.
     is_flooding: bool = False
 
     @classmethod
@@ -112,7 +113,7 @@ class _Reader:
         text, _, target = text.partition(">")
         words = shlex.split(text)
         match words:
-            case ["true" | ":"]:
+            case ["true" | ":" | "done"] | ["do", *_]:
                 pass
             case ["false"]:
                 self._code = 1
@@ -122,8 +123,10 @@ class _Reader:
                 self._at_s = math.inf if seconds == "infinity" else self._at_s + float(seconds)
             case ["kill", signal, "$$"]:
                 self._end(-SIGNALS[signal[1:]])
-            case ["trap", "", "TERM"]:
-                self._run.ignores_term = True
+            case ["trap", answer, "TERM"]:
+                self._trap(answer)
+            case ["while", "true"]:
+                self._at_s = math.inf
             case ["yes"]:
                 self._run.is_flooding = True
                 self._at_s = math.inf
@@ -132,6 +135,10 @@ class _Reader:
                 self._code = 0 if (Path(self._command.cwd) / name).is_file() else 1
             case _:
                 self._write(words, target)
+
+    def _trap(self, answer: str) -> None:
+        self._run.ignores_term = not answer
+        self._run.code_at_term = int(answer.removeprefix("exit ")) if answer else None
 
     def _write(self, words: Sequence[str], target: str) -> None:
         match words:
