@@ -164,9 +164,11 @@ class Execs:
 
     async def _users(self, ref: str) -> set[str]:
         """Those who may have something running inside: the container's, its root, and whoever runs a command now."""
-        users = {"", "0"}
+        users = {""}
         with suppress(EngineFailed):  # It went away, or one of them ended.
             raw = await self._client.call(lambda api: api.inspect_container(ref))
+            if raw["Config"].get("User") not in ("", "0", "root"):
+                users.add("0")
             for identity in raw.get("ExecIDs") or ():
                 process = (await self._state(identity)).get("ProcessConfig") or {}
                 users.add(process.get("user") or "")

@@ -22,6 +22,7 @@ from tests.containers.engine_contract import (
     running,
     seen,
     shell,
+    until,
     until_it_says,
 )
 from tests.containers.engines import Ground
@@ -99,6 +100,19 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
 
         assert (await ground.engine.run(ref, left)).ending is Ending.TIMED_OUT
         assert [each for each in outside.processes(ref) if "sleep 8" in each] == []
+
+    async def test_what_another_user_runs_is_ended_with_everything_else(self, ground: Ground, outside: Others) -> None:
+        ref = await running(ground)
+        async with anyio.create_task_group() as group:
+            for user in ("somebody", ""):
+                group.start_soon(ground.engine.run, ref, Inside(("sleep", "60"), f"m{user}", user=user))
+            await until(lambda: self.is_running(ground, ref, 2))
+            await ground.engine.end(ref, "")
+
+        assert await self.commands(ground, ref) == 0
+
+    async def is_running(self, ground: Ground, ref: str, count: int) -> bool:
+        return await self.commands(ground, ref) == count
 
     async def test_what_a_command_leaves_behind_goes_on_until_its_mark_is_ended(
         self, ground: Ground, outside: Others
