@@ -19,7 +19,7 @@ CHANGES: Final = {
     ChangeClass.TAIL: "told to the running agent as a message",
     ChangeClass.PREFIX: "used from the agent's next turn on",
     ChangeClass.RESTART: "starts the work over",
-    ChangeClass.REPLACE: "replaces the object",
+    ChangeClass.REPLACE: "what runs is stopped and removed, and a new one is started",
     ChangeClass.IMMUTABLE: "refused while the plan lives",
     ChangeClass.NONE: "touches nothing that runs",
 }
@@ -112,7 +112,8 @@ def type_words(type_: FieldType) -> str:
         case Table():
             return f"a map ({type_.name})" + (f", or just its `{type_.short}`" if type_.short else "")
         case Either():
-            parts = [type_words(each) for each in (type_.plain, type_.items, type_.map) if each is not None]
+            parts = [type_words(each) for each in (type_.plain, type_.map) if each is not None]
+            parts += [f"a list of: {type_words(type_.items.item)}"] if type_.items is not None else []
             return ", or ".join(parts)
 
 

@@ -110,7 +110,7 @@ def table_of(type_: FieldType) -> str | None:
         case Keyed():
             return table_of(type_.value)
         case Either():
-            inner = type_.map or type_.items
-            return table_of(inner) if inner is not None else None
+            inner = (table_of(each) for each in (type_.map, type_.items) if each is not None)
+            return next((name for name in inner if name is not None), None)
         case _:
             return None

@@ -213,7 +213,8 @@ PLAN_TABLES: Final = (
             Field(
                 "mounts",
                 Either(items=Many(Table("mount")), map=Keyed(TEXT, is_id=False)),
-                "Host folders: `{.: /work}`, or a list of maps.",
+                "What is laid into it: folders of this machine, from the plan's, each with its place inside, as in "
+                "`{.: /work}`. In a list also named volumes and memory, and what may not be written.",
                 {".": "/work"},
                 _REPLACE,
                 lowered=("mounts",),
@@ -221,8 +222,9 @@ PLAN_TABLES: Final = (
             Field(
                 "ports",
                 Either(items=Many(Table("port-map")), map=Keyed(Scalar("integer", minimum=1), is_id=False)),
-                "Ports of this machine's loopback address, each with the port inside: `{6379: 6379}`, or a list of "
-                "maps.",
+                "Ports at which it is reached from this machine, and only from it, each with the port inside, as in "
+                "`{6379: 6379}`. In a list `host` may be left out: then any free one is taken, and `plan describe` "
+                "says which.",
                 {"6379": 6379},
                 _REPLACE,
                 lowered=("ports",),
@@ -332,38 +334,43 @@ PLAN_TABLES: Final = (
         "How an image is built.",
         (
             Field(
-                "folder", TEXT, "What is sent to the engine, below the plan's folder.", "docker", aliases=("context",)
+                "folder",
+                TEXT,
+                "What is sent to the engine, below the plan's folder.",
+                "docker",
+                _REPLACE,
+                aliases=("context",),
             ),
-            Field("file", TEXT, "The Dockerfile in it.", "Dockerfile.test", aliases=("dockerfile",)),
-            Field("target", TEXT, "The stage to stop at.", "base"),
-            Field("args", Keyed(Scalar("loose"), is_id=False), "Build arguments.", {"VERSION": "1"}),
+            Field("file", TEXT, "The Dockerfile in it.", "Dockerfile.test", _REPLACE, aliases=("dockerfile",)),
+            Field("target", TEXT, "The stage to stop at.", "base", _REPLACE),
+            Field("args", Keyed(Scalar("loose"), is_id=False), "Build arguments.", {"VERSION": "1"}, _REPLACE),
         ),
         one_of=(("folder",),),
     ),
     FieldTable(
         "container-logs",
         "How much of the logs is kept.",
-        (Field("max", Scalar("size", minimum=1024), "Bytes; the older part goes.", 1048576),),
+        (Field("max", Scalar("size", minimum=1024), "Bytes; the older part goes.", 1048576, ChangeClass.NONE),),
     ),
     FieldTable(
         "mount",
-        "A host folder inside a container.",
+        "A folder, volume or memory inside a container.",
         (
-            Field("host", TEXT, "The folder here, from the plan's.", "."),
-            Field("container", TEXT, "The folder inside.", "/work"),
-            Field("read-only", FLAG, "It cannot be written from inside.", True),
-            Field("volume", TEXT, "A named volume instead of a folder.", "cache"),
-            Field("tmpfs", FLAG, "Memory instead of a folder.", True),
+            Field("host", TEXT, "The folder here, from the plan's.", ".", _REPLACE),
+            Field("container", TEXT, "The folder inside.", "/work", _REPLACE),
+            Field("read-only", FLAG, "It cannot be written from inside.", True, _REPLACE),
+            Field("volume", TEXT, "A named volume instead of a folder.", "cache", _REPLACE),
+            Field("tmpfs", FLAG, "Memory instead of a folder.", True, _REPLACE),
         ),
         one_of=(("container",), ("host", "volume", "tmpfs")),
         form="{host: ., container: /work}",
     ),
     FieldTable(
         "port-map",
-        "A port of a container on the host.",
+        "A port of a container on this machine.",
         (
-            Field("host", Scalar("integer", minimum=1), "The port here; left out, any free one.", 6379),
-            Field("container", Scalar("integer", minimum=1), "The port inside.", 6379),
+            Field("host", Scalar("integer", minimum=1), "The port here; left out, any free one.", 6379, _REPLACE),
+            Field("container", Scalar("integer", minimum=1), "The port inside.", 6379, _REPLACE),
         ),
         one_of=(("container",),),
         form="{host: 6379, container: 6379}",

@@ -97,9 +97,74 @@ def _with_children(inner: st.SearchStrategy[JsonObject]) -> st.SearchStrategy[Js
     return st.fixed_dictionaries({"tasks": children}, optional=common)
 
 
+ports = st.integers(1, 65535)
+loose = st.dictionaries(ids, words, max_size=2)
+mounts: st.SearchStrategy[Json] = st.one_of(
+    st.dictionaries(st.sampled_from([".", "src", "a b"]), ids.map(lambda name: f"/{name}"), max_size=1),
+    st.lists(ids.map(lambda name: {"volume": name, "container": f"/{name}"}), min_size=1, max_size=1),
+    st.just([{"tmpfs": True, "container": "/tmp"}, {"host": ".", "container": "/work", "read-only": True}]),
+)
+moments = st.integers(1, 10**6)
+healths: st.SearchStrategy[Json] = st.builds(
+    lambda how, rest: {**how, **rest},
+    st.one_of(
+        commands.map(lambda command: {"cmd": command}), ports.map(lambda port: {"tcp": port}), st.just({"http": ":1/a"})
+    ),
+    st.fixed_dictionaries({}, optional={"interval": moments, "retries": moments, "start-period": seconds}),
+)
+containers_fields: dict[str, st.SearchStrategy[Json]] = {
+    "cmd": commands,
+    "entrypoint": commands,
+    "env": loose,
+    "labels": loose,
+    "workdir": st.just("/work"),
+    "user": st.sampled_from(["root", "1000:1000"]),
+    "mounts": mounts,
+    "ports": st.lists(st.builds(lambda port: {"container": port}, ports), min_size=1, max_size=2),
+    "networks": st.just(["internal", "front"]),
+    "health": healths,
+    "limits": st.fixed_dictionaries({}, optional={"cpu": st.just(0.5), "memory": st.just(10**7), "pids": moments}),
+    "read-only": st.booleans(),
+    "cap-add": st.just(["SETUID"]),
+    "restart": st.sampled_from(["no", "always", "on-failure"]),
+    "logs": st.just({"max": 4096}),
+    "keep": st.sampled_from(["on-failure", "always", "never"]),
+    "ttl": moments,
+}
+sources = st.sampled_from([{"image": "redis:7"}, {"build": {"folder": "docker"}}, {"rootfs": "root.tar"}])
+
+
+def _chained(containers: JsonObject, how: list[str]) -> JsonObject:
+    """The containers, some of them needing the one that stands before them: no rings."""
+    names = list(containers)
+    out: JsonObject = {}
+    for index, name in enumerate(names):
+        word = how[index] if 0 < index < len(how) else ""
+        before = names[index - 1]
+        word = "" if word == "healthy" and "health" not in containers[before] else word
+        word = "" if word == "completed" and containers[before].get("restart") == "always" else word
+        out[name] = {**containers[name], **({"needs": {before: word}} if word else {})}
+    return out
+
+
+containers: st.SearchStrategy[JsonObject] = st.builds(
+    _chained,
+    st.dictionaries(
+        ids,
+        st.builds(lambda a, b: {**a, **b}, sources, st.fixed_dictionaries({}, optional=containers_fields)),
+        max_size=3,
+    ),
+    st.lists(st.sampled_from(["", "started", "healthy", "completed"]), max_size=3),
+)
 trees = st.recursive(leaves, _with_children, max_leaves=5)
 plans: st.SearchStrategy[JsonObject] = st.builds(
-    lambda name, root: {"plan": name, "agents": {"worker": {"run": ["python3", "worker.py"]}}, **root},
+    lambda name, root, parts: {
+        "plan": name,
+        "agents": {"worker": {"run": ["python3", "worker.py"]}},
+        **root,
+        **({"containers": parts} if parts else {}),
+    },
     ids,
     _with_children(trees),
+    containers,
 )

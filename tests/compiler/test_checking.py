@@ -234,6 +234,14 @@ def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() ->
     assert suggestion("task.accpetance") == "did you mean `acceptance`?"
 
 
+def test_a_field_of_two_spellings_is_explained_with_both_and_with_what_is_in_them() -> None:
+    text = explain("container.ports") or ""
+    assert "type      a map by name of: a whole number, or a list of: a map (port-map)" in text
+    assert "  host       The port here; left out, any free one." in text
+    assert "stopped and removed, and a new one is started" in text
+    assert "text, or a list of: text or a whole number" in (explain("container.cmd") or "")
+
+
 def test_what_the_library_has_can_be_explained_and_a_slip_is_helped() -> None:
     library = SOURCES
     listed = library_pages.page("lib:", library) or ""
