@@ -13,8 +13,8 @@ from typing import Final
 
 from reconciler.admitting import commanding, ownership
 from reconciler.admitting.canonicalising import ALIASES
-from reconciler.admitting.materialising import renamed
 from reconciler.admitting.present import Present
+from reconciler.admitting.renaming import renamed
 from reconciler.editing.watching import stated_name
 from schemas import address as addresses
 from schemas import patching, pointer

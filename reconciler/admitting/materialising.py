@@ -6,23 +6,22 @@ address is wanted again: `Materialised.pending` names those, and the plan contro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from reconciler.admitting import renaming
+from reconciler.admitting.renaming import Names, Renamed
 from reconciler.editing.watching import stated_name
 from reconciler.storing.store import View
 from schemas import patching
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
 
 PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
-
-_NAMING: Final = ("holders", "waiters", "lost")
-"""The parts of a lock's status that have names of tasks, agents and calls."""
 
 
 @frozen
@@ -46,15 +45,16 @@ def materialise(
     """The changes that take the planned objects of `view` to `wanted`. `moved` maps old task addresses to new ones."""
     live = planned(view, plan)
     moves = effective_moves(moved or {}, live, wanted)
+    names = renaming.names_of(moves)
     changes: list[Change] = [Move(old, live[old].uid, new) for old, new in moves.items()]
-    changes += [change for old, new in moves.items() for change in _following(view, live, old, new, moves)]
-    at = _after(live, moves)
-    for lock in _renamed_locks(view, moves):
-        at |= {lock.address: lock} if lock.address in at else {}
-        changes.append(_with_names(lock, view))
+    changes += [change for old, new in moves.items() for change in _following(view, live, old, new, names)]
+    locks = tuple(renaming.locks(view, names))
+    changes += [change for lock in locks for change in lock.changes]
+    changes += renaming.others(view, names)
+    at, taken = _after(live, moves, locks), _taken(view, locks)
     pending: dict[str, None] = {}
     for address, want in wanted.items():
-        old_one = at.get(address) or _made_already(view, address)
+        old_one = at.get(address) or taken.get(address)
         # A new child would keep its parent's old self from ever ending, so it waits with its parent.
         if old_one.deleting if old_one is not None else want.owner in pending:
             pending[address] = None
@@ -71,26 +71,12 @@ def is_as_wanted(live: Resource, want: Wanted) -> bool:
     return live.refs == refs and live.owner == want.owner and patching.same(live.spec, want.spec)
 
 
-def _renamed_locks(view: View, moves: Mapping[str, str]) -> Iterator[Resource]:
-    """The locks that moved objects hold, want or have lost, as they are with the new names in them."""
-    for lock in view.list("lock") if moves else ():
-        parts = {part: renamed(lock.status.get(part, {}), moves) for part in _NAMING}
-        if any(parts[part] != lock.status.get(part, {}) for part in _NAMING):
-            refs = tuple(moves.get(ref, ref) for ref in lock.refs)
-            yield replace(lock, refs=refs, status={**lock.status, **parts})
-
-
-def _with_names(lock: Resource, view: View) -> Change:
-    """What makes a lock say the new names: a merge leaves the old ones, unless it takes them away."""
-    before = view.get(lock.address)
-    assert before is not None, "it was read from this view"
-    merge = {part: {**dict.fromkeys(before.status.get(part, {})), **lock.status[part]} for part in _NAMING}
-    return Put(lock.address, lock.uid, lock.spec, lock.refs, lock.owner, lock.finalizers, merge)
-
-
-def _made_already(view: View, address: str) -> Resource | None:
-    """A lock that somebody took before the plan declared it: it stays what it is, with its holders."""
-    return view.get(address) if address.startswith("lock/") else None
+def _taken(view: View, locks: Iterable[Renamed]) -> dict[str, Resource]:
+    """The locks that somebody took before the plan declares them: they stay what they are, with their holders."""
+    known = {one.address: one for one in view.list("lock")}
+    for each in locks:
+        known.pop(each.old.address, None)
+    return known | {each.new.address: each.new for each in locks}
 
 
 def _planned_refs(live: Resource, want: Wanted) -> tuple[str, ...]:
@@ -135,17 +121,6 @@ def _is_stuck(new: str, live: Mapping[str, Resource], moves: Mapping[str, str]) 
     return new in live and new not in moves
 
 
-def renamed(value: Json, moves: Mapping[str, str]) -> Json:
-    """`value` with every text that is a moved address replaced by the new address, keys included."""
-    if isinstance(value, str):
-        return moves.get(value, value)
-    if isinstance(value, list):
-        return [renamed(item, moves) for item in value]
-    if isinstance(value, dict):
-        return {moves.get(key, key): renamed(item, moves) for key, item in value.items()}
-    return value
-
-
 def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
     kind, _, path = address.partition("/")
     if kind not in ("task", "agent", "fork", "hook"):
@@ -170,19 +145,20 @@ def _in_free_order(moves: dict[str, str], live: Mapping[str, Resource]) -> dict[
     return out
 
 
-def _after(live: Mapping[str, Resource], moves: Mapping[str, str]) -> dict[str, Resource]:
-    stay = {address: one for address, one in live.items() if address not in moves}
-    return stay | {new: replace(live[old], address=new) for old, new in moves.items()}
+def _after(live: Mapping[str, Resource], moves: Mapping[str, str], locks: Iterable[Renamed]) -> dict[str, Resource]:
+    """The planned objects where they are by then."""
+    declared = [each for each in locks if each.old.address in live]
+    gone = {*moves, *(each.old.address for each in declared)}
+    stay = {address: one for address, one in live.items() if address not in gone}
+    moved = {new: replace(live[old], address=new) for old, new in moves.items()}
+    return stay | moved | {each.new.address: each.new for each in declared}
 
 
-def _following(
-    view: View, live: Mapping[str, Resource], old: str, new: str, moves: Mapping[str, str]
-) -> Iterator[Change]:
-    """Calls, locks and other objects that controllers made for a moved owner: they follow it, keeping their status."""
+def _following(view: View, live: Mapping[str, Resource], old: str, new: str, names: Names) -> Iterator[Change]:
+    """Calls and other objects that controllers made for a moved owner: they follow it, keeping their status."""
     for one in view.owned_by(old):
-        if one.address not in live:
-            refs = tuple(moves.get(ref, ref) for ref in one.refs)
-            yield Put(one.address, one.uid, renamed(one.spec, moves), refs, new, one.finalizers)
+        if one.address not in live and one.kind != "conflict":
+            yield Put(one.address, one.uid, names.said(one.spec), names.refs(one.refs), new, one.finalizers)
 
 
 def _put(old: Resource | None, want: Wanted, mint: Callable[[], str], moves: Mapping[str, str]) -> Put:

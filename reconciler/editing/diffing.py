@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from reconciler.admitting.language import ChangeClassOf
-from reconciler.admitting.materialising import renamed
+from reconciler.admitting.renaming import renamed
 from reconciler.editing import containing, watching, wording
 from schemas import patching
 from schemas.encoding import JsonObject

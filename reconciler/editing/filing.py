@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from reconciler.admitting.language import Check, CheckedDocument, Merge
-from reconciler.admitting.present import Present
+from reconciler.admitting.present import Present, moves_of
 from reconciler.editing import selecting
+from reconciler.editing.moving import moved
 from schemas import encoding, patching
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -49,7 +50,9 @@ class MergedFile:
 
 def merged(save: FileSave, now: Present, merge: Merge) -> MergedFile:
     """The file's changes since its last apply on top of the live document."""
-    both = merge(now.filed, filed_document(save, now), now.document)
+    wanted = filed_document(save, now)
+    moves = moves_of(wanted)
+    both = merge(moved(now.filed, moves), wanted, moved(now.document, moves))
     return MergedFile(both.document, tuple(one.words for one in both.conflicts))
 
 

@@ -11,7 +11,8 @@ from controllers.agent.conflicts.resolving import Unruled, Wish
 from controllers.leases.places import inner
 from schemas.fork import lock_place
 from schemas.patch import HUMAN_CLI
-from tests.controllers.agent.arena import arena
+from schemas.resource import Resource
+from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 
 pytestmark = pytest.mark.anyio
@@ -120,3 +121,57 @@ async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_pat
         assert refused.value.reason == "Forked"
         below = resolving.ruled(view, document, Wish("conflict/1", "fork", "below"), HUMAN_CLI, 0.0)
         assert [op.path for op in below.ops] == [("tasks", "t", "tasks", "below", "fork")]
+
+
+async def test_a_task_that_is_renamed_takes_the_locks_of_its_fork_along_and_who_waits_for_them(tmp_path: Path) -> None:
+    Home(tmp_path).begin(a__txt="a\n", d__txt="d\n")
+    plan = """
+        moved: {}
+        tasks:
+          t:
+            fork: true
+            tasks:
+              declares: {locks: [d.txt], run: "until [ -e go ]; do sleep 0.05; done"}
+              first:
+                agent:
+                  tools: [lock, release]
+                  script:
+                    - call: {lock: {paths: [a.txt], reason: it moves}}
+                    - {when: {message: go on}, call: {release: {paths: [a.txt]}}}
+                    - expect: {contains: "given back: `a.txt`"}
+                    - done: x
+              second:
+                agent:
+                  tools: [lock, contest]
+                  script:
+                    - {when: {message: go}, call: {lock: {paths: [a.txt], wait_s: 0}}}
+                    - expect: {error: Locked, contains: held by agent}
+                    - call: {contest: {paths: [a.txt], intent: the end of it}}
+                    - call: {lock: {paths: [a.txt]}}
+                    - expect: ok
+                    - done: x
+        """
+    async with arena(tmp_path) as here:
+        await here.apply(plan)
+        old, new = (f"lock/{lock_place(f'fork/{name}')}" for name in "tu")
+        await here.until(lambda: len(held_in(here, old)) == 2)
+        await here.tell("agent/t/second", "go", "1")
+        await here.until(lambda: bool(here.get(f"{old}/a.txt").status.get("waiters")))
+        before = {one.uid for one in held_in(here, old)}
+        await here.apply(plan.replace("moved: {}", "moved: {t: u}").replace("          t:\n", "          u:\n"))
+        assert held_in(here, old) == []
+        assert {one.uid for one in held_in(here, new)} == before
+        assert here.get("conflict/1").status["paths"] == [f"{lock_place('fork/u')}/a.txt"]
+        await here.tell("agent/u/first", "go on", "2")
+        await here.until_state("task/u/second", "done", "failed")
+        assert [here.state(f"task/u/{name}") for name in ("first", "second")] == ["done", "done"]
+        for tree in tmp_path.glob(".plan/arena/forks/t-*/"):
+            (tree / "go").touch()
+        await here.until_state("task/u", "done", "failed")
+        assert held_in(here, "lock") == []
+
+
+def held_in(here: Arena, place: str) -> list[Resource]:
+    """The locks below `place` that somebody holds."""
+    locks = here.store.view.list("lock")
+    return [one for one in locks if one.address.startswith(f"{place}/") and one.status.get("holders")]

@@ -272,6 +272,35 @@ async def test_a_conflict_is_over_when_a_party_ends_is_removed_or_begins_anew(tm
         assert here.store.view.list("approval") == []
 
 
+@pytest.mark.parametrize("party", ["front", "back"])
+async def test_a_party_that_is_renamed_stays_one_and_the_order_leaves_the_plan_with_the_conflict(
+    tmp_path: Path, party: str
+) -> None:
+    text = silent(team(NOBODY, front=STAYS, back=ASKS))
+    new = f"moved: {{{party}: new}}\n" + text.replace(f"\n  {party}:\n", "\n  new:\n")
+    first, second = ("new", "back") if party == "front" else ("front", "new")
+    async with arena(tmp_path) as here:
+        await begin(here, text)
+        await brought(here)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert here.get("task/back").spec["needs"] == ["task/front"]
+        verdict = await here.apply(new)
+        assert isinstance(verdict, Accepted), verdict
+        await here.settled_but_timers()
+        conflict = here.get("conflict/1")
+        assert (conflict.state, conflict.spec["wants"], conflict.spec["holds"]) == (
+            "ruled",
+            f"agent/{second}",
+            f"agent/{first}",
+        )
+        assert conflict.status["parties"].keys() == {f"agent/{first}", f"agent/{second}"}
+        assert here.get(f"task/{second}").spec["needs"] == [f"task/{first}"]
+        await here.tell(f"agent/{first}", "goon", "m1")
+        await over(here)
+        assert here.get("conflict/1").status["why"] == f"the task of `{first}` is done"
+        assert here.get(f"task/{second}").spec["needs"] == []
+
+
 async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_path: Path) -> None:
     text = team(NOBODY, front=STAYS, back=ASKS)
     text = text[text.index("tasks:") :]

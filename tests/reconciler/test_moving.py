@@ -1,0 +1,45 @@
+"""Documents whose tasks are given new names before a file is merged into them."""
+
+from __future__ import annotations
+
+import pytest
+
+from reconciler.editing.moving import moved
+from schemas.encoding import JsonObject
+
+LIVE: JsonObject = {
+    "tasks": {
+        "a": {"goal": "a", "tasks": {"x": {"goal": "by an agent"}, "y": {"needs": ["x", "a/x"]}}},
+        "b": {"needs": ["a", "a/x", "ab"]},
+        "ab": {"tasks": {"a": {}, "c": {"needs": ["a"]}}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("moves", "expected"),
+    [
+        (
+            {"task/a": "task/n"},
+            {
+                "n": {"goal": "a", "tasks": {"x": {"goal": "by an agent"}, "y": {"needs": ["x", "n/x"]}}},
+                "b": {"needs": ["n", "n/x", "ab"]},
+                "ab": LIVE["tasks"]["ab"],
+            },
+        ),
+        (
+            {"task/a": "task/new/n", "task/a/x": "task/x"},
+            {
+                "new": {"tasks": {"n": {"goal": "a", "tasks": {"y": {"needs": ["x", "x"]}}}}},
+                "x": {"goal": "by an agent"},
+                "b": {"needs": ["new/n", "x", "ab"]},
+                "ab": LIVE["tasks"]["ab"],
+            },
+        ),
+        ({"task/a": "task/b"}, LIVE["tasks"]),
+        ({"task/gone": "task/n"}, LIVE["tasks"]),
+    ],
+    ids=["with what is below it", "and a child elsewhere", "not onto another", "nor what is not there"],
+)
+def test_tasks_that_move_take_all_that_is_said_of_them_along(moves: dict[str, str], expected: JsonObject) -> None:
+    assert moved(LIVE, moves) == {"tasks": expected}
