@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from planloop import sockets, wiring
+from planloop import parting, sockets, wiring
 from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
@@ -90,6 +90,7 @@ class Owning:
         self._screen_scope = anyio.CancelScope()
         self._screen_closed = anyio.Event()
         self._moved = anyio.Event()
+        self._takes_volumes = False
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
@@ -123,6 +124,9 @@ class Owning:
         if self._leaving is Leaving.DOWN:
             await machine.processes.sweep(frozenset())
             await note_stopped(core)
+            await parting.take_down(core, self._screen.say, with_volumes=self._takes_volumes)
+        else:
+            await parting.clear(core, self._screen.say)
         return self._leaving
 
     def leave(self, how: Leaving) -> None:
@@ -217,6 +221,7 @@ class Owning:
             else:
                 self._moved = anyio.Event()
                 await self._moved.wait()
+        await parting.until_gone(self._core, machine.work)
         self.leave(Leaving.FINISHED)
 
     def _note(self, record: Record, changed: Sequence[str]) -> None:
@@ -238,7 +243,8 @@ class Owning:
         root = self._core.store.view.get(ROOT)
         return root is not None and root.state in ENDED
 
-    async def _stop(self, is_left: bool) -> None:
+    async def _stop(self, is_left: bool, takes_volumes: bool) -> None:
+        self._takes_volumes = takes_volumes
         self.leave(Leaving.LEFT if is_left else Leaving.DOWN)
 
     async def _heed_signals(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -41,15 +41,20 @@ CLEARED: Final[JsonObject] = {
 def standing_draft(seen: Observed, now: Standing) -> Draft | None:
     """The record of how far it is; None when the status says so already."""
     resource = seen.resource
-    is_ready = now.state in (*UP, ContainerState.COMPLETED)
-    old = condition.of_status(resource.status).get("Ready")
-    truth: condition.Truth = "True" if is_ready else "False"
-    new = Condition("Ready", truth, now.reason, now.why, seen.now, resource.generation, now.unblocks)
-    merge: JsonObject = {"state": str(now.state), "conditions": {"Ready": condition.updated(old, new).to_json()}}
+    merge = standing_merge(resource, now, seen.now)
     if patching.merge(resource.status, merge) == resource.status:
         return None
     data: JsonObject = {"state": str(now.state), "reason": now.reason, "why": now.why}
     return Draft("container.observed", ACTOR, resource.address, (_set(resource, merge),), data)
+
+
+def standing_merge(resource: Resource, now: Standing, at: float) -> JsonObject:
+    """The merge that says how far it is, since `at` if that is news."""
+    is_ready = now.state in (*UP, ContainerState.COMPLETED)
+    old = condition.of_status(resource.status).get("Ready")
+    truth: condition.Truth = "True" if is_ready else "False"
+    new = Condition("Ready", truth, now.reason, now.why, at, resource.generation, now.unblocks)
+    return {"state": str(now.state), "conditions": {"Ready": condition.updated(old, new).to_json()}}
 
 
 def counted(seen: Observed, found: Seen) -> JsonObject:

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 import anyio
 import click
 
-from planloop import compiling, hosting, wiring
+from planloop import compiling, hosting, parting, wiring
 from planloop.cli import joining, patching, previewing
 from planloop.cli.previewing import Shown
 from planloop.client import OwnerClient, OwnerGone
@@ -159,6 +159,8 @@ async def _own(place: Place, wish: Wish) -> None:
 
         def leave(how: Leaving) -> NoReturn:
             if how is Leaving.HANDED_OVER:
+                if said := parting.going_on(core.store.view):
+                    click.echo(said)
                 _hand_over(wish)
             _leave_at_once(core.store.view, place)
 
@@ -210,11 +212,15 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
 
 def _left_running(view: View, place: Place) -> str:
     calls = [call for call in view.list("call") if call.state == "Started"]
+    containers = parting.going_on(view)
+    if not calls and containers:
+        return f"{containers}\nnext: {apply_command(place)} goes on"
     if not calls:
         return f"nothing goes on running; {apply_command(place)} goes on from here"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
     verb = "goes" if len(calls) == 1 else "go"
     goes_on = f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
+    goes_on += f"\n{containers}" if containers else ""
     return f"{goes_on}\nnext: {apply_command(place)} goes on · plan down stops them"
 
 

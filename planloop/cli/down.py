@@ -14,12 +14,16 @@ from planloop.client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.rendering import amounts
 from planloop.rendering.objects import call_text
+from schemas.encoding import JsonObject
+from schemas.limits import CONTAINERS_DOWN_S
+from schemas.resource import Resource, resource_from_json
 
 EXAMPLE = """
 \b
 Examples:
   plan down                  stop the owner and what it runs
-  plan down --leave          stop only the owner; commands go on by themselves
+  plan down --leave          stop only the owner; commands and containers go on by themselves
+  plan down --volumes        also remove what its containers keep in named volumes
 """
 PATIENCE_S = 30.0
 STARTING_S = 5.0
@@ -29,18 +33,21 @@ FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--leave", is_flag=True, help="Leave commands running; the next plan apply takes them over.")
+@click.option("--leave", is_flag=True, help="Leave what runs; the next plan apply takes it over.")
+@click.option("--volumes", is_flag=True, help="Remove the named volumes of its containers with their data.")
 @click.option("--force", is_flag=True, help="Kill an owner that does not answer.")
-def command(plan: str | None, leave: bool, force: bool) -> None:
+def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
     Running commands are stopped (TERM, then KILL), and `plan apply` goes on from there. A stopped command runs again
-    when its task says `effect: idempotent`; any other waits for `plan approve`, which is named. With no owner it stops
-    the commands that one left behind.
+    when its task says `effect: idempotent`; any other waits for `plan approve`, which is named. Containers are removed
+    with their networks; named volumes stay, and are named. With no owner it stops what one left behind.
     """
+    if leave and volumes:
+        raise Halt(Exit.USAGE, "containers that go on need their volumes", "--leave or --volumes")
     access = access_to(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
-    while not _stopped(access, leave=leave, force=force):
+    while not _stopped(access, leave=leave, volumes=volumes, force=force):
         # One that starts, ends or hands over to the background holds the plan for a moment without listening.
         if time.monotonic() > deadline:
             if not force:
@@ -50,19 +57,20 @@ def command(plan: str | None, leave: bool, force: bool) -> None:
         time.sleep(LOOK_S)
 
 
-def _stopped(access: Access, *, leave: bool, force: bool) -> bool:
+def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool:
     """Stops the owner, or what is left of one; False while one holds the plan and does not listen."""
     from reconciler.errors import NotOwner
     from reconciler.storing import owning
 
     try:
         owner = OwnerClient(access.place.folder, timeout_s=FORCE_PATIENCE_S if force else ANSWER_TIMEOUT_S)
-        owner.post("stop", {"leave": leave})
+        before = _containers(owner.get("objects", kind="container"))
+        owner.post("stop", {"leave": leave, "volumes": volumes})
     except OwnerGone:
         if owning.look(access.place.folder) is not None:
             return False
         try:
-            _stop_strays(access)
+            _stop_strays(access, leave=leave, volumes=volumes)
         except NotOwner:
             return False
         return True
@@ -71,7 +79,9 @@ def _stopped(access: Access, *, leave: bool, force: bool) -> bool:
             raise
         _kill(access)
         return True
-    _until_gone(access)
+    _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
+    if before and not leave:
+        _tell_containers(access, before, with_volumes=volumes)
     file = access.place.file
     click.echo(f"{access.place.name} is down; plan apply {file.name if file else 'FILE'} goes on from here")
     _tell_doubts(access)
@@ -88,22 +98,38 @@ def _tell_doubts(access: Access) -> None:
             click.echo(f"    plan approve {call.address} --did-not runs it again · --happened takes it as done")
 
 
-def _until_gone(access: Access) -> None:
+def _containers(answer: JsonObject) -> list[Resource]:
+    return [resource_from_json(raw) for raw in answer["objects"]]
+
+
+def _tell_containers(access: Access, before: list[Resource], *, with_volumes: bool) -> None:
+    """The owner had the words in its own log; whoever asked for it reads here what became of them."""
+    from planloop import parting
+
+    for line in parting.told(before, access.objects("container"), with_volumes=with_volumes):
+        click.echo(line)
+
+
+def _until_gone(access: Access, patience_s: float = PATIENCE_S) -> None:
     from reconciler.storing import owning
 
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while owning.look(access.place.folder) is not None:
         if time.monotonic() > deadline:
-            raise Halt(Exit.TIMEOUT, f"the owner is still there after {PATIENCE_S:.0f} s", "plan down --force")
+            raise Halt(Exit.TIMEOUT, f"the owner is still there after {patience_s:.0f} s", "plan down --force")
         time.sleep(0.02)
 
 
-def _stop_strays(access: Access) -> None:
+def _stop_strays(access: Access, *, leave: bool, volumes: bool) -> None:
     from planloop import wiring
 
     stopped = wiring.stop_strays(access.place)
     left = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{left}")
+    if not leave and access.objects("container"):
+        from planloop import parting
+
+        parting.without_owner(access.place, click.echo, with_volumes=volumes)
     _tell_doubts(access)
 
 
@@ -115,3 +141,5 @@ def _kill(access: Access) -> None:
         os.kill(owner.pid, signal.SIGKILL)
         _until_gone(access)
     click.echo(f"the owner of {access.place.name} was killed; plan apply goes on from the log")
+    if any((one.status.get("seen") or {}) for one in access.objects("container")):
+        click.echo("its containers go on; plan down removes them")

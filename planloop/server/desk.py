@@ -80,7 +80,7 @@ class PlanDesk:
         self,
         core: Core,
         host: Host | None = None,
-        stop: Callable[[bool], Awaitable[None]] | None = None,
+        stop: Callable[[bool, bool], Awaitable[None]] | None = None,
         servers: Callable[[], Servers] | None = None,
     ) -> None:
         self._core = core
@@ -241,5 +241,5 @@ class PlanDesk:
     async def _stopped(self, body: JsonObject) -> JsonObject:
         if self._stop is None:
             raise Halt(Exit.NOT_FOUND, f"nobody runs {self._core.place.name}", "plan get shows how far it is")
-        await self._stop(bool(body.get("leave")))
+        await self._stop(bool(body.get("leave")), bool(body.get("volumes")))
         return {"stopping": True}

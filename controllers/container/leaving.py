@@ -1,0 +1,219 @@
+"""What an owner leaves of its containers: what it still waits for before it ends, and how it takes everything down."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import anyio
+
+from containers.engine import EngineFailed, Found
+from containers.naming import ADDRESS, tag_of
+from controllers.container import writing
+from controllers.container.deciding import is_kept
+from controllers.container.following import Following
+from controllers.container.observing import observe
+from controllers.container.standing import Standing
+from controllers.container.status import read, seen_of
+from controllers.container.writing import Page
+from controllers.container.yard import Yard
+from schemas import limits
+from schemas.container import ContainerState, container_from_json
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.resource import Resource
+
+GIVEN_UP: Final = 3
+"""So many tries of taking one down that failed are enough for an owner that has nothing else to do."""
+
+
+@frozen
+class Left:
+    """What became of the containers of a plan. `faults` are sentences, each with a cure where there is one."""
+
+    removed: int = 0
+    kept: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def remaining(yard: Yard) -> tuple[str, ...]:
+    """The containers that are to go before a plan that is over can be left."""
+    return tuple(one.address for one in yard.store.view.list("container") if _is_to_go(one, yard))
+
+
+def _is_to_go(one: Resource, yard: Yard) -> bool:
+    seen = observe(one, yard.store.view, yard.work, yard.look_token, yard.clock.now())
+    if seen.is_wanted:
+        return False
+    if not seen.is_looked:
+        return seen.status.engine is None
+    has_given_up = seen.status.stuck is not None and seen.status.stuck.failures >= GIVEN_UP
+    found = seen.status.seen
+    is_at_rest = found is None or (is_kept(seen) and not found.is_up)
+    return not (is_at_rest or has_given_up)
+
+
+async def take_down(yard: Yard, *, with_volumes: bool = False) -> Left:
+    """Ends and removes all that has the plan's label, those that need others first; what is kept is stopped only.
+
+    Call it when no controller is at work any more. It ends within `limits.CONTAINERS_DOWN_S` and never raises for the
+    engine: what it could not do is in the answer, and in the status of what is left.
+    """
+    taking = _Taking(yard)
+    await taking.within_time(lambda: taking.all(with_volumes=with_volumes))
+    return taking.left
+
+
+async def clear(yard: Yard) -> Left:
+    """Removes what the controllers of a plan that is over may have left, and says what stays; never raises either."""
+    taking = _Taking(yard)
+    await taking.within_time(taking.rest)
+    return taking.left
+
+
+class _Taking:
+    """One taking down, and what came of it so far."""
+
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+        self.removed = 0
+        self.kept: list[str] = []
+        self.volumes: tuple[str, ...] = ()
+        self.faults: list[str] = []
+
+    @property
+    def left(self) -> Left:
+        return Left(self.removed, tuple(sorted(self.kept)), self.volumes, tuple(dict.fromkeys(self.faults)))
+
+    async def within_time(self, act: Callable[[], Awaitable[None]]) -> None:
+        with anyio.move_on_after(limits.CONTAINERS_DOWN_S) as scope:
+            try:
+                await act()
+            except EngineFailed as fault:
+                await self._failed(fault)
+        if scope.cancelled_caught:
+            self.faults.append(f"containers were not taken down within {limits.CONTAINERS_DOWN_S:.0f} s")
+
+    async def rest(self) -> None:
+        """What is there is named, and networks go with the last container."""
+        engine, ours = self._yard.engine, self._yard.names.ours
+        for one in await engine.containers(ours):
+            resource = _whose(one, self._yard)
+            stuck = None if resource is None else read(resource.status).stuck
+            if resource is not None and stuck is None:
+                self.kept.append(resource.address)
+            else:
+                self.faults.append(f"{one.name} is left" + ("" if stuck is None else f": {stuck.why}; {stuck.hint}"))
+        if not self.kept and not self.faults:
+            await self._each(engine.remove_network, await engine.networks(ours))
+        self.volumes = await engine.volumes(ours)
+
+    async def all(self, *, with_volumes: bool) -> None:
+        engine, ours = self._yard.engine, self._yard.names.ours
+        waiting = list(await engine.containers(ours))
+        while waiting:
+            now = _first(waiting, self._yard)
+            async with anyio.create_task_group() as group:
+                for one in now:
+                    group.start_soon(self._one, one)
+            waiting = [one for one in waiting if one not in now]
+        if not self.kept:
+            await self._each(engine.remove_network, await engine.networks(ours))
+        self.volumes = await engine.volumes(ours)
+        if with_volumes:
+            await self._each(engine.remove_volume, self.volumes)
+            self.volumes = await engine.volumes(ours)
+        await self._note_gone()
+
+    async def _one(self, found: Found) -> None:
+        resource = _whose(found, self._yard)
+        engine, is_kept_now = self._yard.engine, resource is not None and _stays(resource, found)
+        try:
+            if found.state in ("running", "paused"):
+                await engine.stop(found.id, limits.CONTAINER_STOP_S)
+            if resource is not None:
+                await self._keep_output(resource, found)
+            if resource is not None and is_kept_now:
+                self.kept.append(resource.address)
+            else:
+                await engine.remove(found.id)
+                self.removed += 1
+        except EngineFailed as fault:
+            self._tell(found.name, fault)
+            if resource is not None:
+                page = Page(self._yard, resource.address, resource.uid)
+                await page.write(writing.stuck(fault, self._yard.clock.now()))
+
+    async def _keep_output(self, resource: Resource, found: Found) -> None:
+        """Takes what it has written as a follower does that sees the end."""
+        page = Page(self._yard, resource.address, resource.uid)
+        now = await self._yard.engine.container(found.id)
+        if now is not None and now.started_at and read(resource.status).logged != now.started_at:
+            await page.write(lambda _: writing.seen_merge(seen_of(now)))
+            await Following(self._yard, resource.address, resource.uid)()
+
+    async def _each(self, remove: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:
+        for name in names:
+            try:
+                await remove(name)
+            except EngineFailed as fault:
+                self._tell(name, fault)
+
+    async def _note_gone(self) -> None:
+        """Writes what is left: the next owner begins anew."""
+        there = {one.labels.get(ADDRESS): one for one in await self._yard.engine.containers(self._yard.names.ours)}
+        for resource in self._yard.store.view.list("container"):
+            found, stuck = there.get(resource.address), read(resource.status).stuck
+            merge = writing.seen_merge(None if found is None else seen_of(found)) | {"is_spent": True}
+            if found is None:
+                merge |= {"stuck": None, **self._stands(resource, ContainerState.REMOVED, "plan down removed it")}
+            elif stuck is None:
+                merge |= self._stands(
+                    resource, ContainerState.KEPT, f"plan down left it (keep: {resource.spec['keep']})"
+                )
+            await Page(self._yard, resource.address, resource.uid).write(lambda _: merge)  # noqa: B023 - awaited here
+
+    def _stands(self, resource: Resource, state: ContainerState, why: str) -> JsonObject:
+        return writing.standing_merge(resource, Standing(state, state.title(), why), self._yard.clock.now())
+
+    async def _failed(self, fault: EngineFailed) -> None:
+        """The engine does not answer: that stands in each status that tells of a container."""
+        there = [one for one in self._yard.store.view.list("container") if read(one.status).seen is not None]
+        if there:
+            self.faults.append(_sentence("containers were not taken down", fault))
+        now = self._yard.clock.now()
+        stands = Standing(ContainerState.STOPPING, str(fault.reason), str(fault), (fault.hint,) if fault.hint else ())
+        for one in there:
+            merge = {"is_spent": True} | writing.standing_merge(one, stands, now)
+            await Page(self._yard, one.address, one.uid).write(lambda _: merge)  # noqa: B023 - awaited here
+
+    def _tell(self, name: str, fault: EngineFailed) -> None:
+        self.faults.append(_sentence(f"{name} is left", fault))
+
+
+def _sentence(what: str, fault: EngineFailed) -> str:
+    return f"{what}: {fault}" + (f"; {fault.hint}" if fault.hint else "")
+
+
+def _whose(found: Found, yard: Yard) -> Resource | None:
+    tag = tag_of(found.labels)
+    resource = None if tag is None else yard.store.view.get(tag.address)
+    return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
+
+
+def _stays(resource: Resource, found: Found) -> bool:
+    """Whether it is kept for inspection."""
+    spec, status = container_from_json(resource.spec), read(resource.status)
+    has_failed = bool(status.failed_of) and found.state not in ("running", "paused")
+    return not resource.deleting and (spec.keep == "always" or (spec.keep == "on-failure" and has_failed))
+
+
+def _first(waiting: list[Found], yard: Yard) -> list[Found]:
+    """Those that none of the others needs; all of them should they wait for each other."""
+    needed: set[str] = set()
+    for one in waiting:
+        resource = _whose(one, yard)
+        needed |= set() if resource is None else set(container_from_json(resource.spec).needs)
+    free = [one for one in waiting if one.labels.get(ADDRESS, "").partition("/")[2] not in needed]
+    return free or waiting

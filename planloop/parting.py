@@ -1,0 +1,119 @@
+"""What becomes of a plan's containers when nobody runs it any more. Of plans without any, nothing here is ever loaded.
+
+Containers outlive their owner. One that leaves (Ctrl-C, `q`) says so; `plan down` takes them down, with an owner or
+without; a plan that is over is not left before they are gone, or it is said why they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from planloop import wiring
+from planloop.core import Core
+from planloop.places import Place
+from planloop.rendering import amounts
+from reconciler.driving.queueing import AddressQueue
+from reconciler.driving.working_pools import WorkPools
+from reconciler.storing.store import View
+from schemas import limits
+from schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from controllers.container import Left, Yard
+
+NAMED_MAX: Final = 5
+_UP: Final = frozenset({"running", "paused"})
+
+
+def going_on(view: View) -> str:
+    """`3 containers go on: container/a, …; plan down removes them`; empty when there is none that runs."""
+    runs = [one.address for one in view.list("container") if _goes_on(one)]
+    if not runs:
+        return ""
+    verb, them = ("goes", "it") if len(runs) == 1 else ("go", "them")
+    named = ", ".join(runs[:NAMED_MAX]) + (", …" if len(runs) > NAMED_MAX else "")
+    return f"{amounts.plural(len(runs), 'container')} {verb} on running: {named}; plan down removes {them}"
+
+
+def _goes_on(one: Resource) -> bool:
+    """Whether it runs, or will in a moment, because the engine was asked for it already."""
+    return (one.status.get("seen") or {}).get("run") in _UP or one.status.get("doing") == "start"
+
+
+async def until_gone(core: Core, work: WorkPools) -> None:
+    """Returns when the controllers have taken down what a plan that is over does not need, or have given up."""
+    if not core.store.view.list("container"):
+        return
+    from controllers.container import remaining
+
+    yard = wiring.container_yard(core, work, wiring.container_engine())
+    moved = anyio.Event()
+    core.store.on_change(lambda *_: moved.set())  # Always the newest one.
+    with anyio.move_on_after(limits.CONTAINERS_DOWN_S):
+        while remaining(yard):
+            await moved.wait()
+            moved = anyio.Event()
+
+
+async def clear(core: Core, say: Callable[[str], None]) -> None:
+    """After a plan is over: removes what nobody needs, and says what stays and why."""
+    if core.store.view.list("container"):
+        from controllers import container
+
+        for line in lines(await container.clear(_yard(core))):
+            say(line)
+
+
+async def take_down(core: Core, say: Callable[[str], None], *, with_volumes: bool) -> None:
+    """Takes down all containers of the plan, when no controller is at work any more, and says what became of them."""
+    if core.store.view.list("container"):
+        from controllers import container
+
+        for line in lines(await container.take_down(_yard(core), with_volumes=with_volumes)):
+            say(line)
+
+
+def without_owner(place: Place, say: Callable[[str], None], *, with_volumes: bool) -> None:
+    """The same for a plan that nobody runs. Raises NotOwner."""
+
+    async def take() -> None:
+        async with wiring.opened(place) as core:
+            await take_down(core, say, with_volumes=with_volumes)
+
+    anyio.run(take)
+
+
+def lines(left: Left) -> list[str]:
+    """What is to be said of it, one line each."""
+    out = [f"{amounts.plural(left.removed, 'container')} removed"] if left.removed else []
+    out += [f"{address} is kept; plan delete {address} removes it" for address in left.kept]
+    if left.volumes:
+        names = ", ".join(left.volumes)
+        them = "it" if len(left.volumes) == 1 else "them"
+        stay = f"{amounts.plural(len(left.volumes), 'volume')} with data left: {names}"
+        out.append(f"{stay}; plan down --volumes removes {them}")
+    return out + list(left.faults)
+
+
+def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes: bool) -> list[str]:
+    """What an owner that took the containers down has made of them, from their statuses before and now."""
+    had = {one.address for one in before if one.status.get("seen")}
+    left = [one for one in after if one.status.get("seen")]
+    removed = len(had - {one.address for one in left})
+    out = [f"{amounts.plural(removed, 'container')} removed"] if removed else []
+    for one in left:
+        ready = one.status.get("conditions", {}).get("Ready", {})
+        out.append(f"{one.address} is {one.state}: {ready.get('message', '')}")
+        out += [f"  {cure}" for cure in ready.get("unblocks", ())]
+    volumes = sorted({mount["volume"] for one in after for mount in one.spec["mounts"] if mount["volume"]})
+    if volumes and not with_volumes:
+        stay = f"{amounts.plural(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
+        out.append(f"{stay}; plan down --volumes removes {'it' if len(volumes) == 1 else 'them'}")
+    return out
+
+
+def _yard(core: Core) -> Yard:
+    return wiring.container_yard(core, WorkPools(AddressQueue()), wiring.container_engine())
