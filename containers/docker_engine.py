@@ -178,18 +178,22 @@ class DockerEngine:
                 raise docker_faults.no_command(started.error)
 
     async def stop(self, ref: str, grace_s: float) -> None:
-        found = await self.container(ref)
-        if found is None:
-            return
-        if found.state == "paused":  # It could not answer TERM, and engines refuse.
-            await self._client.call(lambda api: api.unpause(ref))
+        await self._thaw(ref)
         whole_s = math.ceil(grace_s)
         with _gone_is_fine():
             await self._client.call(
                 lambda api: api.stop(ref, timeout=whole_s), timeout_s=limits.ENGINE_CALL_S + whole_s
             )
 
+    async def _thaw(self, ref: str) -> None:
+        """A paused one cannot answer TERM, engines refuse to stop it, and Docker hangs for good when it removes it."""
+        found = await self.container(ref)
+        if found is not None and found.state == "paused":
+            with _gone_is_fine():
+                await self._client.call(lambda api: api.unpause(ref))
+
     async def remove(self, ref: str) -> None:
+        await self._thaw(ref)
         try:
             with _gone_is_fine():
                 await self._client.call(lambda api: api.remove_container(ref, force=True, v=True))

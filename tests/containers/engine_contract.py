@@ -225,6 +225,14 @@ class EngineContract:
             await (ground.engine.start(ref) if state == "running" else ground.engine.stop(ref, 0))
             assert (await seen(ground, ref)).state == state
 
+    async def test_a_paused_one_is_removed(self, ground: Ground, outside: Outside) -> None:
+        ref = await running(ground)
+        await outside.pause(ref)
+
+        await ground.engine.remove(ref)
+
+        assert await ground.engine.container(ref) is None
+
     async def test_what_is_gone_is_stopped_and_removed_without_a_word(self, ground: Ground) -> None:
         ref = await running(ground)
 
