@@ -71,12 +71,11 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\nacceptance: [{http: 'http://localhost'}]",
     ),
     "P0408": Advice(
-        "The agent wants a sandbox stronger than this version has: it runs commands in a process group of "
-        "their own with "
-        "limits (tier 1).",
-        "Lower the tier, or run the whole plan inside a sandbox.",
+        "The agent wants a sandbox that there is not: the tiers are 0 nothing, 1 a process group with limits, 2 "
+        "bubblewrap and 3 a container of the plan, which is named.",
+        "Write one of these, or name the container.",
         "plan: demo\nagent: {run: ./work, sandbox: 3}",
-        "plan: demo\nagent: {run: ./work, sandbox: 1}",
+        "plan: demo\nagent: {run: ./work, sandbox: {container: box}}\ncontainers:\n  box: {image: planloop/shell}",
     ),
     "P0410": Advice(
         "A tool is named that there is not, and that is no slip of the pen for one that there is.",
@@ -86,10 +85,10 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
     ),
     "P0411": Advice(
         "`fetch`, and the checks and tool servers that agents add, ask the network only with the right to it. A "
-        "command of the shell is not kept from it in this version.",
-        "Run the plan where there is no network, or deny the shell, if that matters.",
-        "plan: demo\nrun: make\nrights: {network: none}",
-        "plan: demo\nrun: make",
+        "command is kept from it by a sandbox of tier 2 or 3, and by nothing less.",
+        "Give the agent `sandbox: 2`, or deny the shell, if that matters.",
+        "plan: demo\nagent: {run: ./work}\nrights: {network: none}",
+        "plan: demo\nagent: {run: ./work, sandbox: 2}\nrights: {network: none}",
     ),
     "P0412": Advice(
         "The agent says how long a file it wrote stays locked, and is another program that writes files by itself: "

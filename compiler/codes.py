@@ -76,9 +76,9 @@ RIGHTS_CODES: Final[dict[str, str]] = {
 NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0406": "a setting that nothing reads",
     "P0407": "a check that this version does not run",
-    "P0408": "a sandbox that is not to be had",
+    "P0408": "a sandbox that there is not",
     "P0410": "a tool that there is not",
-    "P0411": "commands are not kept from the network by this version",
+    "P0411": "commands are not kept from the network without a sandbox",
     "P0412": "a program whose writes take no lock",
 }
 

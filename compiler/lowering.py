@@ -29,6 +29,7 @@ from schemas.mcp import McpSpec, may_use
 from schemas.narrowing import union
 from schemas.resource import Wanted
 from schemas.rights import Rights
+from schemas.sandbox import wish_of
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
 from schemas.tools import WRITING_TOOLS
 
@@ -155,7 +156,7 @@ class Lowering:
             heal=task.get("heal", False) is not False,
             heal_every_s=_heal_every(task),
             locks=_locks(task, place.fork),
-            containers=self._containers(task, path),
+            containers=self._containers(task, path, choice.sandbox if made is not None or "run" in task else None),
             budget=self.making.budget(task, path, choice if made is not None else None),
             retries=task.get("retries", limits.RETRIES_DEFAULT),
             again=task.get("again", 0),
@@ -242,12 +243,14 @@ class Lowering:
         self.forks[place.fork] = [outer] if outer else []
         self.objects[place.fork] = Wanted(place.fork, spec.to_json(), (), task, (KIND,))
 
-    def _containers(self, task: JsonObject, path: TaskPath) -> tuple[str, ...]:
-        """Those that it waits for. A plan with nothing but containers is their run."""
+    def _containers(self, task: JsonObject, path: TaskPath, sandbox: Json) -> tuple[str, ...]:
+        """Those that it waits for, that of its sandbox too. A plan with nothing but containers is their run."""
         names = task.get("containers", ())
         if not path:
             is_their_run = not any(name in task for name in ("tasks", "agent", "run"))
             names = [name for name, one in names.items() if "task" not in one] if is_their_run and names else ()
+        inside = wish_of(sandbox).container
+        names = dict.fromkeys((*names, inside) if inside in self.document.get("containers", ()) else names)
         return tuple(f"container/{name}" for name in names)
 
     def _put(self, address: str, spec: TaskSpec, who: tuple[str, ...]) -> None:

@@ -17,17 +17,17 @@ from compiler.resolving import Resolved
 from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.encoding import JsonObject
+from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
 _CHECKS_NOT_RUN: Final = ("web", "ws", "judge")
-_TIER_MAX: Final = 1
 
 
 def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:
     """Tells of every part of the plan that this version reads and does not run."""
     for to, line in _rights_lines(document, tree):
-        if line.get("network") == "none":
-            hint = "tools and checks are; run the plan where there is no network, or deny the shell"
-            faults.warn("P0411", "commands are not kept from the network by this version", hint, to=(*to, "network"))
+        if line.get("network") == "none" and not _is_enclosed(graph, pointer.owner_of(to)[0].path):
+            hint = "tools and checks are; `sandbox: 2` of the agent keeps its commands from it too, or deny the shell"
+            faults.warn("P0411", "commands are not kept from the network without a sandbox", hint, to=(*to, "network"))
     for path, task in tree:
         for index, check in enumerate(task.get("acceptance", ())):
             if "sh" not in check:
@@ -51,6 +51,23 @@ def _rights_lines(document: JsonObject, tree: Tree) -> Iterator[tuple[Pointer, J
     for name, agent in document.get("agents", {}).items():
         if "rights" in agent:
             yield ("agents", name, "rights"), agent["rights"]
+
+
+def _is_enclosed(graph: Graph, path: tuple[str, ...]) -> bool:
+    """Whether all tasks at and below `path` run their commands in a sandbox that closes the network."""
+    start = "/".join(path)
+    tasks = (address.partition("/")[2] for address in graph.objects if address.startswith("task/"))
+    below = [task for task in tasks if not path or task == start or task.startswith(f"{start}/")]
+    return all(_tier_at(graph, task) >= BUBBLEWRAP for task in below)
+
+
+def _tier_at(graph: Graph, task: str) -> int:
+    names = [] if task == "." else task.split("/")
+    for depth in range(len(names), -1, -1):
+        agent = graph.objects.get("agent/" + ("/".join(names[:depth]) or "."))
+        if agent is not None:
+            return wish_of(agent.spec.get("sandbox")).tier
+    return 0
 
 
 def _tell_check(check: JsonObject, to: Pointer, faults: Faults) -> None:
@@ -79,10 +96,12 @@ def _tell_agents(graph: Graph, faults: Faults) -> None:
 
 def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
     fields = resolved.fields
-    sandbox = fields.get("sandbox")
-    tier = sandbox.get("tier", 3 if "container" in sandbox else 0) if isinstance(sandbox, dict) else sandbox or 0
-    if tier > _TIER_MAX:
-        _tell(faults, "P0408", f"sandbox tier {tier} is not to be had in this version", to)
+    wish = wish_of(fields.get("sandbox"))
+    if wish.tier > CONTAINER:
+        _tell(faults, "P0408", f"there is no sandbox of tier {wish.tier}", to, "the strongest is 3, a container")
+    elif wish.tier == CONTAINER and not wish.container:
+        hint = "name one of the plan's: `sandbox: {container: name}`"
+        _tell(faults, "P0408", "sandbox tier 3 needs a container to be in", to, hint)
     if "outside" in fields and fields.get("lock", "off") != "off":
         summary = "another program writes files without the tools that lock them"
         faults.warn_on_key("P0412", summary, "name the paths under `locks` of the task", to=(*to, "lock"))

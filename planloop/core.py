@@ -14,7 +14,7 @@ from reconciler.clock import Clock, Ids
 from reconciler.driving.engine import Engine
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
-from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Processes
 from reconciler.storing.owning import Owner
 from reconciler.storing.sqlite_store import SqliteStore
 from schemas.encoding import digest
@@ -51,7 +51,7 @@ class Core:
 class Machine:
     """What makes things happen. `servers` is asked for late: nothing of tool servers is loaded before."""
 
-    processes: LocalProcesses
+    processes: Processes
     queue: AddressQueue
     work: WorkPools
     engine: Engine

@@ -20,6 +20,7 @@ from schemas.encoding import Json, JsonObject
 if TYPE_CHECKING:
     from compiler.graph import Graph
     from containers.engine import Engine as ContainerEngine
+    from containers.engine import Found
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from reconciler.contract import Reconciler
     from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
-    from reconciler.effects.local_processes import LocalProcesses
+    from reconciler.effects.processes import Processes
 
 
 def now() -> float:
@@ -52,6 +53,15 @@ def container_engine() -> ContainerEngine:
     from containers.docker_engine import DockerEngine
 
     return DockerEngine(os.environ)
+
+
+async def containers_of(place: Place, address: str = "") -> tuple[Found, ...]:
+    """What the engine has of the plan's containers, of one without the others. Raises EngineFailed."""
+    from containers.naming import ADDRESS, Names
+    from planloop.core import label_of
+
+    only = {ADDRESS: address} if address else {}
+    return await container_engine().containers({**Names(place.name, label_of(place)).ours, **only})
 
 
 def image_folder() -> Path:
@@ -141,6 +151,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     """What runs a plan: queue, work plane, processes, controllers and the engine over them. Nothing runs yet."""
     import random
 
+    from containers.sandboxing.probing import TriedSandboxes
     from controllers.hook import HookReconciler
     from controllers.inside import PlanContainers
     from controllers.lock import LockReconciler
@@ -148,22 +159,21 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     from controllers.task.controller import TaskController
     from controllers.task.surroundings import Surroundings
     from planloop.background import Background
-    from planloop.core import Machine, label_of
+    from planloop.core import Machine
     from planloop.postponing import Postponed
     from reconciler.driving.engine import Engine
     from reconciler.driving.queueing import AddressQueue
     from reconciler.driving.working_pools import WorkPools
-    from reconciler.effects.local_processes import LocalProcesses
-    from reconciler.storing import layout
 
     place, address = core.place, f"plan/{core.place.name}"
-    processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
+    processes = enclosing_processes(core)
     queue = AddressQueue(time.monotonic, random.random)  # What asyncio counts in; asking anyio asks which loop it is.
     bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
     work = WorkPools(queue, bounds)
     one_engine, root = cache(container_engine), place.root.absolute()
     inside = PlanContainers(core.store, one_engine)
-    surroundings = Surroundings(place.name, root, environment(), containers=inside)
+    sandboxes = TriedSandboxes(processes, core.ids, str(root.resolve()))
+    surroundings = Surroundings(place.name, root, environment(), containers=inside, sandboxes=sandboxes)
     background = Background()
 
     @cache
@@ -205,7 +215,28 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     return Machine(processes, queue, work, engine, background, lambda: yard().servers)
 
 
-def fork_desk(core: Core, processes: LocalProcesses) -> ForkDesk:
+def enclosing_processes(core: Core) -> Processes:
+    """The processes of the plan, in what sandboxes their commands ask for."""
+    import importlib.util
+
+    from containers.sandboxing import cgroups
+    from containers.sandboxing.bubblewrap import Home
+    from containers.sandboxing.enclosing import EnclosingProcesses
+    from planloop.core import label_of
+    from reconciler.effects.local_processes import LocalProcesses
+    from reconciler.storing import layout
+
+    place, label = core.place, label_of(core.place)
+    run_folder = layout.run_folder(place.folder).absolute()
+    ours = [importlib.util.find_spec(name) for name in ("containers", "controllers", "schemas", "plans")]
+    found = [folder for one in ours if one is not None for folder in one.submodule_search_locations or ()]
+    programs = (sys.prefix, sys.base_prefix, *found)
+    home = Home(os.path.realpath(place.root), sys.executable, programs, os.path.realpath(Path.home()))
+    local = LocalProcesses(layout.run_folder(place.folder), label, core.owner.epoch)
+    return EnclosingProcesses(local, run_folder / "enclosed", home, groups=lambda: cgroups.found(label))
+
+
+def fork_desk(core: Core, processes: Processes) -> ForkDesk:
     """What the forks of the plan are made and brought back with."""
     from controllers.fork import Desk, Git
     from controllers.task.surroundings import KEPT
@@ -237,7 +268,11 @@ def container_yard(core: Core, work: WorkPools, engine: ContainerEngine) -> Cont
 
 
 def agents_world(
-    core: Core, processes: LocalProcesses, work: WorkPools, background: Background, servers: Servers
+    core: Core,
+    processes: Processes,
+    work: WorkPools,
+    background: Background,
+    servers: Servers,
 ) -> World:
     """What the agents of the plan live in; their models are open in `background`."""
     from controllers.agent import World
@@ -263,7 +298,7 @@ def agents_world(
     )
 
 
-def tool_yard(core: Core, processes: LocalProcesses, work: WorkPools) -> Yard:
+def tool_yard(core: Core, processes: Processes, work: WorkPools) -> Yard:
     """Where the tool servers of the plan run, and the way to them. Nothing is started."""
     from controllers.mcp import Home, LiveServers, Yard
     from planloop.core import label_of
@@ -353,15 +388,11 @@ def stop_strays(place: Place) -> int:
     """Stops every process of the plan that an owner left behind; how many there were. Raises NotOwner."""
     import anyio
 
-    from planloop.core import label_of
     from planloop.stopping import note_stopped
-    from reconciler.effects.local_processes import LocalProcesses
-    from reconciler.storing import layout
 
     async def stop() -> int:
         async with opened(place) as core:
-            processes = LocalProcesses(layout.run_folder(place.folder), label_of(place), core.owner.epoch)
-            stopped = await processes.sweep(frozenset())
+            stopped = await enclosing_processes(core).sweep(frozenset())
             await note_stopped(core)
             return len(stopped)
 

@@ -140,6 +140,7 @@ def _workspace(home: Home, command: Command) -> Iterator[str]:
                     for word in ("--bind", path, path))  # fmt: skip
     if Path(state).is_dir():
         yield from ("--tmpfs", state)
+        yield from _seen(path for path in box.readable if _is_below(path, state))
         yield from (word for path in writable if _is_below(path, state) for word in ("--bind", path, path))
         yield from ("--remount-ro", state)
     yield from _guarded(writable, (*_steering(home, writable), *box.guarded))

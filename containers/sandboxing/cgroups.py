@@ -40,6 +40,11 @@ class Cgroups:
 
     def make(self, op: str, memory_bytes: int | None, processes: int | None) -> tuple[str, ...]:
         """The folders of `op`, with its bounds. Raises OSError."""
+        for _, place in self.places:
+            place.mkdir(parents=True, exist_ok=True)
+            if self.is_unified:
+                for folder in (place.parent.parent, place.parent, place):
+                    _hand_down(folder)
         out = []
         for folder in self._folders(op):
             folder.mkdir(exist_ok=True)
@@ -99,7 +104,7 @@ class Cgroups:
 
 
 def found(plan: str, root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | None:
-    """The groups that the plan may bound its commands with, made; None where it may not."""
+    """The groups that the plan may bound its commands with; None where it may not. Nothing is made yet."""
     try:
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
     except OSError:
@@ -114,9 +119,7 @@ def _version_1(plan: str, root: Path, lines: Sequence[Sequence[str]]) -> Cgroups
     if any(name not in own or not (root / name).is_dir() for name in NEEDED):
         return None
     places = tuple((name, root / name / own[name].strip("/") / OURS / plan) for name in NEEDED)
-    for _, place in places:
-        place.mkdir(parents=True, exist_ok=True)
-    return Cgroups(places, is_unified=False)
+    return Cgroups(places, is_unified=False) if all(_may_make(place) for _, place in places) else None
 
 
 def _version_2(plan: str, root: Path, lines: Sequence[Sequence[str]]) -> Cgroups | None:
@@ -124,12 +127,22 @@ def _version_2(plan: str, root: Path, lines: Sequence[Sequence[str]]) -> Cgroups
     if own is None or not (root / "cgroup.controllers").is_file():
         return None
     place = root / own.strip("/") / OURS / plan
-    place.mkdir(parents=True, exist_ok=True)
-    for folder in (place.parent.parent, place.parent, place):
-        have = (folder / "cgroup.subtree_control").read_text().split()
-        if not set(NEEDED) <= set(have):
-            (folder / "cgroup.subtree_control").write_text("+memory +pids")
-    return Cgroups(tuple((name, place) for name in NEEDED), is_unified=True)
+    have = (place.parent.parent / "cgroup.subtree_control").read_text().split()
+    # A group with processes of its own, as a person's usually is, hands nothing down; the root's does.
+    if not set(NEEDED) <= set(have) and place.parent.parent != root:
+        return None
+    return Cgroups(tuple((name, place) for name in NEEDED), is_unified=True) if _may_make(place) else None
+
+
+def _may_make(place: Path) -> bool:
+    above = next(folder for folder in place.parents if folder.is_dir())
+    return os.access(above, os.W_OK)
+
+
+def _hand_down(folder: Path) -> None:
+    control = folder / "cgroup.subtree_control"
+    if not set(NEEDED) <= set(control.read_text().split()):
+        control.write_text("+memory +pids")
 
 
 def _members(folder: Path) -> list[int]:

@@ -23,8 +23,9 @@ from containers.sandboxing.cgroups import Cgroups
 from containers.sandboxing.rooms import NoRooms, Rooms
 from reconciler.effects.local_processes import obstacle_of
 from reconciler.effects.processes import Command, Ending, Exit, Processes, Sandbox, Trace
-from schemas import limits
+from schemas import limits, sandbox
 from schemas.encoding import JsonObject, decode, encode
+from schemas.sandbox import BUBBLEWRAP, CONTAINER, NOTHING
 
 BWRAP: Final = "bwrap"
 NOTE: Final = "enclosed.json"
@@ -57,9 +58,14 @@ class EnclosingProcesses:
     async def run(self, op: str, command: Command) -> Exit:
         """See `Processes.run`."""
         box = command.sandbox
-        if box is None or box.tier == 0:
+        if box is None or box.tier == NOTHING:
             return await self._inner.run(op, command)
-        if box.tier < limits.SANDBOX_TIER_CONTAINER and (obstacle := obstacle_of(command)):
+        command = replace(
+            command,
+            memory_bytes_max=_least(box.memory_bytes, command.memory_bytes_max),
+            processes_max=_least(box.processes, command.processes_max),
+        )
+        if box.tier < CONTAINER and (obstacle := obstacle_of(command)):
             return _not_started(obstacle)
         try:
             async with self._way_out(op, box) as refused:
@@ -115,9 +121,9 @@ class EnclosingProcesses:
     def _enclosed(self, op: str, command: Command, box: Sandbox) -> Command:
         """What the processes beneath run. Raises Unfit."""
         match box.tier:
-            case 1:
+            case sandbox.GROUP:
                 return self._bounded(op, command, replace(command, sandbox=None), ())
-            case 2:
+            case sandbox.BUBBLEWRAP:
                 return self._wrapped(op, command)
             case _:
                 self._note(op, {"container": box.container})
@@ -156,7 +162,7 @@ class EnclosingProcesses:
     @asynccontextmanager
     async def _way_out(self, op: str, box: Sandbox) -> AsyncIterator[Sequence[str]]:
         """The proxy of an enclosure that may ask some hosts; what it refused."""
-        if box.tier != limits.SANDBOX_TIER_BUBBLEWRAP or box.network or not box.hosts:
+        if box.tier != BUBBLEWRAP or box.network or not box.hosts:
             yield ()
             return
         self._note(op, {"hosts": list(box.hosts)})
@@ -219,3 +225,7 @@ class EnclosingProcesses:
 
 def _not_started(why: str) -> Exit:
     return Exit(Ending.NOT_STARTED, None, why.encode())
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)

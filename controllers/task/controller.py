@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from controllers.task import finding, running
+from controllers.task import enclosing, finding, running
 from controllers.task.clearing import Clearing
 from controllers.task.deciding import decide
 from controllers.task.observing import Observer
 from controllers.task.running import Desk
-from controllers.task.step import CheckJob, Job, RunJob, StopJob
+from controllers.task.step import CheckJob, Job, RunJob, StopJob, TryJob
 from controllers.task.surroundings import Surroundings
 from controllers.task.tallying import Tallies
 from controllers.task.writing import write
@@ -43,7 +43,7 @@ class TaskController:
         self._clock = clock
         tallies = Tallies()
         tallies.follow(store)
-        self._observer = Observer(store.view, tallies, plane)
+        self._observer = Observer(store.view, tallies, plane, surroundings.sandboxes)
         self._desk = Desk(store, processes, clock, ids, self._observer, surroundings, Clearing(store, processes, plane))
 
     async def reconcile(self, address: Address) -> Outcome:
@@ -66,6 +66,8 @@ class TaskController:
                 self._queue(address, job.key, lambda: running.run(desk, uid, address, job), job.priority)
             case CheckJob():
                 self._queue(address, job.key, lambda: finding.check(desk, uid, address, job), job.priority)
+            case TryJob():
+                self._plane.start(job.key, address, lambda: enclosing.find_out(desk, job), pool="free")
             case StopJob():
                 self._plane.start(job.key, address, lambda: running.stop(desk, uid, address, job), pool="free")
 

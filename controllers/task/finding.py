@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.task import checking, settling, writing
+from controllers.task import checking, running, settling, writing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed
 from controllers.task.running import Desk
@@ -20,7 +20,9 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     spec, surroundings = observed.spec, desk.surroundings
     env = surroundings.env(observed.address, spec, observed.progress.incarnation)
     cwd, label = surroundings.cwd(spec, observed.fork), str(uid)
-    bench = checking.Bench(desk.processes, desk.ids, cwd, env, surroundings.containers, label)
+    bench = checking.Bench(
+        desk.processes, desk.ids, cwd, env, surroundings.containers, label, running.sandbox(desk, observed)
+    )
     started_at = desk.clock.now()
     finding = await surroundings.check(job.check, bench)
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)

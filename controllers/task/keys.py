@@ -18,6 +18,11 @@ def stop(uid: str, call: str) -> str:
     return f"{uid}:stop:{call}"
 
 
+def trying(uid: str) -> str:
+    """The key of the job that finds out whether the task's sandbox is to be had."""
+    return f"{uid}:try"
+
+
 def is_run(key: str) -> bool:
     """Whether it is a command's."""
     return ":run:" in key

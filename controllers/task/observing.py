@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
+from controllers.sandboxes import NO_OTHERS, Sandboxes, agent_above
 from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
@@ -17,10 +18,11 @@ from controllers.task.status import Progress, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
-from schemas import limits
+from schemas import limits, sandbox
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
+from schemas.sandbox import HAD, Answer
 from schemas.task import ByAgent, TaskSpec
 
 _BAD: Final = (Standing.FAILED, Standing.STUCK)
@@ -42,7 +44,8 @@ class Observed:
 
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
-    in; `containers` those that it names, as far as they are there. `above` are its ancestors with
+    in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
+    in, and `sandbox` what is known of that: None before it was tried. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `now` is in seconds; `digests` name its checks as now written.
     """
@@ -69,6 +72,8 @@ class Observed:
     remains: tuple[str, ...] = ()
     fork: Resource | None = None
     containers: Mapping[str, Resource] = field(default_factory=dict)
+    encloser: Resource | None = None
+    sandbox: Answer | None = HAD
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
@@ -80,8 +85,9 @@ class Observed:
 class Observer:
     """Reads for decisions. Keeps parsed specs and statuses by address; each is parsed once in its life."""
 
-    def __init__(self, view: View, tallies: Tallies, plane: WorkPlane | None) -> None:
+    def __init__(self, view: View, tallies: Tallies, plane: WorkPlane | None, sandboxes: Sandboxes = NO_OTHERS) -> None:
         self._view = view
+        self._sandboxes = sandboxes
         self._tallies = tallies
         self._plane = plane
         self._wishes: dict[str, Wish] = {}
@@ -108,6 +114,7 @@ class Observer:
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
+        encloser = agent_above(view, me.address)
         halt, above = self._upward(me)
         needs = self._tallies.needs(me.address)
         children = self._tallies.children(me.address)
@@ -133,6 +140,8 @@ class Observer:
             lock=missing_lock(view, me, spec, now) if spec.locks else None,
             fork=view.get(spec.fork) if spec.fork else None,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
+            encloser=encloser,
+            sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
             running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),

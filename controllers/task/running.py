@@ -19,7 +19,7 @@ from controllers.task.step import RunJob, StopJob
 from controllers.task.surroundings import Surroundings
 from reconciler.clock import Clock, Ids
 from reconciler.effects import journal
-from reconciler.effects.processes import Command, Exit, Processes
+from reconciler.effects.processes import Command, Exit, Processes, Sandbox
 from reconciler.storing.store import Store
 from schemas import limits
 from schemas.call import CallSpec, CallState, EffectClass
@@ -143,6 +143,12 @@ def _call(observed: Observed, incarnation: int, op: str) -> CallSpec:
     )
 
 
+def sandbox(desk: Desk, observed: Observed) -> Sandbox | None:
+    """What the commands of the task are enclosed in, its checks among them."""
+    plan = desk.store.view.get(f"plan/{desk.surroundings.plan}")
+    return desk.surroundings.sandbox(observed.encloser, plan, observed.fork)
+
+
 def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
     spec, work = observed.spec, observed.spec.work
     assert isinstance(work, Run)
@@ -153,4 +159,5 @@ def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
         env=desk.surroundings.env(observed.address, spec, incarnation),
         timeout_s=budgets.timeout_s(observed),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+        sandbox=sandbox(desk, observed),
     )

@@ -8,13 +8,14 @@ way, so that none is held by a task that waits.
 from __future__ import annotations
 
 from controllers.leases import AWAITING
-from controllers.task import budgets, containing, flight, forking, jobs, reopening, verifying, working
+from controllers.task import budgets, containing, flight, forking, jobs, keys, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
-from controllers.task.step import Says, Step, after
+from controllers.task.step import Says, Step, TryJob, after
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK, FORK_FAILED
 from schemas.lock import ring_words
+from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX, wish_of
 from schemas.task import ByAgent, Group, Run, TaskState
 
 _OPEN_PARENT = (Stage.WORK, Stage.VERIFY, Stage.DONE)
@@ -34,6 +35,9 @@ def start(observed: Observed) -> Step:
 def _waiting(observed: Observed, says: Says) -> Step:
     wait_s = observed.progress.not_before - observed.now
     again_s = wait_s if wait_s > 0 else None
+    if says.reason == TRYING_SANDBOX and observed.encloser is not None:
+        job = TryJob(keys.trying(observed.me.uid), wish_of(observed.encloser.spec.get("sandbox")))
+        return Step(says, start=() if job.key in observed.jobs else (job,))
     if says.reason in (AWAITING_FORK, FORK_FAILED):
         return Step(says, forking.MADE, again_s=again_s)
     if says.reason == AWAITING and observed.lock is not None:
@@ -46,7 +50,7 @@ def _waiting(observed: Observed, says: Says) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, containing.obstacle, _budget, _retry, _leftover, forking.obstacle, _locks):
+    for look in (_parent, _needs, containing.obstacle, _budget, _retry, _leftover, forking.obstacle, _sandbox, _locks):
         says = look(observed)
         if says is not None:
             return says
@@ -83,7 +87,14 @@ def begun(observed: Observed, incarnation: int) -> JsonObject:
         "skipped": None,
         "round_for": None,
         "fork": None,
+        **_enforced(observed),
     }
+
+
+def _enforced(observed: Observed) -> JsonObject:
+    """What its commands are enclosed in, where the plan says anything of it."""
+    written = None if observed.encloser is None else observed.encloser.spec.get("sandbox")
+    return {} if written is None else {"sandbox": wish_of(written).to_json()}
 
 
 def queued(observed: Observed) -> Says:
@@ -128,6 +139,16 @@ def _needs(observed: Observed) -> Says | None:
 
 
 _HOW = {Standing.FAILED: "failed", Standing.CANCELLED: "cancelled", Standing.STUCK: "blocked by a failure itself"}
+
+
+def _sandbox(observed: Observed) -> Says | None:
+    """Nothing that a task does may run in less than its plan asks for, so that it does not begin."""
+    answer = observed.sandbox
+    if answer is None:
+        return Says(TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",))
+    if answer.is_had:
+        return None
+    return Says(TaskState.BLOCKED, NO_SANDBOX, answer.why, (answer.cure,), is_stuck=True)
 
 
 def _locks(observed: Observed) -> Says | None:

@@ -14,6 +14,7 @@ from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change
+from schemas.sandbox import Wish
 from schemas.task import CheckSpec, TaskState
 
 
@@ -45,7 +46,15 @@ class StopJob:
     op: str
 
 
-Job: TypeAlias = RunJob | CheckJob | StopJob
+@frozen
+class TryJob:
+    """Finds out whether a sandbox is to be had."""
+
+    key: str
+    wish: Wish
+
+
+Job: TypeAlias = RunJob | CheckJob | StopJob | TryJob
 
 
 @frozen

@@ -7,7 +7,9 @@ from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
+from controllers.sandboxes import NO_OTHERS, Sandboxes, sandbox_of
 from controllers.task.checking import RunCheck, run_check
+from reconciler.effects.processes import Sandbox
 from schemas.fork import tree_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -24,7 +26,8 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 class Surroundings:
     """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
 
-    `check` runs one acceptance check; a replay gives what was found instead. `containers` are those of the plan.
+    `check` runs one acceptance check; a replay gives what was found instead. `containers` are those of the plan,
+    `sandboxes` what this machine has.
     """
 
     plan: str
@@ -32,12 +35,22 @@ class Surroundings:
     inherited: Mapping[str, str] = field(default_factory=dict)
     check: RunCheck = run_check
     containers: Containers | None = None
+    sandboxes: Sandboxes = NO_OTHERS
 
     def cwd(self, spec: TaskSpec, fork: Resource | None = None) -> str:
         """The absolute workspace of a task, in the fork that it works in if there is one."""
         tree = tree_of(fork.status) if fork is not None else ""
         folder = self.folder / tree if tree else self.folder
         return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
+
+    def sandbox(self, encloser: Resource | None, plan: Resource | None, fork: Resource | None) -> Sandbox | None:
+        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""
+        if encloser is None:
+            return None
+        tree = tree_of(fork.status) if fork is not None else ""
+        file = ((plan.status.get("file") if plan is not None else None) or {}).get("path") or ""
+        folder = (self.folder / tree if tree else self.folder).resolve()
+        return sandbox_of(encloser.spec, folder, Path(str(file)).name)
 
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""

@@ -15,6 +15,7 @@ from controllers.agent.tools.registry import BUILT_IN
 from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
+from controllers.sandboxes import EVERY
 from controllers.task.controller import TaskController
 from controllers.task.surroundings import Surroundings
 from planloop.places import Place
@@ -156,7 +157,7 @@ def _reconcilers(
         minds=RecordedMinds(director, store.is_alive).reply,
         hooks=RecordedHooks(director, store.is_alive),
     )
-    surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director))
+    surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director), sandboxes=EVERY)
     made: list[Reconciler] = [
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),

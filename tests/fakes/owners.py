@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -62,7 +63,8 @@ async def kill_operation(plan: str, op: str) -> None:
     """KILLs every process of `op` and returns when all are gone."""
     pids = [one.pid for one in process_table.labelled(plan) if one.op == op]
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # Some die with the first.
+            os.kill(pid, signal.SIGKILL)
     for pid in pids:
         await process_table.exited(pid)
 

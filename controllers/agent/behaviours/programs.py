@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from controllers.agent.behaviours.steps import Step
-from controllers.agent.calling.workspaces import environment, workspace_of
+from controllers.agent.calling.workspaces import around_functions, environment, sandbox, workspace_of
 from controllers.agent.minds.port import MindFailed
 from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
@@ -84,6 +84,7 @@ async def _output(world: World, seen: Observed, step: Step, told: JsonObject) ->
         stdin=encode(told) + b"\n",
         timeout_s=limits.MIXIN_PROGRAM_S,
         output_bytes_max=limits.MIND_OUTPUT_BYTES_MAX,
+        sandbox=around_functions(world, seen) if step.verb == "python" else sandbox(world, seen),
     )
     op = world.ids.mint()
     ended = await world.processes.run(op, command)

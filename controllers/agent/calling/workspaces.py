@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,10 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
+from controllers.sandboxes import sandbox_of
+from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
+from schemas.sandbox import BUBBLEWRAP, CONTAINER
 
 RESERVED: Final = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
@@ -43,6 +47,20 @@ def cwd_of(world: World, seen: Observed) -> str:
     """The absolute folder of the agent's task, in its fork if it has one."""
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     return str(world.folder / tree / ("." if seen.task_spec is None else seen.task_spec.cwd))
+
+
+def sandbox(world: World, seen: Observed) -> Sandbox | None:
+    """What the agent's commands are enclosed in."""
+    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
+    folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
+    file = _plan_file(world, folder)
+    return sandbox_of(seen.resource.spec, folder, "" if file is None else file.name)
+
+
+def around_functions(world: World, seen: Observed) -> Sandbox | None:
+    """The same for a Python function: it needs our interpreter, which no container has, so bubblewrap has to do."""
+    box = sandbox(world, seen)
+    return box if box is None or box.tier < CONTAINER else replace(box, tier=BUBBLEWRAP, container="")
 
 
 def _plan_file(world: World, folder: Path) -> Path | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, assert_never
 
-from controllers.agent.calling.workspaces import RESERVED, environment, workspace_of
+from controllers.agent.calling.workspaces import RESERVED, around_functions, environment, sandbox, workspace_of
 from controllers.agent.hooking import claude_code, claude_transcript
 from controllers.agent.hooking.lattice import broken, died, strictness
 from controllers.agent.minds.port import MindFailed
@@ -46,7 +47,12 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
     except (ToolFault, MindFailed) as fault:
         return broken(str(fault))
     env, told = place.env, asked
+    # What speaks another product's words runs through our interpreter too.
+    is_ours = isinstance(mind, HookProgram) and not is_foreign
+    box = sandbox(world, seen) if is_ours else around_functions(world, seen)
     if is_foreign:
+        if box is not None:
+            box = replace(box, readable=(*box.readable, str(_transcript(world, seen).parent)))
         told = _in_their_words(world, seen, asked)
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
         argv = (world.python, str(claude_code.CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
@@ -57,6 +63,7 @@ async def verdict_of(world: World, seen: Observed, hook: HookSpec, asked: JsonOb
         stdin=encode(told) + b"\n",
         timeout_s=timeout_s,
         output_bytes_max=2 * limits.HOOK_OUTPUT_BYTES_MAX,
+        sandbox=box,
     )
     op = world.ids.mint()
     ended = await world.processes.run(op, command)
@@ -97,10 +104,14 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
 
 
 def _in_their_words(world: World, seen: Observed, asked: JsonObject) -> JsonObject:
-    path = claude_transcript.place(world.folder, world.plan, seen.resource.address)
+    path = _transcript(world, seen)
     with contextlib.suppress(OSError):  # A full disk is no reason not to ask: few scripts look there.
         claude_transcript.write(path, seen, world.store.get_blob)
     return claude_code.question(asked, str(path))
+
+
+def _transcript(world: World, seen: Observed) -> Path:
+    return claude_transcript.place(world.folder, world.plan, seen.resource.address)
 
 
 def _argv(world: World, mind: HookProgram | HookFunction) -> tuple[str, ...]:

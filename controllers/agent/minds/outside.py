@@ -96,6 +96,7 @@ class OutsideMind:
             stdin=stdin,
             timeout_s=self.setting.timeout_s,
             output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+            sandbox=self.setting.sandbox,
         )
 
     def _reply(self, turn: TurnInput, session: str, ended: Exit) -> Reply:

@@ -12,7 +12,7 @@ from typing import Final
 
 from controllers.agent.minds import actions
 from controllers.agent.minds.port import MindFailed, Reply, TurnInput
-from reconciler.effects.processes import Command, Ending, Exit, Processes
+from reconciler.effects.processes import Command, Ending, Exit, Processes, Sandbox
 from schemas import limits
 from schemas.encoding import Json, decode_foreign, encode
 
@@ -24,11 +24,12 @@ class ProgramMind:
 
     @dataclass(frozen=True, slots=True)
     class Setting:
-        """Absolute working folder, the whole environment, and seconds for one turn."""
+        """Absolute working folder, the whole environment, seconds for one turn, and what it is enclosed in."""
 
         cwd: str
         env: Mapping[str, str]
         timeout_s: float
+        sandbox: Sandbox | None = None
 
     def __init__(self, processes: Processes, argv: Sequence[str], setting: Setting) -> None:
         self._processes = processes
@@ -43,6 +44,7 @@ class ProgramMind:
             stdin=encode(turn.to_json()) + b"\n",
             timeout_s=self._setting.timeout_s,
             output_bytes_max=limits.MIND_OUTPUT_BYTES_MAX,
+            sandbox=self._setting.sandbox,
         )
         ended = await self._processes.run(turn.op, command)
         if ended.ending is not Ending.EXITED or ended.code != 0:

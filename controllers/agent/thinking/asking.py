@@ -82,7 +82,9 @@ def _setting(world: World, seen: Observed, most_s: float = limits.CALL_TIMEOUT_S
     except ToolFault as fault:
         raise MindFailed(str(fault)) from fault
     time_s = min(most_s, seen.left.get("time_s", most_s))
-    return ProgramMind.Setting(str(workspace.root), environment(world, seen), time_s)
+    is_function = isinstance(seen.spec.mind, PythonFunction)
+    box = workspaces.around_functions(world, seen) if is_function else workspaces.sandbox(world, seen)
+    return ProgramMind.Setting(str(workspace.root), environment(world, seen), time_s, box)
 
 
 async def ask(world: World, tools: Tools, stale: str | None, seen: Observed, op: str) -> Reply:

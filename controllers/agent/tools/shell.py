@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field
 
+from controllers.agent.calling import workspaces
 from controllers.agent.calling.workspaces import environment
 from controllers.agent.tools import trespassing
 from controllers.agent.tools.tool import Context, Settlement
@@ -48,6 +49,7 @@ def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         memory_bytes_max=bounds.get("memory"),
         processes_max=bounds.get("processes"),
+        sandbox=workspaces.sandbox(context.world, context.seen),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from controllers.inside import Containers
 from reconciler.clock import Ids
-from reconciler.effects.processes import Processes
+from reconciler.effects.processes import Processes, Sandbox
 from schemas.frozen import frozen
 from schemas.task import CheckSpec
 
@@ -31,6 +31,7 @@ class Bench:
     """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands.
 
     `containers` are the plan's, None where no plan runs; `label` tells this task's commands in one from others'.
+    `sandbox` is what its commands are enclosed in.
     """
 
     processes: Processes
@@ -39,6 +40,7 @@ class Bench:
     env: Mapping[str, str] = field(default_factory=dict)
     containers: Containers | None = None
     label: str = ""
+    sandbox: Sandbox | None = None
 
     def path(self, name: str) -> Path:
         """The file that a check names."""

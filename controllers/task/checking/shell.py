@@ -34,6 +34,7 @@ async def run(arguments: JsonObject, bench: Bench, timeout_s: float) -> Exit:
         env=bench.env,
         timeout_s=timeout_s,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+        sandbox=bench.sandbox,
     )
     op = bench.ids.mint()
     try:

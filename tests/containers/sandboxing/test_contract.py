@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio.lowlevel
 import pytest
 
+from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Processes, Sandbox
+from schemas.sandbox import GROUP
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.owners import BegunEnclosingOwner
 from tests.contracts.processes_contract import ProcessesContract
@@ -27,10 +31,23 @@ class EnclosedMachine:
     async def begin_and_crash(self, op: str, command: Command) -> None:
         owner = BegunEnclosingOwner(self.home, self.folder, op, command)
         await owner.until_begun()
+        while not _is_inside(str(self.folder), op, command):
+            await anyio.lowlevel.checkpoint()
         owner.kill()
 
     async def kill(self, op: str) -> None:
         await kill_operation(str(self.folder), op)
+
+
+def _is_inside(plan: str, op: str, command: Command) -> bool:
+    """Whether the command itself runs: what is stopped while it is still being enclosed never had a say in it."""
+    wanted = f"/bin/sh\0-c\0{command.shell}\0".encode()
+    ours = [Path(f"/proc/{one.pid}/cmdline") for one in process_table.labelled(plan) if one.op == op]
+    for line in ours:
+        with suppress(OSError):
+            if line.read_bytes() == wanted or line.read_bytes() == wanted.removeprefix(b"/bin/"):
+                return True
+    return command.sandbox is not None and command.sandbox.tier == GROUP
 
 
 class Enclosed(ProcessesContract):

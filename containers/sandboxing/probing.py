@@ -1,0 +1,59 @@
+"""Which sandboxes this machine has: found out by running nothing at all in one, and remembered."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reconciler.clock import Ids
+from reconciler.effects.clamping import last_line
+from reconciler.effects.processes import Command, Ending, Processes, Sandbox
+from schemas import limits
+from schemas.sandbox import BUBBLEWRAP, CONTAINER, GROUP, HAD, Answer, Wish
+
+LESS: Final = "or ask for less: a lower `sandbox` in the plan"
+INSTALL: Final = f"install bubblewrap with your system's package manager, {LESS}"
+ALLOW: Final = (
+    "let users make namespaces (as root: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
+    f"kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with more rights), {LESS}"
+)
+LOOK: Final = "plan describe container/{} says how it is; a shell in it needs a /bin/sh in its image"
+
+
+class TriedSandboxes:
+    """A `controllers.sandboxes.Sandboxes` over processes that enclose. `folder` is the plan's."""
+
+    def __init__(self, processes: Processes, ids: Ids, folder: str) -> None:
+        self._processes = processes
+        self._ids = ids
+        self._folder = folder
+        self._known: dict[tuple[int, str], Answer] = {}
+
+    def known(self, wish: Wish) -> Answer | None:
+        return HAD if wish.tier <= GROUP else self._known.get((wish.tier, wish.container))
+
+    async def tried(self, wish: Wish) -> Answer:
+        """Whether the shell comes up in it."""
+        answer = await self._try(wish)
+        self._known[wish.tier, wish.container] = answer
+        return answer
+
+    async def _try(self, wish: Wish) -> Answer:
+        if wish.tier > CONTAINER:
+            return Answer(False, f"there is no sandbox of tier {wish.tier}", "3, a container, is the strongest")
+        if wish.tier == CONTAINER and not wish.container:
+            return Answer(False, "tier 3 needs a container to be in", "name one: `sandbox: {container: name}`")
+        op, box = self._ids.mint(), Sandbox(wish.tier, wish.container)
+        env = {"PATH": "/usr/bin:/bin"}
+        command = Command(self._folder, shell=":", env=env, timeout_s=limits.SANDBOX_PROBE_S, sandbox=box)
+        ended = await self._processes.run(op, command)
+        self._processes.forget([op])
+        if ended.ending is Ending.EXITED and ended.code == 0:
+            return HAD
+        said = last_line(ended.output) or ended.ending.value
+        return Answer(False, f"the sandbox, {wish.words}, is not to be had: {said}", _cure(wish, said))
+
+
+def _cure(wish: Wish, said: str) -> str:
+    if wish.tier == BUBBLEWRAP:
+        return INSTALL if "is not there" in said else ALLOW
+    return LOOK.format(wish.container)

@@ -1,0 +1,56 @@
+"""From the objects of a plan to what a command is enclosed in. Pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from reconciler.effects.processes import Sandbox
+from reconciler.storing.store import View
+from schemas import patterns
+from schemas.encoding import JsonObject
+from schemas.resource import Resource
+from schemas.sandbox import BUBBLEWRAP, wish_of
+
+
+def agent_above(view: View, task: str) -> Resource | None:
+    """The agent of the task at the address `task`, or else of the nearest one above that has an agent."""
+    path = task.partition("/")[2]
+    names = [] if path == "." else path.split("/")
+    for depth in range(len(names), -1, -1):
+        found = view.get("agent/" + ("/".join(names[:depth]) or "."))
+        if found is not None:
+            return found
+    return None
+
+
+def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str) -> Sandbox | None:
+    """What commands of the lowered `agent` are enclosed in that work below `folder`; None for nothing of its own.
+
+    `folder` is the plan's or that of a fork, which both have the plan file `plan_file`.
+    """
+    wish = wish_of(agent.get("sandbox"))
+    if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
+        return None
+    rights = agent["rights"]
+    steering = [plan_file] if plan_file else []
+    steering += [path for pattern in rights.get("guarded", ()) if (path := _guarded(pattern))]
+    return Sandbox(
+        tier=wish.tier,
+        container=wish.container,
+        readable=(str(folder),),
+        guarded=tuple(dict.fromkeys(str(folder / path) for path in steering)),
+        network=bool(rights["network"]),
+        hosts=tuple(rights.get("hosts", ())),
+        memory_bytes=wish.memory_bytes,
+        processes=wish.processes,
+    )
+
+
+def _guarded(pattern: str) -> str:
+    """The file or folder that a denial of writing is about; of one with a star, the folder that it is in."""
+    call = patterns.call_pattern(pattern)
+    if call is None or not call.subject:
+        return ""
+    names = call.subject.split("/")
+    starred = next((index for index, name in enumerate(names) if "*" in name), len(names))
+    return "/".join(names[:starred])

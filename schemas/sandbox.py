@@ -1,0 +1,59 @@
+"""What an agent asks its commands to be enclosed in, as a plan writes it: a tier, or a map."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
+
+NOTHING, GROUP, BUBBLEWRAP, CONTAINER = range(4)
+TIERS: Final = ("nothing", "a process group", "bubblewrap", "a container")
+NO_SANDBOX: Final = "NoSandbox"
+"""The reason of a task whose sandbox is not to be had."""
+
+TRYING_SANDBOX: Final = "TryingSandbox"
+
+
+@frozen
+class Wish:
+    """The least `tier`; the `container` of tier 3; bounds of each command, None for none."""
+
+    tier: int = GROUP
+    container: str = ""
+    memory_bytes: int | None = None
+    processes: int | None = None
+
+    @property
+    def words(self) -> str:
+        """`tier 2 (bubblewrap)`; `tier 3 (container sut)`."""
+        name = TIERS[self.tier] if self.tier < len(TIERS) else "unknown"
+        return f"tier {self.tier} ({f'container {self.container}' if self.container else name})"
+
+    def to_json(self) -> JsonObject:
+        own: JsonObject = {"container": self.container} if self.container else {}
+        return {"tier": self.tier, **own}
+
+
+def wish_of(written: Json) -> Wish:
+    """What `sandbox` of a lowered agent says; left out, a process group."""
+    if not isinstance(written, dict):
+        return Wish() if written is None else Wish(int(written))
+    container = str(written.get("container", ""))
+    least = CONTAINER if container else GROUP
+    return Wish(max(least, written.get("tier", least)), container, written.get("memory"), written.get("processes"))
+
+
+@frozen
+class Answer:
+    """Whether a sandbox is to be had; if not, why, and what would help."""
+
+    is_had: bool
+    why: str = ""
+    cure: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"is_had": self.is_had, "why": self.why, "cure": self.cure}
+
+
+HAD: Final = Answer(True)
