@@ -6,18 +6,21 @@ told by `left_out`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from schemas.container import INTERNAL, ContainerSpec, Health, Mount, Port
 from schemas.encoding import Json, JsonObject
+from schemas.secret import REFERENCES, SECRET
 
 _CONDITIONS: Final = {
     "started": "service_started",
     "healthy": "service_healthy",
     "completed": "service_completed_successfully",
 }
-_SECRET: Final = "secret:"
+_VARIABLES: Final = ("env:", SECRET)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # What Compose takes for one.
 _DEFAULT: Final = "default"
 
 
@@ -39,6 +42,9 @@ def left_out(specs: Mapping[str, ContainerSpec]) -> list[str]:
             found.append(f"`{name}`: `keep` is not known to Compose, which leaves all containers until `down`")
         if spec.ttl_s is not None:
             found.append(f"`{name}`: `ttl` is not known to Compose")
+        for key, value in spec.env.items():
+            if value.startswith(REFERENCES) and not _variable(value):
+                found.append(f"`{name}`: Compose reads no `{value}`; give it `{key}` another way")
         if spec.task:
             found.append(f"`{name}`: Compose has no tasks: it is up from the start")
     return found
@@ -68,7 +74,7 @@ def _service(name: str, spec: ContainerSpec) -> JsonObject:
         "build": _build(spec.build),
         "command": None if spec.cmd is None else [_escaped(word) for word in spec.cmd],
         "entrypoint": None if spec.entrypoint is None else [_escaped(word) for word in spec.entrypoint],
-        "environment": {key: _value(value) for key, value in spec.env.items()},
+        "environment": {key: shown for key, value in spec.env.items() if (shown := _value(value)) is not None},
         "working_dir": spec.workdir,
         "user": spec.user,
         "volumes": [_volume(mount) for mount in spec.mounts],
@@ -135,12 +141,21 @@ def _seconds(seconds: float) -> str:
     return f"{round(seconds * 1000)}ms"
 
 
-def _value(value: str) -> str:
-    """A variable's value; a secret is taken from the environment of whoever calls Compose, and must be there."""
-    if value.startswith(_SECRET):
-        name = value.removeprefix(_SECRET)
-        return f"${{{name}:?}}"
-    return _escaped(value)
+def _value(value: str) -> str | None:
+    """A variable's value; a secret is taken from the environment of whoever calls Compose, and must be there.
+
+    None for what Compose cannot look up.
+    """
+    if not value.startswith(REFERENCES):
+        return _escaped(value)
+    name = _variable(value)
+    return f"${{{name}:?}}" if name else None
+
+
+def _variable(reference: str) -> str:
+    """The variable that holds what is pointed at; empty when no variable does."""
+    name = reference.partition(":")[2]
+    return name if reference.startswith(_VARIABLES) and _VARIABLE.fullmatch(name) else ""
 
 
 def _escaped(text: str) -> str:

@@ -54,9 +54,13 @@ def test_what_services_share_is_declared_once_at_the_top() -> None:
 
 
 def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for() -> None:
-    written: JsonObject = {"image": "x", "env": {"A": "$HOME", "B": "secret:TOKEN"}, "cmd": ["echo", "$A"]}
+    env = {"A": "$HOME", "B": "secret:TOKEN", "C": "env:USER", "D": "file:key", "E": "secret:my.token"}
+    written: JsonObject = {"image": "x", "env": env, "cmd": ["echo", "$A"]}
     service = _made({"a": written})["services"]["a"]
-    assert service["environment"] == {"A": "$$HOME", "B": "${TOKEN:?}"}
+    assert service["environment"] == {"A": "$$HOME", "B": "${TOKEN:?}", "C": "${USER:?}"}
+    told = left_out({"a": container_spec(written, {})})
+    assert "file:key" in told[0]
+    assert "secret:my.token" in told[1]
     assert service["command"] == ["echo", "$$A"]
 
 
