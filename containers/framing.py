@@ -1,13 +1,15 @@
 """Docker's framing of two outputs in one stream: a head of eight bytes (which output, how long), then that many. Pure.
 
-We want them mixed in the order they came in, so the head is only cut out.
+Mixed in the order they came in, the head is only cut out; a terminal has no such framing at all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 HEAD_BYTES: Final = 8
+_ERRORS: Final = 2
 
 
 class Frames:
@@ -16,18 +18,22 @@ class Frames:
     def __init__(self) -> None:
         self._head = b""
         self._left = 0
+        self._is_error = False
 
     def feed(self, data: bytes) -> bytes:
-        out = bytearray()
+        """Both outputs, mixed."""
+        return b"".join(piece for piece, _ in self.apart(data))
+
+    def apart(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
+        """Pieces, each with whether it was written to the standard error."""
         while data:
             if self._left == 0:
                 data = self._read_head(data)
             else:
-                out += data[: self._left]
                 taken = min(self._left, len(data))
+                yield data[:taken], self._is_error
                 self._left -= taken
                 data = data[taken:]
-        return bytes(out)
 
     def _read_head(self, data: bytes) -> bytes:
         """What follows the head that begins, or goes on, in `data`."""
@@ -35,5 +41,6 @@ class Frames:
         self._head += data[:missing]
         if len(self._head) == HEAD_BYTES:
             self._left = int.from_bytes(self._head[4:], "big")
+            self._is_error = self._head[0] == _ERRORS
             self._head = b""
         return data[missing:]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 import click
 
 from planloop import pointing
 from planloop.access import Access
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
@@ -28,8 +30,10 @@ Examples:
   plan logs agent/reviewer -f          go on as it comes, while the model writes
   plan logs task/build --check 1       the output of its second acceptance check
   plan logs mcp/files                  what became of a tool server, and what it printed about itself
+  plan logs container/redis -f         what a container writes, until it ends for good
+  plan logs container/redis --tail 20  its newest 20 lines
 """
-LOGGED = frozenset(("task", "agent", "call", "mcp"))  # Kinds that print something, or take turns.
+LOGGED = frozenset(("task", "agent", "call", "mcp", "container"))  # Kinds that print something, or take turns.
 SHOWN = ("call.", "message.", "check.ran", "task.changed", "server.")  # Of a task, and of who it belongs to.
 
 
@@ -51,12 +55,17 @@ class Source:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="TASK | AGENT | CALL | SERVER")
+@click.argument(
+    "what",
+    metavar="TASK | AGENT | CALL | SERVER | CONTAINER",
+    shell_complete=names("task", "agent", "call", "mcp", "container"),
+)
 @plan_option
-@click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task ends.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task or the container ends.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest so many lines.")
 @click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
-def command(what: str, plan: str | None, follow: bool, check: str | None) -> None:
-    """Show outputs of commands and transcripts of agents."""
+def command(what: str, plan: str | None, follow: bool, tail: int | None, check: str | None) -> None:
+    """Show outputs of commands and containers, and transcripts of agents."""
     access = access_to(plan)
     item = access.object(pointing.address_of(what))
     if item.kind not in LOGGED:
@@ -64,19 +73,35 @@ def command(what: str, plan: str | None, follow: bool, check: str | None) -> Non
         raise Halt(Exit.USAGE, f"{item.address} has no output and no transcript", hint)
     if check is not None:
         _print_check(access, item, check)
-        return
-    if item.kind == "mcp":
-        _print_server(access, item)
-        return
+    elif item.kind == "container":
+        from planloop.cli import container_logs
+
+        container_logs.show(access, item, tail=tail, is_followed=follow)
+    elif item.kind == "mcp":
+        printing.lines(_newest(_of_server(access, item), tail))
+    else:
+        _show(access, item, tail, is_followed=follow)
+
+
+def _show(access: Access, item: Resource, tail: int | None, *, is_followed: bool) -> None:
+    """What a task, an agent or a call has printed and said, and what it goes on with."""
     path = item.address.partition("/")[2]
     source = Source(f"task/{path}", f"agent/{path}", Transcript(f"agent/{path}"), item.kind == "agent")
-    following = Following(access) if follow else None
-    for record in all_records(access):
-        _print_if_covered(access, source, record, item.address)
-    for op in _live_ops(access, source):
-        _print_live(access, op, 0)
+    following = Following(access) if is_followed else None
+    past = (line for record in all_records(access) for line in _lines(access, source, record, item.address))
+    live = {op: access.get(f"output/{op}", after=0) for op in _live_ops(access, source)}
+    if tail is None:
+        printing.lines(past)
+        for answer in live.values():
+            click.echo(answer["text"], nl=False)
+    else:
+        printing.lines(_newest([*past, *(line for one in live.values() for line in one["text"].splitlines())], tail))
     if following is not None:
-        _follow(access, following, source)
+        _follow(access, following, source, {op: int(answer["next"]) for op, answer in live.items()})
+
+
+def _newest(lines: Iterable[str], tail: int | None) -> Iterable[str]:
+    return lines if tail is None else deque(lines, maxlen=tail)
 
 
 def _print_check(access: Access, item: Resource, check: str) -> None:
@@ -89,29 +114,24 @@ def _print_check(access: Access, item: Resource, check: str) -> None:
         click.echo(access.get(f"blobs/{found['blob']}")["text"], nl=False)
 
 
-def _print_if_covered(access: Access, source: Source, record: Record, address: str) -> None:
-    """A line of the transcript, or a record of the task, or of the very object at `address`."""
+def _lines(access: Access, source: Source, record: Record, address: str) -> Iterator[str]:
+    """Those of the transcript, or a record of the task, or of the very object at `address`."""
     lines = source.transcript.take(record)
-    printing.lines(lines)
+    yield from lines
     if lines:
         return
     for step in records.parted(record):
         if source.covers(step) or (step.draft.subject == address and address.startswith("call/")):
-            _print(access, step)
+            yield records.line(step)
+            yield from (f"          {line}" for line in _output_of(access, step.draft.data))
 
 
-def _print_server(access: Access, item: Resource) -> None:
+def _of_server(access: Access, item: Resource) -> Iterator[str]:
     """What became of a tool server, then what it printed about itself."""
     for record in all_records(access):
         if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
-            click.echo(records.line(record))
-    click.echo(access.get(f"output/{item.address.replace('/', '-')}", after=0)["text"], nl=False)
-
-
-def _print(access: Access, record: Record) -> None:
-    click.echo(records.line(record))
-    for line in _output_of(access, record.draft.data):
-        click.echo(f"          {line}")
+            yield records.line(record)
+    yield from access.get(f"output/{item.address.replace('/', '-')}", after=0)["text"].splitlines()
 
 
 def _output_of(access: Access, data: JsonObject) -> Iterator[str]:
@@ -134,9 +154,11 @@ def _print_live(access: Access, op: str, after: int) -> int:
     return int(answer["next"])
 
 
-def _follow(access: Access, following: Following, source: Source) -> None:
-    """Records as they come. The output of a running command is asked for whenever anything in the plan moves."""
-    shown: dict[str, int] = dict.fromkeys(_live_ops(access, source), 0)
+def _follow(access: Access, following: Following, source: Source, shown: dict[str, int]) -> None:
+    """Records as they come. The output of a running command is asked for whenever anything in the plan moves.
+
+    `shown` is how much of each is printed already.
+    """
     writing = False
     try:
         for step in following.steps_and_words():
@@ -150,7 +172,7 @@ def _follow(access: Access, following: Following, source: Source) -> None:
             if writing and any(one.subject == source.agent for one in step.record.draft.entries):
                 click.echo()
                 writing = False
-            _print_if_covered(access, source, step.record, "")
+            printing.lines(_lines(access, source, step.record, ""))
             task = following.view.get(source.task)
             if task is None or task.state in ENDED:
                 return

@@ -86,12 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and lets no exception out."""
     try:
-        cli.main(args=list(arguments), prog_name="plan", standalone_mode=False)
+        ended = cli.main(args=list(arguments), prog_name="plan", standalone_mode=False)
     except Halt as end:
         _say(end.text())
         return end.exit
-    except click.exceptions.Exit as end:
-        return end.exit_code
     except (KeyboardInterrupt, click.Abort):
         _say("left; what was running goes on")
         return Exit.CANCELLED
@@ -103,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.DONE
     except Exception as error:
         return _ending_of(error, arguments)
-    return Exit.DONE
+    return ended if isinstance(ended, int) else Exit.DONE  # Of click's own Exit, such as `plan exec` ends with.
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:

@@ -27,7 +27,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "describe": "Show one object: its conditions, why it waits, what would unblock it.",
         "tree": "Show the tree of tasks with their states.",
         "events": "Show the log.",
-        "logs": "Show outputs of commands and transcripts of agents.",
+        "logs": "Show outputs of commands and containers, and transcripts of agents.",
+        "exec": "Run a command in a container of the plan.",
         "history": "List the plan's revisions with author and cause.",
     },
     "Change it while it runs": {

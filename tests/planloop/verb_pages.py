@@ -66,6 +66,7 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "tree": ("plan tree",),
     "events": ("plan events -n 5", "plan events --type plan.patched"),
     "logs": ("plan logs count",),
+    "exec": ("plan exec db -- true", "plan exec task/count -- true"),
     "history": ("plan history",),
     "patch": ("plan patch write retries=2", "plan patch write retrys=2", "plan patch . goal=x --dry-run"),
     "edit": ("EDITOR=true plan edit",),

@@ -1,0 +1,140 @@
+"""What a container writes: `plan logs container/x`.
+
+While somebody runs the plan, it is in the file that the owner keeps; with nobody there, the engine is asked for what it
+has; what has gone is in a blob of the log.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import anyio
+import click
+
+from planloop.access import Access
+from planloop.rendering import containers, printing
+from reconciler.storing import layout
+from schemas.container import ContainerState
+from schemas.resource import Resource
+
+LOOK_S: Final = 0.2
+LOOKS_A_STATE: Final = 5  # The file is looked at this often for each look at the state.
+OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, ContainerState.REMOVED, ContainerState.KEPT})
+PLACE_BYTES: Final = 4096  # Of what was read last, by which the place is found again in a file made shorter.
+
+
+def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> None:
+    """Prints what it has written in its last run, the newest `tail` lines of it, and goes on with what it writes."""
+    if not access.is_owned() and _has_asked(access, item, tail=tail, is_followed=is_followed):
+        return
+    writing = Writing(layout.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out")
+    said = writing.more() or _kept(access, item)
+    _print(said, tail)
+    if is_followed and access.is_owned():
+        _follow(access, item, writing)
+    elif not said:
+        printing.note(f"{item.address} has written nothing, it is {containers.state_of(item)}")
+        printing.note(f"help: plan describe {item.address}")
+
+
+def _kept(access: Access, item: Resource) -> str:
+    blob = item.status.get("log")
+    return str(access.get(f"blobs/{blob}")["text"]) if blob else ""
+
+
+def _print(text: str, tail: int | None) -> None:
+    if tail is not None:
+        lines = text.splitlines(keepends=True)
+        text = "".join(lines[len(lines) - min(tail, len(lines)) :])
+    click.echo(text, nl=False)
+
+
+def _follow(access: Access, item: Resource, writing: Writing) -> None:
+    """Until it has ended and nothing starts it again, or its owner is gone."""
+    looks = 0
+    while True:
+        click.echo(writing.more(), nl=False)
+        sys.stdout.flush()
+        if looks % LOOKS_A_STATE == 0:
+            now = access.find(item.address)
+            if now is None or now.uid != item.uid or now.state in OVER or not access.is_owned():
+                click.echo(writing.more(), nl=False)
+                return
+        looks += 1
+        time.sleep(LOOK_S)
+
+
+class Writing:
+    """A file that somebody writes to, begins anew, or makes shorter at its beginning (`effects/rolling_file.py`)."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._last = b""
+        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def more(self) -> str:
+        """What has come since it was asked last."""
+        return self._text.decode(b"".join(self._pieces()))
+
+    def _pieces(self) -> Iterator[bytes]:
+        if self._file is not None:
+            yield self._noted(self._file.read())
+        try:
+            file = self._path.open("rb")
+        except OSError:
+            return
+        if self._file is not None and _is_same(self._file, file):
+            file.close()
+            return
+        if self._file is not None:
+            self._file.close()
+        self._file = file
+        content = file.read()
+        place = content.rfind(self._last) if self._last else -1
+        yield self._noted(content if place < 0 else content[place + len(self._last) :])
+
+    def _noted(self, piece: bytes) -> bytes:
+        self._last = (self._last + piece)[-PLACE_BYTES:]
+        return piece
+
+
+def _is_same(one: BinaryIO, other: BinaryIO) -> bool:
+    return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
+
+
+def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> bool:
+    """Prints what the engine has; False when it has nothing of this container, or cannot be asked."""
+    from containers.engine import EngineFailed
+
+    try:
+        return anyio.run(_ask, access, item, tail, is_followed)
+    except EngineFailed:
+        return False
+
+
+async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bool) -> bool:
+    from planloop import wiring
+
+    there = await wiring.containers_of(access.place, item.address)
+    own = next((one for one in there if one.labels.get("planloop.uid") == item.uid and one.started_at), None)
+    if own is None:
+        return False
+    engine, text = wiring.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")
+    past = b"".join([piece async for piece in engine.logs(own.id, is_following=False)])
+    _print(text.decode(past), tail)
+    if is_followed:
+        left = len(past)
+        async with aclosing(engine.logs(own.id)) as pieces:
+            async for piece in pieces:
+                click.echo(text.decode(piece[left:]), nl=False)
+                sys.stdout.flush()
+                left = max(0, left - len(piece))
+    return True
