@@ -12,12 +12,14 @@ from controllers.container.observing import Observed, job_key, observe
 from controllers.container.probing import Probing
 from controllers.container.raising import Raising
 from controllers.container.standing import standing
+from controllers.container.status import read
 from controllers.container.yard import Yard
 from reconciler.contract import Again, Done, Outcome
 from schemas import limits
 from schemas.address import Address
 from schemas.encoding import JsonObject
 from schemas.record import Draft
+from schemas.resource import Resource
 
 POOL: Final = "free"  # A container is no work that others have to wait for.
 
@@ -42,6 +44,9 @@ class ContainerReconciler:
             resource = yard.store.view.get(name)
             if resource is None:
                 return Done()
+            if yard.first_look.is_set() and _is_new(resource):
+                await yard.store.append(writing.observed(resource, {"looked": yard.look_token}), {name: resource.rev})
+                continue
             seen = observe(resource, yard.store.view, yard.work, yard.look_token, yard.clock.now())
             step = deciding.decide(seen)
             match step:
@@ -84,3 +89,9 @@ class ContainerReconciler:
                 return Probing(yard, address, uid)
         acts = {deciding.STOP: lowering.stop, deciding.LOWER: lowering.remove, deciding.UPDATE: lowering.update}
         return Acting(yard, address, uid, acts[job])
+
+
+def _is_new(resource: Resource) -> bool:
+    """Whether no owner has ever made anything of it."""
+    status = read(resource.status)
+    return not (status.looked or status.incarnation or status.engine or resource.deleting)

@@ -75,6 +75,10 @@ class Watching:
                 await self._note(resource, known.get(resource.address))
         for one in strays:
             await self._remove(one)
+        yard.first_look.set()
+        for resource in yard.store.view.list("container"):
+            if not resource.status.get("looked"):  # It came while we looked.
+                yard.work.poke(resource.address)
         if not known and not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
             for network in await yard.engine.networks(yard.names.ours):
                 with suppress(EngineFailed):

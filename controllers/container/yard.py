@@ -21,8 +21,9 @@ from schemas.frozen import frozen
 class Yard:
     """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's.
 
-    `looking` is held from asking the engine about a container to writing what it says: what was seen later is written
-    later.
+    `first_look` is set when the engine has said once what there is, and what is nobody's has gone: of what is wanted
+    from then on for the first time there is nothing. `looking` is held from asking the engine about a container to
+    writing what it says: what was seen later is written later.
     """
 
     store: Store
@@ -35,6 +36,7 @@ class Yard:
     run_folder: Path
     environment: Mapping[str, str]
     looking: anyio.Lock = field(default_factory=anyio.Lock)
+    first_look: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def look_token(self) -> str:
