@@ -9,18 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
-from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Placed, Published, Reason
+from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Published, Reason
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
 from containers.naming import DEFAULT_NETWORK, PLAN, Tag
-from controllers.container import writing
+from controllers.container import mounting, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
-from schemas.container import INTERNAL, ContainerSpec, Mount, container_from_json, what_runs
+from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
@@ -62,17 +63,17 @@ class Raising:
         tag = Tag(self.address, self.uid, status.incarnation + 1, of)
         await page.write(lambda _: {"doing": "start", "why": None, "incarnation": tag.incarnation, "starts": 1})
         creation = await self._creation(spec, image, tag)
-        # What the engine was asked for happens, also when nobody waits any more: so it is seen what came of it.
+        # What the engine was asked for happens, also when nobody waits any more: nothing begins after this has ended.
         with anyio.CancelScope(shield=True):
             ref = await self._created(creation)
         await self._start(page, ref)
 
     async def _start(self, page: Page, ref: str) -> None:
-        with anyio.CancelScope(shield=True):
-            try:
+        try:
+            with anyio.CancelScope(shield=True):
                 await self.yard.engine.start(ref)
-            finally:
-                await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None})
+        finally:
+            await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None})
 
     async def _created(self, creation: Creation) -> str:
         """Makes it, in place of what an earlier try may have left under its name."""
@@ -136,7 +137,7 @@ class Raising:
             env=environment(spec, self.yard),
             workdir=spec.workdir,
             user=spec.user,
-            mounts=tuple(self._placed(mount) for mount in spec.mounts),
+            mounts=await anyio.to_thread.run_sync(mounting.placed, spec, self._ground()) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports),
             networks=tuple(names.network(network) for network in networks),
             aliases=(name,),
@@ -147,7 +148,7 @@ class Raising:
             logs_bytes=spec.logs_bytes,
         )
 
-    def _placed(self, mount: Mount) -> Placed:
-        host = str(self.yard.folder / Path(mount.host).expanduser()) if mount.host else ""
-        volume = self.yard.names.volume(mount.volume) if mount.volume else ""
-        return Placed(mount.target, host, volume, mount.is_read_only)
+    def _ground(self) -> mounting.Ground:
+        plan = next(iter(self.yard.store.view.list("plan")), None)
+        file = str((plan.status.get("file") or {}).get("path", "")) if plan is not None else ""
+        return mounting.Ground(self.yard.folder, Path(file).name, self.yard.names)
