@@ -47,6 +47,8 @@ class Line:
     depth: int | None = None
     grant_models: Patterns = None
     grant_tools: Patterns = None
+    containers: int | None = None
+    ports: tuple[int, ...] | None = None
 
 
 def narrowed(parent: Rights, line: Line) -> Rights:
@@ -64,6 +66,8 @@ def narrowed(parent: Rights, line: Line) -> Rights:
         grant_models=meet(parent.grant_models, line.grant_models, covers_model),
         grant_tools=meet(parent.grant_tools, line.grant_tools, covers_call),
         guarded=parent.guarded,
+        containers=_least(parent.containers, line.containers),
+        ports=tuple(port for port in parent.ports if line.ports is None or port in line.ports),
     )
 
 
@@ -118,8 +122,8 @@ class RightsTree:
     def root(self, document: JsonObject) -> Rights:
         """The rights of the root task, before its agent narrows them."""
         written = document.get("rights", {})
-        hosts = tuple(written.get("hosts", ()))
-        start = replace(ROOT_RIGHTS, network=written.get("network") == "all", hosts=hosts)
+        hosts, ports = tuple(written.get("hosts", ())), tuple(written.get("ports", ()))
+        start = replace(ROOT_RIGHTS, network=written.get("network") == "all", hosts=hosts, ports=ports)
         return narrowed(self._step(start, 0), self.line(written, ("rights",)))
 
     def child(self, parent: Rights, depth: int, written: JsonObject | None, path: Sequence[str]) -> Rights:
@@ -162,6 +166,8 @@ class RightsTree:
             depth=raw.get("depth"),
             grant_models=_models(grant["models"]) if "models" in grant else models,
             grant_tools=granted,
+            containers=raw.get("containers"),
+            ports=tuple(raw["ports"]) if "ports" in raw else None,
         )
 
     def _complain(self, rights: Rights, line: Line, written: JsonObject, to: Pointer) -> None:
@@ -178,6 +184,9 @@ class RightsTree:
         for name, index in self.toolsets.opened(written.get("tools", ()), (*to, "tools")).named:
             if not is_covered(rights.tools, name, covers_call):
                 self._wider(f"`{name}`", rights.tools, (*to, "tools", str(index)))
+        for index, port in enumerate(line.ports or ()):
+            if port not in rights.ports:
+                self._wider(f"port {port}", tuple(map(str, rights.ports)), (*to, "ports", str(index)))
         if line.network and not rights.network:
             self._wider("the network", ("none",), (*to, "network"))
 

@@ -14,7 +14,7 @@ from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import Patterns
 from schemas.patterns import call_pattern
-from schemas.tools import AGENT_TOOL, FOR_HOOKS, TOLD_APART, TOOLS
+from schemas.tools import AGENT_TOOL, BY_NAME, TOLD_APART, TOOLS
 
 ALL: Final = frozenset(("all", "*", "lib:all"))
 _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
@@ -75,8 +75,8 @@ class Toolsets:
 
     @property
     def every(self) -> tuple[str, ...]:
-        """What `all` stands for: the built-in tools but those of hooks, and whatever the servers of the plan have."""
-        return (*(name for name in TOOLS if name not in FOR_HOOKS), *(f"{server}.*" for server in self.servers))
+        """What `all` stands for: the built-in tools but those in `BY_NAME`, and what the servers of the plan have."""
+        return (*(name for name in TOOLS if name not in BY_NAME), *(f"{server}.*" for server in self.servers))
 
     def _whole(self, name: str) -> str:
         """A server alone stands for all of its tools."""

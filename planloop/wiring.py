@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
     from controllers.fork import Desk as ForkDesk
+    from controllers.inside import Containers
     from controllers.mcp import Yard
     from planloop.background import Background
     from planloop.core import Core, Machine
@@ -188,7 +189,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     def agents() -> Reconciler:
         from controllers.agent import AgentReconciler
 
-        return AgentReconciler(agents_world(core, processes, work, background, yard().servers))
+        return AgentReconciler(agents_world(core, processes, work, background, yard().servers, inside))
 
     def conflicts() -> Reconciler:
         from controllers.agent.conflicts import ConflictReconciler
@@ -273,6 +274,7 @@ def agents_world(
     work: WorkPools,
     background: Background,
     servers: Servers,
+    containers: Containers,
 ) -> World:
     """What the agents of the plan live in; their models are open in `background`."""
     from controllers.agent import World
@@ -295,6 +297,7 @@ def agents_world(
         surrounding=environment(),
         models=HeardModels(asked, core.hearing),
         servers=servers,
+        containers=containers,
     )
 
 

@@ -407,6 +407,20 @@ AGENT_TABLES: Final = (
                 ["localhost:8888"],
                 _PREFIX,
             ),
+            Field(
+                "containers",
+                COUNT,
+                "How many containers it and those below it may have made at a time; left out, 4.",
+                2,
+                _PREFIX,
+            ),
+            Field(
+                "ports",
+                Many(Scalar("integer", minimum=1)),
+                "Ports of this machine that containers of agents may take; others get any free one.",
+                [8080],
+                _PREFIX,
+            ),
             Field("spawn", COUNT, "How many child tasks it may add.", 4, _PREFIX),
             Field(
                 "depth",

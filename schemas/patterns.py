@@ -102,8 +102,8 @@ def _covers(denial: str, tool: str, subjects: Sequence[str]) -> bool:
         return True
     # A star crosses folders here, letters count in any case, and `rm *` is also `rm` alone.
     wide = _wide(parsed.subject)
-    pattern, bare = starred(wide), wide.removesuffix(" *").removesuffix("/**")
-    return any(text == UNDECIDED or (form := _wide(text)) == bare or pattern.fullmatch(form) for text in subjects)
+    forms = (starred(wide), starred(wide.removesuffix(" *").removesuffix("/**")))
+    return any(text == UNDECIDED or any(form.fullmatch(_wide(text)) for form in forms) for text in subjects)
 
 
 def _wide(text: str) -> str:

@@ -16,6 +16,8 @@ class Rights:
     `host:port` on this machine and in private networks that may be asked too. `spawn` is how many children it
     may have, `depth` how many levels below it; None means no bound but `schemas/limits.py`. `guarded` are denials of
     writing what answers for the hooks above it; unlike those of `deny` the agent is not told of them.
+    `containers` is how many it and those below it may have made, None for `limits.CONTAINERS_OF_AGENTS`; `ports` are
+    those of this machine that they may take.
     """
 
     models: tuple[str, ...] | None = None
@@ -30,10 +32,12 @@ class Rights:
     grant_models: tuple[str, ...] | None = None
     grant_tools: tuple[str, ...] | None = None
     guarded: tuple[str, ...] = ()
+    containers: int | None = None
+    ports: tuple[int, ...] = ()
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"guarded": list(self.guarded)} if self.guarded else {}  # Few are watched by programs.
-        return own | {
+        rare: JsonObject = {"guarded": list(self.guarded), "containers": self.containers, "ports": list(self.ports)}
+        return {name: value for name, value in rare.items() if value not in (None, [])} | {
             "models": _listed(self.models),
             "tools": _listed(self.tools),
             "deny": list(self.deny),
@@ -63,6 +67,8 @@ def rights_from_json(raw: JsonObject) -> Rights:
         grant_models=_tupled(raw["grant_models"]),
         grant_tools=_tupled(raw["grant_tools"]),
         guarded=tuple(raw.get("guarded", ())),
+        containers=raw.get("containers"),
+        ports=tuple(raw.get("ports", ())),
     )
 
 

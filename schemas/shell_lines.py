@@ -73,6 +73,11 @@ def commands_in(line: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in squeezed if part))
 
 
+def inside(container: str, commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Commands as rights look at them when they are run in a container: `sut: npm test`."""
+    return tuple(one if one == UNDECIDED else f"{container}: {one}" for one in commands)
+
+
 def _is_computed(line: str) -> bool:
     """Whether a command's name may come of another command, after assignments too. In the line's own time."""
     is_first = True

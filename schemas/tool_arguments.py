@@ -40,6 +40,13 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "send": ("to", "text", "kind", "delivery", "expires", "key", "untrusted"),
     "done": ("result", "accept"),
     "fail": ("reason",),
+    "container": (
+        *("name", "image", "cmd", "env", "workdir", "mounts", "ports", "networks", "needs", "health", "more", "wait_s"),
+    ),
+    "container_exec": ("name", "command", "timeout_s", "timeout", "workdir"),
+    "container_logs": ("name", "lines"),
+    "container_stop": ("name",),
+    "compose_up": ("containers", "file", "wait_s"),
     "hook": (
         *("name", "reason", "on", "to", "match", "prompt", "model", "tools", "rule", "run", "extends", "settings"),
         *("expires", "budget", "more"),

@@ -93,6 +93,18 @@ PLAN_TOOLS: Final = (
     ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
 
+CONTAINER_TOOLS: Final = (
+    ToolName(
+        "container", "makes a container, or changes one it made", _IDEMPOTENT, "text", is_outside=True, patches=True
+    ),
+    ToolName("container_exec", "runs a command in a container", _ONCE, "text", is_outside=True),
+    ToolName("container_logs", "shows how a container is, and what it wrote last", _READ, "text", is_outside=True),
+    ToolName("container_stop", "removes a container that it made", _IDEMPOTENT, "text", is_outside=True, patches=True),
+    ToolName(
+        "compose_up", "makes the containers of a map or a Compose file", _IDEMPOTENT, "", is_outside=True, patches=True
+    ),
+)
+
 HOOK_TOOLS: Final = (
     ToolName("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT, patches=True),
     ToolName("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT, patches=True),
@@ -101,7 +113,9 @@ HOOK_TOOLS: Final = (
     ToolName("quit", "ends the agent's being a hook", _IDEMPOTENT),
 )
 FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit"})
-"""Of use to agents only that are hooks: `all` tools are all but these."""
+"""Of use to agents only that are hooks."""
+BY_NAME: Final = frozenset({*FOR_HOOKS, *(tool.name for tool in CONTAINER_TOOLS)})
+"""What an agent has only when it is given it by name or in a toolset: `all` tools are all but these."""
 
 ON_OCCASION: Final = frozenset({"resolve"})
 """What every agent may use and is shown only when there is something to use it on, unless it is given."""
@@ -115,7 +129,9 @@ AGENT_TOOL: Final = "agent:"
 CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
 """Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
 
-TOOLS: Final = {tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *HOOK_TOOLS)}
+TOOLS: Final = {
+    tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *CONTAINER_TOOLS, *HOOK_TOOLS)
+}
 
 PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about == "path")
 """Tools whose calls are about one path: patterns of their calls hold a glob."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from controllers.agent.minds.port import Reply
 from controllers.agent.models.port import Models, NoModels
+from controllers.inside import Containers
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
@@ -128,6 +129,7 @@ class World:
     interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
     by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
     answers in place of minds that are processes, as in a replay; None: they do. `hooks` likewise for hooks.
+    `containers` are the plan's; None: nothing runs in any.
     """
 
     store: Store
@@ -147,3 +149,4 @@ class World:
     minds: Callable[[Observed], Awaitable[Reply]] | None = None
     servers: Servers = NoServers()
     hooks: Hooks | None = None
+    containers: Containers | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.container.deciding import LOWER, RAISE, STOP, is_kept, is_obsolete
 from controllers.container.observing import Observed
 from controllers.container.status import ContainerStatus, Seen, Trouble
-from schemas.container import ContainerState
+from schemas.container import AWAITING_TASK, ContainerState
 from schemas.frozen import frozen
 
 
@@ -132,7 +132,7 @@ def _has_run(status: ContainerStatus) -> bool:
 
 def _of_removed(seen: Observed) -> Standing:
     if seen.spec.task and not seen.resource.deleting and not seen.status.incarnation:
-        return Standing(ContainerState.WAITING, "AwaitingTask", f"waits until task/{seen.spec.task} begins")
+        return Standing(ContainerState.WAITING, AWAITING_TASK, f"waits until task/{seen.spec.task} begins")
     return Standing(ContainerState.REMOVED, "Removed", seen.unwanted)
 
 

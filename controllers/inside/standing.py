@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from schemas import condition
-from schemas.container import UP, ContainerState, has_health
+from schemas.container import AWAITING_TASK, UP, ContainerState, has_health
 from schemas.frozen import frozen
 from schemas.resource import Resource
 
-_ON_ITS_WAY = frozenset({"", ContainerState.PREPARING, ContainerState.STARTING, ContainerState.RESTARTING})
+_ON_ITS_WAY = frozenset(
+    {"", ContainerState.WAITING, ContainerState.PREPARING, ContainerState.STARTING, ContainerState.RESTARTING}
+)
+
+_STOPPING = str(ContainerState.STOPPING)
+_ENDED = frozenset({"exited", "dead"})
+_FINE = frozenset({ContainerState.WAITING, ContainerState.COMPLETED, ContainerState.STOPPING, ContainerState.REMOVED})
 
 
 @frozen
 class Standing:
-    """`id` is the engine's, empty while it has none; `why` says why it is not further, `unblocks` what would help."""
+    """`id` is the engine's, empty while it has none; `why` says why it is not further, `unblocks` what would help.
+
+    `exit_code` is None while it runs or never has. `log` is the blob of what it wrote before it ended, and `ports` are
+    those of this machine by the port inside. `is_stale`: the rest is of what the plan wanted before.
+    """
 
     name: str
     state: str
     wanted: str
     id: str = ""
+    reason: str = ""
     why: str = ""
     unblocks: tuple[str, ...] = ()
+    exit_code: int | None = None
+    log: str = ""
+    addresses: tuple[str, ...] = ()
+    ports: tuple[tuple[int, int], ...] = ()
+    is_stale: bool = False
 
     @property
     def is_well(self) -> bool:
@@ -32,9 +48,14 @@ class Standing:
         return self.state in (*UP, ContainerState.UNHEALTHY) and bool(self.id)
 
     @property
+    def is_fine(self) -> bool:
+        """Whether nothing is wrong with it: it is up, is coming up, or has done what it was to do."""
+        return self.is_well or self.is_on_its_way or self.state in _FINE
+
+    @property
     def is_on_its_way(self) -> bool:
         """Whether it may be up soon without anybody doing anything."""
-        return self.state in _ON_ITS_WAY
+        return self.is_stale or (self.state in _ON_ITS_WAY and self.reason != AWAITING_TASK)
 
     @property
     def words(self) -> str:
@@ -46,11 +67,18 @@ def standing(container: Resource) -> Standing:
     """How far `container` is."""
     ready = condition.of_status(container.status).get("Ready")
     seen = container.status.get("seen") or {}
+    is_replaced = ready is None or ready.observed_generation != container.generation or container.state == _STOPPING
     return Standing(
         name=container.address.partition("/")[2],
-        state="stopping" if container.deleting else container.state,
+        state=_STOPPING if container.deleting else container.state,
         wanted=str(ContainerState.HEALTHY if has_health(container.spec) else ContainerState.RUNNING),
         id=str(seen.get("id", "")),
+        reason=ready.reason if ready is not None else "",
         why=ready.message if ready is not None else "",
         unblocks=ready.unblocks if ready is not None else (),
+        exit_code=seen.get("exit_code") if seen.get("run") in _ENDED else None,
+        log=str(container.status.get("log") or ""),
+        is_stale=is_replaced and not container.deleting,
+        addresses=tuple(address for _, address in seen.get("addresses", ()) if address),
+        ports=tuple((inside, host) for inside, host in seen.get("ports", ())),
     )

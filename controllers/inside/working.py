@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Protocol
 
 import anyio
 
-from containers.engine import Ended, Engine, Inside
+from containers.engine import Ended, Engine, EngineFailed, Inside, Reason
 from controllers.inside.standing import Standing, standing
 from reconciler.storing.store import Store
 from schemas.container import KIND
@@ -22,6 +23,14 @@ class Containers(Protocol):
 
     async def settled(self, name: str, within_s: float) -> Standing | None:
         """The same, once it is up or not on its way to that, `within_s` from now at the latest."""
+        ...
+
+    async def gone(self, name: str, within_s: float) -> Standing | None:
+        """How it stood last before there was no such container any more; None when it is still there after that."""
+        ...
+
+    async def output(self, found: Standing) -> bytes:
+        """All that is kept of what it wrote. Raises EngineFailed."""
         ...
 
     async def run(self, ref: str, inside: Inside) -> Ended:
@@ -50,6 +59,29 @@ class PlanContainers:
             while (found := self.find(name)) is not None and found.is_on_its_way:
                 await anext(records)
         return self.find(name)
+
+    async def gone(self, name: str, within_s: float) -> Standing | None:
+        last = self.find(name)
+        with anyio.move_on_after(within_s):
+            records = self._store.watch(self._store.view.rev)
+            while (found := self.find(name)) is not None:
+                last = found
+                await anext(records)
+            return last
+        return None
+
+    async def output(self, found: Standing) -> bytes:
+        if found.log and not found.is_up:
+            return self._store.get_blob(found.log) or b""
+        if not found.id:
+            return b""
+        try:
+            async with aclosing(self._engine().logs(found.id, is_following=False)) as pieces:
+                return b"".join([piece async for piece in pieces])
+        except EngineFailed as failed:
+            if failed.reason is Reason.NOT_FOUND:
+                return b""
+            raise
 
     async def run(self, ref: str, inside: Inside) -> Ended:
         await self._engine().end(ref, inside.mark)

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from reconciler.admitting import attaching, budgeting, canonicalising, holding, materialising, restricting, scoping
+from reconciler.admitting import (
+    attaching,
+    budgeting,
+    canonicalising,
+    containing,
+    holding,
+    materialising,
+    restricting,
+    scoping,
+)
 from reconciler.admitting.language import CheckedDocument, DesiredGraph, Language
 from reconciler.admitting.present import Present, moves_of
 from reconciler.editing import diffing
@@ -59,7 +68,7 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
     if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(patch.author, keyed.ops, present))):
         return Admission(keyed.ops, keyed.document, None, (*faults, *named))
-    checked = language.check(keyed.document)
+    checked = language.check(containing.without_orphans(present, keyed.document))
     document = keyed.document if checked.document is None else checked.document
     # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
     ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))

@@ -17,6 +17,8 @@ from schemas.rights import Rights
 from schemas.secret import REFERENCES
 
 SHELL: Final = "shell"
+INSIDE: Final = "container_exec"
+RUN_IN: Final = "run-in"
 REFERENCE: Final = "env:"
 SURROUNDINGS: Final = ("cwd", "env")
 """Where and with what a command runs decides what it does: `make` in another folder is another command."""
@@ -26,6 +28,11 @@ def task_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[
     """Commands of a task that it did not have, or not there."""
     known = set(_of_task(old.spec)) if old is not None and is_where_it_was(old, want) else set()
     yield from _faults(want.address, _of_task(want.spec), known, rights)
+    before: set[tuple[str, str]] = set() if old is None else set(_inside(old.spec))
+    for container, line in _inside(want.spec):
+        if (container, line) not in before and not may_enter(rights, container, line):
+            what = f"{want.address} would run `{line}` in `{container}`, and you may neither do that nor grant it"
+            yield Fault("rights", what, (), "use checks that run no command (container, http, port), or `request` it")
 
 
 def agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_elsewhere: bool) -> Iterator[Fault]:
@@ -84,6 +91,15 @@ def may_run(rights: Rights, line: str) -> bool:
     return is_given and not patterns.denied_by(rights.deny, SHELL, shell_lines.commands_in(line))
 
 
+def may_enter(rights: Rights, container: str, line: str) -> bool:
+    """Whether `rights` let their holder run or grant a shell line inside a container; a denial always wins."""
+    plain = shell_lines.simple_commands(line)
+    commands = None if plain is None else shell_lines.inside(container, plain)
+    is_given = any(patterns.allowed_by(given, INSIDE, commands) for given in (rights.tools, rights.grant_tools))
+    wide = shell_lines.inside(container, shell_lines.commands_in(line))
+    return is_given and not patterns.denied_by(rights.deny, INSIDE, wide)
+
+
 def _faults(address: str, commands: Sequence[str] | Iterator[str], known: set[str], rights: Rights) -> Iterator[Fault]:
     for command in commands:
         if command not in known and not may_run(rights, command):
@@ -96,11 +112,22 @@ def _faults(address: str, commands: Sequence[str] | Iterator[str], known: set[st
 
 
 def _of_task(task: JsonObject) -> Iterator[str]:
-    for what in (task["work"], *(check["arguments"] for check in task["acceptance"])):
-        if what.get("shell"):
-            yield str(what["shell"])
-        elif what.get("argv"):
-            yield _line(what["argv"])
+    checks = [check["arguments"] for check in task["acceptance"] if check["kind"] != RUN_IN]
+    yield from filter(None, map(_command, (task["work"], *checks)))
+
+
+def _inside(task: JsonObject) -> Iterator[tuple[str, str]]:
+    """The container and the line of each check that runs a command in one."""
+    for check in task["acceptance"]:
+        if check["kind"] == RUN_IN:
+            yield str(check["arguments"]["container"]), _command(check["arguments"])
+
+
+def _command(what: JsonObject) -> str:
+    """The command of a task or a check as a shell line, empty when it has none."""
+    if what.get("shell"):
+        return str(what["shell"])
+    return _line(what["argv"]) if what.get("argv") else ""
 
 
 def _of_agent(spec: JsonObject) -> Iterator[str]:

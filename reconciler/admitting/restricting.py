@@ -14,7 +14,7 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import urlsplit
 
-from reconciler.admitting import attaching, commanding
+from reconciler.admitting import attaching, commanding, containing
 from reconciler.admitting.attaching import Attached
 from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
@@ -34,9 +34,6 @@ from schemas.rights import Rights
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
 
-FOR_PEOPLE: Final = frozenset({"container"})
-"""Kinds that agents neither add nor change: they reach out of the workspace. For hooks see `attaching.py`."""
-
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -50,6 +47,7 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
         return
     rights = attaching.rights_of(author, own)
     powers = _Powers(rights, own.spec, _models(live, path))
+    yield from containing.faults_of(patch, rights, own.spec, str(_workspace(live, path)))
     for address, want in wanted.items():
         old = live.get(address)
         kind, at = addresses.parse(address).kind, addresses.parse(address).path
@@ -73,10 +71,6 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
                     yield from _kept_faults(old, want)
             case "mcp":
                 yield from commanding.server_faults(old, want, rights)
-            case _ if kind in FOR_PEOPLE and (old is None or old.spec != want.spec):
-                yield Fault(
-                    "rights", f"the patch would change {address}, which is for people", (), "ask with `request`"
-                )
 
 
 @frozen

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from reconciler.admitting import attaching, ownership
+from reconciler.admitting.containing import CONTAINERS
 from reconciler.admitting.ownership import Stamp
 from reconciler.admitting.present import Present
 from schemas import limits, pointer
@@ -38,8 +39,8 @@ def scope_faults(patch: Patch, ops: Sequence[Op], present: Present) -> Iterator[
     opened = open_patterns(present.document)
     for op in ops:
         is_open = any(_covers(pattern, op.path) for pattern in opened)
-        if attaching.is_own_addition(patch.author, op, present):
-            continue
+        if attaching.is_own_addition(patch.author, op, present) or op.path[:1] == (CONTAINERS,):
+            continue  # Containers are judged by what they come to (`containing.py`).
         fault = _outside(patch.author, op, is_open=is_open)
         if fault is None and not is_open and pointer.has(present.filed, op.path):
             fault = _filed(op)

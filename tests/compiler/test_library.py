@@ -9,7 +9,7 @@ import pytest
 
 from compiler.explaining import provenance
 from compiler.shelves import FOLDERS
-from schemas.tools import CORE_TOOLS, FOR_HOOKS, HOOK_TOOLS, TOOLS
+from schemas.tools import BY_NAME, CORE_TOOLS, HOOK_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
 
 LIBRARY = Path(__file__).parents[2] / "plans" / "library"
@@ -81,12 +81,12 @@ def test_toolsets_grow_from_tiny_to_all() -> None:
 
 
 def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_has() -> None:
-    sets = {name: _opened(f"lib:{name}") for name in ("base", "tiny", "code", "work", "web")}
+    sets = {name: _opened(f"lib:{name}") for name in ("base", "tiny", "code", "work", "web", "containers")}
     assert sets["base"] == set(CORE_TOOLS)
     assert sets["base"] < sets["tiny"] < sets["code"] < sets["work"]
     of_hooks = {tool.name for tool in HOOK_TOOLS}
-    assert sets["work"] | sets["web"] == set(TOOLS) - of_hooks
-    assert _opened("lib:all") == set(TOOLS) - FOR_HOOKS, "what is for hooks alone no other agent has"
+    assert sets["work"] | sets["web"] | sets["containers"] == set(TOOLS) - of_hooks
+    assert _opened("lib:all") == set(TOOLS) - BY_NAME, "what is for hooks alone, and containers, nobody has unasked"
     changing = {"write", "edit", "shell", "task", "terminate", "plan_patch", "edit_plan", "dump", "restore"}
     assert not changing & (sets["tiny"] | sets["web"])
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.shell_lines import UNDECIDED, commands_in, simple_commands
+from schemas.shell_lines import UNDECIDED, commands_in, inside, simple_commands
 
 
 def untold(_: JsonObject) -> tuple[str, ...]:
@@ -43,6 +43,27 @@ def commands(arguments: JsonObject) -> tuple[str, ...]:
 def plain_commands(arguments: JsonObject) -> tuple[str, ...] | None:
     """The simple commands of a shell line."""
     return simple_commands(str(arguments.get("command", "")))
+
+
+def commands_inside(arguments: JsonObject) -> tuple[str, ...]:
+    """Every command that may be in a shell line, each after the container that it is run in: `sut: npm test`."""
+    return inside(str(arguments.get("name", "")), commands(arguments))
+
+
+def plain_commands_inside(arguments: JsonObject) -> tuple[str, ...] | None:
+    """The simple commands of such a line."""
+    found = plain_commands(arguments)
+    return None if found is None else inside(str(arguments.get("name", "")), found)
+
+
+def image(arguments: JsonObject) -> tuple[str, ...]:
+    """The image of a container."""
+    return (str(arguments.get("image", "")),)
+
+
+def name(arguments: JsonObject) -> tuple[str, ...]:
+    """A container by its name."""
+    return (str(arguments.get("name", "")),)
 
 
 def plain_texts(arguments: JsonObject) -> tuple[str, ...] | None:

@@ -79,7 +79,7 @@ async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: An
         ("unhealthy", WELL, "fail"),
         ("failed", WELL, "fail"),
         ("completed", WELL, "fail"),
-        ("waiting", WELL, "fail"),
+        ("removed", WELL, "fail"),
     ],
 )
 async def test_a_container_holds_when_it_is_healthy_or_runs_without_a_health_check(

@@ -1,0 +1,210 @@
+"""Agents that make containers and work in them, with `plan apply` on a real engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.naming import Names
+from planloop import wiring
+from planloop.core import label_of
+from planloop.places import Place
+from tests.containers import engines
+from tests.e2e.folder import Folder
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+IMAGE = engines.IMAGE
+TOOLS = "lib:containers, lib:code, plan_patch"
+FOREVER = "cmd: [sh, -c, 'echo up; exec sleep 600']"
+
+
+@pytest.fixture(autouse=True)
+def _image(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> None:
+    anyio.run(engines.image, engine, tmp_path_factory.mktemp("image"))
+
+
+def left(folder: Folder, name: str) -> list[str]:
+    """What is in the engine of the plan `name`, stopped containers and networks too."""
+
+    async def look() -> list[str]:
+        real = DockerEngine(wiring.environment())
+        ours = Names(name, label_of(Place(name, folder.path / ".plan" / name))).ours
+        return [one.name for one in await real.containers(ours)] + list(await real.networks(ours))
+
+    return anyio.run(look)
+
+
+def apply(folder: Folder, steps: str, head: str = "", rights: str = "") -> Any:
+    """Runs a plan whose one agent takes the steps."""
+    lines = "\n".join(f"        {line}" for line in steps.strip().splitlines())
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all]}}
+{head}
+tasks:
+  build:
+    goal: use a container
+    agent:
+      tools: [{TOOLS}]
+      rights: {{{rights}}}
+      script:
+{lines}
+""",
+    )
+    return folder.run("apply", "--yes", "task.yaml")
+
+
+def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder: Folder) -> None:
+    (folder.path / "src").mkdir()
+
+    said = apply(
+        folder,
+        f"""
+- call: {{container: {{name: sut, image: {IMAGE}, cmd: [sh, -c, "echo hello; exec sleep 600"], ports: [80],
+                      mounts: {{src: /work}}, workdir: /work, health: {{cmd: [test, -d, /work]}}}}}}
+- expect: {{ok: true, contains: "`sut` is healthy"}}
+- expect: {{contains: "hello"}}
+- call: {{container_exec: {{name: sut, command: "pwd; echo made > made; exit 3"}}}}
+- expect: {{exit: 3, contains: "/work"}}
+- call: {{container_exec: {{name: sut, command: "setsid sleep 777 & sleep 778", timeout_s: 1}}}}
+- expect: {{error: TimedOut}}
+- call: {{container_exec: {{name: sut, command: "ps"}}}}
+- expect: {{ok: true, not: "sleep 77"}}
+- call: {{container_exec: {{name: sut, command: no-such-program}}}}
+- expect: {{exit: 127}}
+- call: {{container_exec: {{name: nobody, command: "true"}}}}
+- expect: {{error: NotFound}}
+- call: {{container_logs: {{name: sut}}}}
+- expect: {{ok: true, contains: "hello"}}
+- call: {{container: {{name: sut, image: {IMAGE}, cmd: [sh, -c, "echo other; exec sleep 600"]}}}}
+- expect: {{ok: true, contains: "running"}}
+- expect: {{contains: "other", not: hello}}
+- call: {{container_stop: {{name: sut}}}}
+- expect: {{ok: true, contains: "`sut` is stopped"}}
+- call: {{container: {{name: again, image: {IMAGE}, cmd: [sleep, "600"]}}}}
+- done: "finished"
+""",
+    )
+
+    assert said.code == 0, said.text
+    assert (folder.path / "src/made").read_text() == "made\n"
+    assert left(folder, "team") == []
+
+
+def test_a_container_that_does_not_come_up_says_why(folder: Folder) -> None:
+    said = apply(
+        folder,
+        f"""
+- call: {{container: {{name: broken, image: {IMAGE}, cmd: [sh, -c, "echo no config; exit 4"]}}}}
+- expect: {{ok: false, contains: "exit code 4"}}
+- expect: {{contains: "no config"}}
+- call: {{container: {{name: other, image: planloop/no-such-image}}}}
+- expect: {{ok: false, contains: "no-such-image"}}
+- done: "told"
+""",
+    )
+
+    assert said.code == 0, said.text
+    assert left(folder, "team") == []
+
+
+def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Folder) -> None:
+    (folder.path / "away").symlink_to("/etc")
+
+    said = apply(
+        folder,
+        f"""
+- call: {{container: {{name: a, image: {IMAGE}, mounts: {{/etc: /e}}}}}}
+- expect: {{error: Refused, contains: "`/etc` is outside your workspace"}}
+- call: {{container: {{name: a, image: {IMAGE}, mounts: {{away: /e}}}}}}
+- expect: {{ok: false, contains: "is a link, and leads to /etc"}}
+- call: {{container_stop: {{name: a}}}}
+- call: {{container: {{name: a, image: {IMAGE}, ports: [{{container: 80, host: 18124}}]}}}}
+- expect: {{error: Refused, contains: "port 18124 of this machine is not yours"}}
+- call: {{container: {{name: a, image: {IMAGE}, networks: [default]}}}}
+- expect: {{error: Refused, contains: "you may not use the network"}}
+- call: {{container: {{name: a, image: {IMAGE}, env: {{TOKEN: "env:HOME"}}}}}}
+- expect: {{error: Refused, contains: "what the owner knows is given by people"}}
+- call: {{container: {{name: a, image: {IMAGE}, more: {{cap-add: [NET_ADMIN]}}}}}}
+- expect: {{error: Refused, contains: "capabilities"}}
+- call: {{plan_patch: {{ops: [{{op: add, path: /containers/theirs/env, value: {{A: "1"}}}}]}}}}
+- expect: {{error: Refused, contains: "only people change it"}}
+- call: {{container_stop: {{name: theirs}}}}
+- expect: {{error: Refused, contains: "only people change it"}}
+- call: {{container_exec: {{name: theirs, command: "touch /plan/task.yaml; ls -A /plan/.plan"}}}}
+- expect: {{contains: "Read-only file system", not: team}}
+- done: "kept out"
+""",
+        head=f"containers:\n  theirs: {{image: {IMAGE}, {FOREVER}, mounts: {{.: /plan}}}}",
+    )
+
+    assert said.code == 0, said.text
+
+
+def test_a_compose_file_of_the_workspace_comes_up(folder: Folder) -> None:
+    (folder.path / "docker-compose.yml").write_text(
+        f"""\
+services:
+  db:
+    image: {IMAGE}
+    command: sh -c "touch /tmp/ready; exec sleep 600"
+    environment: [MODE=test]
+    healthcheck: {{test: [CMD, test, -f, /tmp/ready], interval: 200ms, retries: 20}}
+  app:
+    image: {IMAGE}
+    command: ["sh", "-c", "cat /data/hello; exec sleep 600"]
+    volumes: ["./data:/data:ro"]
+    depends_on: {{db: {{condition: service_healthy}}}}
+"""
+    )
+    (folder.path / "data").mkdir()
+    (folder.path / "data/hello").write_text("read\n")
+    (folder.path / "other.yml").write_text(f"services: {{x: {{image: {IMAGE}, privileged: true}}}}\n")
+
+    said = apply(
+        folder,
+        """
+- call: {compose_up: {file: docker-compose.yml}}
+- expect: {ok: true, contains: "`db` is healthy"}
+- expect: {contains: "`app` is running"}
+- call: {container_exec: {name: db, command: "echo $MODE"}}
+- expect: {ok: true, contains: test}
+- call: {container_logs: {name: app}}
+- expect: {ok: true, contains: read}
+- call: {compose_up: {file: other.yml}}
+- expect: {error: BadCompose, contains: "x.privileged"}
+- done: "up"
+""",
+    )
+
+    assert said.code == 0, said.text
+    assert left(folder, "team") == []
+
+
+def test_rights_bound_what_is_run_inside_and_how_many_containers_there_are(folder: Folder) -> None:
+    said = apply(
+        folder,
+        f"""
+- call: {{container_exec: {{name: sut, command: "echo one"}}}}
+- expect: {{ok: true}}
+- call: {{container_exec: {{name: sut, command: "ls /"}}}}
+- expect: {{ok: false, contains: container_exec}}
+- call: {{container_exec: {{name: sut, command: "echo one; ls"}}}}
+- expect: {{ok: false}}
+- call: {{container: {{name: a, image: {IMAGE}, cmd: [sleep, "600"]}}}}
+- expect: {{ok: true}}
+- call: {{container: {{name: b, image: {IMAGE}, cmd: [sleep, "600"]}}}}
+- expect: {{error: Refused, contains: "its rights allow 1"}}
+- done: "bounded"
+""",
+        head=f"containers:\n  sut: {{image: {IMAGE}, {FOREVER}}}",
+        rights="containers: 1, deny: ['container_exec(*: ls *)']",
+    )
+
+    assert said.code == 0, said.text
