@@ -134,15 +134,22 @@ async def _written(fork: Fork, worktree: Worktree) -> tuple[str, ...]:
     left_out = [each.path for each in differences if not _is_brought(fork, repository, each)]
     todo = [each for each in differences if each.path not in left_out]
     named_out: list[Json] = [printable(path) for path in left_out]
+    wants = locking.wants_of(fork, repository.prefix, [each.path for each in todo])
     if status.state is not ForkState.WRITING:
-        wants = locking.wants_of(fork, repository.prefix, [each.path for each in todo])
         grants = locking.taken(fork, wants)
         if grants is None:
             await locking.wait(fork, wants)
             return ()
         merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": named_out, **locking.NO_WISH}
         await fork.note("fork.writing", merge, more=grants)
-    moved = await Carrier(repository, fork.desk.forks / f"{fork.name}.out").carry(status.head, todo)
+    carrier = Carrier(repository, fork.desk.forks / f"{fork.name}.out")
+    try:
+        moved = await carrier.carry(status.head, todo, lambda: locking.require(fork, wants))
+    except locking.Lost:
+        # It takes in what is there by then, and asks for the locks anew, behind whoever has them.
+        lost: JsonObject = {"message": "its locks were taken from it before it wrote"}
+        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, lost, locking.freed(fork))
+        return await _written(fork, worktree)
     if moved:
         await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=locking.freed(fork))
         return moved

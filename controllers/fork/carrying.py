@@ -12,7 +12,7 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,10 +50,13 @@ class Carrier:
     repository: Repository
     stage: Path
 
-    async def carry(self, new: str, differences: Sequence[Difference]) -> tuple[str, ...]:
+    async def carry(
+        self, new: str, differences: Sequence[Difference], stop: Callable[[], None] = lambda: None
+    ) -> tuple[str, ...]:
         """Makes the files of `differences` as they are in the commit `new`; returns those that moved on and were left.
 
-        Raises GitFailed and OSError.
+        `stop` is called when all is ready and nothing is written yet: what it raises goes to the caller. Raises
+        GitFailed and OSError.
         """
         if not differences:
             return ()
@@ -68,7 +71,9 @@ class Carrier:
         await self._unpack(new, [each.path for each in todo if not each.is_removed])
         try:
             await anyio.to_thread.run_sync(lambda: self._prepare(todo, found))
-            # Nothing is awaited from here on: no agent of this owner can come between the look and the rename.
+            # Nothing is awaited from here on: nobody can take a lock, and no agent of this owner can come, between the
+            # look and the last rename.
+            stop()
             return tuple(each.path for each in _in_order(todo) if not self._put(each, found[each.path]))
         finally:
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.stage, ignore_errors=True))

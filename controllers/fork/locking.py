@@ -12,6 +12,7 @@ from typing import Final
 from controllers import leases
 from controllers.fork.desk import Fork
 from controllers.leases import Granted, Owner, Wants
+from controllers.leases.granting import losses
 from controllers.leases.words import barred
 from schemas import limits
 from schemas.encoding import JsonObject, printable
@@ -41,6 +42,19 @@ def taken(fork: Fork, wants: Wants) -> tuple[Change, ...] | None:
         return ()
     found = leases.granted(fork.desk.store.view, owner, wants, _KEPT, _reason(fork), fork.desk.clock.now())
     return found.changes if isinstance(found, Granted) else None
+
+
+class Lost(Exception):
+    """Somebody took the locks from the fork, or has them by now: what is not written yet may not be."""
+
+
+def require(fork: Fork, wants: Wants) -> None:
+    """Looks at the fence of what was taken to write `wants`. Raises Lost."""
+    owner, view = _owner(fork), fork.desk.store.view
+    if owner is None:
+        return
+    if any(losses(view, owner, wants)) or any(leases.barring(view, owner.address, wants)):
+        raise Lost(fork.address)
 
 
 async def wait(fork: Fork, wants: Wants) -> None:

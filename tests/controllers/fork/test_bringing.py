@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from controllers.leases import broken
 from schemas.encoding import JsonObject
+from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 
@@ -204,3 +206,37 @@ async def test_the_plan_file_is_not_brought(tmp_path: Path) -> None:
     assert home.read("b") == "b\n"
     assert home.read("arena.plan.yaml") == "plan: arena\n"
     assert fork_of(owner)["left_out"] == ["arena.plan.yaml"]
+
+
+async def test_a_fork_whose_locks_are_taken_while_it_makes_its_files_ready_writes_none_of_them(tmp_path: Path) -> None:
+    # Git itself makes the files ready, by a filter that stops in the middle.
+    home = Home(tmp_path).begin(a="a\n", __gitattributes="a filter=slow\n")
+    slow = f"sh -c 'cd {tmp_path}; [ ! -e armed ] || {{ touch begun; until [ -e go ]; do sleep 0.02; done; }}; cat'"
+    home.git("config", "filter.slow.smudge", slow)
+    plan = f"""
+        tasks:
+          t: {{fork: true, run: "echo b >> a; touch {tmp_path}/armed"}}
+          other:
+            agent:
+              tools: [lock]
+              script:
+                - {{when: {{message: take}}, call: {{lock: {{paths: [a]}}}}}}
+                - expect: ok
+                - {{when: {{message: end}}, done: x}}
+        """
+    async with arena(tmp_path) as owner:
+        await owner.apply(plan)
+        await owner.until((tmp_path / "begun").exists)
+        assert list(owner.get("lock/a").status["holders"]) == ["task/t"]
+        await owner.tell("agent/other", "take", "1")
+        await owner.until(lambda: bool(owner.get("lock/a").status.get("waiters")))
+        taken = broken(owner.store.view, "a", "human:cli", "mine now", owner.world.clock.now())
+        await owner.store.append(Draft("lock.fenced", "human:cli", "lock/a", taken.changes))
+        await owner.until(lambda: list(owner.get("lock/a").status["holders"]) == ["agent/other"])
+        home.write("go", "")
+        await owner.until(lambda: bool(owner.get("fork/t").status.get("wants")) or owner.state("fork/t") == "in")
+        assert home.read("a") == "a\n"
+        await owner.tell("agent/other", "end", "2")
+        await owner.until_state("task/t", "done", "failed")
+
+    assert home.read("a") == "a\nb\n"
