@@ -26,7 +26,7 @@ EXAMPLES = "examples"
 @click.option(
     "--example",
     metavar="EXAMPLE",
-    help="Copy an example instead: quickstart, failure, redirect, locks, socratic, webchat, team.",
+    help="Copy an example instead: quickstart, failure, redirect, locks, containers, socratic, webchat, team.",
 )
 def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""

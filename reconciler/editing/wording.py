@@ -41,13 +41,18 @@ def start(want: Wanted, wanted: Mapping[str, Wanted]) -> str:
         case "run":
             return "; ".join(part for part in (after, f"runs {command(work)}") if part)
         case "group":
-            children = len(want.spec.get("children") or ())
-            parts = (after, f"its {children} tasks" if children > 1 else "its task" if children else "nothing to do")
-            return "; ".join(part for part in parts if part)
+            below = _counted(want.spec, "children", "task") or _counted(want.spec, "containers", "container")
+            return "; ".join(part for part in (after, below or "nothing to do") if part)
     if want.address.startswith("fork/"):
         branch = f", branch {want.spec['branch']}" if want.spec.get("branch") else ""
         return f"a working tree of its own{branch}"
     return after or "new"
+
+
+def _counted(spec: JsonObject, field: str, noun: str) -> str:
+    """`its 3 tasks`, `its task`; empty for none."""
+    count = len(spec.get(field) or ())
+    return f"its {count} {noun}s" if count > 1 else f"its {noun}" if count else ""
 
 
 def command(work: JsonObject) -> str:

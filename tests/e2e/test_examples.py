@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from containers.docker_engine import DockerEngine
 from tests.e2e.folder import Folder, Owner
 
 EXAMPLES = Path(__file__).parents[2] / "plans/examples"
@@ -43,7 +44,7 @@ def save(file: Path, old: str, new: str) -> None:
 
 
 def test_every_example_is_tested() -> None:
-    elsewhere = {"team", "socratic"}  # In test_team.py and test_socratic.py.
+    elsewhere = {"team", "socratic", "containers"}  # In test_team.py, test_socratic.py, and below.
     assert {path.name for path in EXAMPLES.iterdir()} == MADE.keys() | elsewhere
 
 
@@ -80,6 +81,29 @@ def test_failure_tells_what_failed_and_what_came_of_it(folder: Folder) -> None:
     assert re.search(r"gone +task/hopeless", said)
     assert said.count("  running    task/flaky") == 2
     assert said.count("  running    task/repaired") == 2
+
+
+@pytest.mark.timeout(120)
+def test_containers_come_up_in_order_are_checked_from_inside_and_leave_only_their_data(
+    folder: Folder, engine: DockerEngine
+) -> None:
+    file = copied(folder, "containers")
+    save(file, "sleep 5", "sleep 0")
+    made = folder.run("image", "make", "shell")
+    assert made.code == 0, made.text
+
+    said = folder.run("apply", "--yes", file.name).out
+
+    came = re.findall(r"(completed|healthy|done) +(container/\w+|task/ask)", said)
+    ups = [("completed", "container/writer"), ("healthy", "container/server"), ("done", "task/ask")]
+    assert came[: len(ups)] == ups, said
+    assert re.search(r"removed +container/server", said)
+    assert "1 volume with data left" in said
+    assert folder.states() == {"task/.": "done", "task/ask": "done"}
+    assert "response:200" in folder.run("logs", "container/server").out
+    checks = folder.run("describe", "task/ask").out
+    assert re.search(r"check +1: pass +run-in server", checks)
+    assert folder.run("down", "--volumes").code == 0
 
 
 def slowed(folder: Folder) -> Path:

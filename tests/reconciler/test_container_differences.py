@@ -69,7 +69,9 @@ def test_a_new_container_is_told_by_its_image_and_by_who_needs_it(
 
 def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it(tmp_path: Path) -> None:
     new = {"plan": "p", "containers": {"redis": REDIS}}
-    assert ("start", "container/redis", "redis:7") in _told(tmp_path, {"plan": "p", "goal": "all"}, new)
+    answer = Imagined(tmp_path, new).answer(Patch(HUMAN_FILE, (Op("add", (), new),), 0))
+    told = [(one.action, one.address, one.words) for one in answer.differences]
+    assert told == [("start", "container/redis", "redis:7"), ("start", "task/.", "its container")]
 
 
 @pytest.mark.parametrize(
