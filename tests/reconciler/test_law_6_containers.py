@@ -1,0 +1,140 @@
+"""Law 6 and containers: what agents make reaches no further than they may, belongs to them, and is bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import Json, JsonObject
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
+from schemas.patching import Op
+from tests.reconciler.imagined import Imagined
+
+FOLDER = Path(__file__).parent / "powers"
+TOOLS = ["container", "container_exec(sut: npm *)", "plan_patch", "task"]
+DOCUMENT: JsonObject = {
+    "plan": "p",
+    "agents": {"worker": {"run": "true", "tools": ["container", "plan_patch", "task"]}},
+    "rights": {"ports": [8080], "network": "all", "deny": ["container(evil/*)"]},
+    "containers": {"sut": {"image": "busybox", "mounts": [{"volume": "data", "container": "/data"}]}},
+    "tasks": {
+        "a": {
+            "goal": "first",
+            "cwd": "a",
+            "agent": {"extends": "worker", "sandbox": {"memory": 10_000_000}},
+            "rights": {"tools": TOOLS, "containers": 2, "ports": [], "write": ["a/out/**"], "network": "none"},
+            "tasks": {"x": {"goal": "part", "cwd": "a", "run": "true"}},
+        },
+        "b": {"goal": "second", "agent": {"run": "true", "tools": ["plan_patch"]}, "rights": {"tools": ["plan_patch"]}},
+        "c": {"goal": "third", "agent": "worker"},
+    },
+}
+A, B, C = (Author("agent", name) for name in "abc")
+FINE: JsonObject = {"image": "node", "task": "a", "networks": ["internal"], "limits": {"memory": 8_000_000}}
+
+
+@pytest.fixture
+def plan() -> Imagined:
+    made = Imagined(FOLDER, DOCUMENT)
+    assert refusal(made, HUMAN_FILE, Op("add", (), DOCUMENT)) == ""
+    return made
+
+
+Y: JsonObject = {"goal": "other", "cwd": "a", "agent": {"script": []}}
+
+
+def refusal(plan: Imagined, author: Author, *ops: Op) -> str:
+    """Does it, and says why not."""
+    patch = Patch(author, ops, plan.present.rev)
+    why = " ".join(plan.faults(patch))
+    assert plan.submit(patch) is not bool(why)
+    return why
+
+
+def new(name: str = "new", **fields: Json) -> Op:
+    return Op("add", ("containers", name), {**FINE, **fields})
+
+
+def mounted(host: str, **fields: Json) -> Op:
+    return new(mounts=[{"host": host, "container": "/work", **fields}])
+
+
+WAYS: dict[str, tuple[Op, str]] = {
+    "for the whole plan": (
+        Op("add", ("containers", "new"), {**FINE, "task": None} | {"task": "b"}),
+        "outlive your task",
+    ),
+    "a denied image": (new(image="evil/x"), "denied by `container(evil/*)`"),
+    "a folder outside": (mounted("b"), "`b` is outside your workspace `a`"),
+    "a folder beside, by steps": (mounted("a/../b"), "outside your workspace"),
+    "an absolute folder": (mounted("/etc"), "`/etc` is outside"),
+    "the home folder": (mounted("~/x"), "`~/x` is outside"),
+    "more than may be written": (mounted("a"), "it would write `a/**`"),
+    "a volume of others": (new(mounts=[{"volume": "data", "container": "/d"}]), "`data` belongs to container/sut"),
+    "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
+    "the network": (new(networks=["default"]), "it would have a way out"),
+    "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
+    "a build, which asks the network": (
+        Op("add", ("containers", "new"), {"build": "a", **{k: v for k, v in FINE.items() if k != "image"}}),
+        "building asks the network",
+    ),
+    "a probe of elsewhere": (new(health={"http": "http://169.254.169.254/"}), "its health check would ask"),
+    "a capability": (new(**{"cap-add": ["NET_ADMIN"]}), "capabilities"),
+    "all capabilities": (new(**{"cap-drop": []}), "capabilities"),
+    "a variable of the owner": (new(env={"X": "env:HOME"}), "`env:HOME` as `X`"),
+    "a secret": (new(env={"X": "secret:KEY"}), "`secret:KEY` as `X`"),
+    "to stay": (new(keep="always"), "it would stay after its task"),
+    "more memory than its commands": (new(limits={"memory": 20_000_000}), "whose `memory` is 10000000"),
+    "memory without end": (new(limits={}), "whose `memory` is 10000000"),
+    "somebody else's": (Op("replace", ("containers", "sut", "image"), "node"), "only people change it"),
+    "to take away somebody else's": (Op("remove", ("containers", "sut")), "only people change it"),
+    "a command that it may not run inside": (
+        Op("add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "rm -rf /"}}]),
+        "would run `rm -rf /` in `sut`",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way: str) -> None:
+    op, words = WAYS[way]
+
+    assert words in refusal(plan, A, op)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        new(),
+        mounted("a/out"),
+        mounted("a", **{"read-only": True}),
+        new(ports=[{"container": 80}], health={"http": ":80/"}, env={"CI": "1"}),
+        new(task="a/x"),
+        Op("add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "npm test"}}]),
+    ],
+    ids=["bare", "written", "read", "reached", "below", "checked"],
+)
+def test_what_lies_within_its_rights_an_agent_has(plan: Imagined, op: Op) -> None:
+    assert refusal(plan, A, op) == ""
+
+
+def test_who_has_no_container_tool_makes_none_with_a_patch(plan: Imagined) -> None:
+    assert "do not allow the tool `container`" in refusal(plan, B, new(task="b"))
+
+
+def test_its_number_is_bounded_and_what_was_made_is_its_own(plan: Imagined) -> None:
+    assert refusal(plan, A, new("one"), new("two")) == ""
+    assert "its rights allow 2" in refusal(plan, A, new("three"))
+    assert "a task that is not yours" in refusal(plan, C, Op("remove", ("containers", "one")))
+    assert refusal(plan, A, Op("remove", ("containers", "one")), new("three")) == ""
+
+
+def test_what_agents_made_goes_with_its_task_and_what_people_wrote_does_not(plan: Imagined) -> None:
+    assert refusal(plan, A, new("one"), new("two", task="a/x"), Op("add", ("tasks", "a", "tasks", "y"), Y)) == ""
+    assert refusal(plan, A, new("two", task="a/y")) == ""
+
+    assert refusal(plan, A, Op("remove", ("tasks", "a", "tasks", "y"))) == ""
+    assert set(plan.document["containers"]) == {"sut", "one"}
+    assert refusal(plan, HUMAN_CLI, Op("remove", ("tasks", "a"))) == ""
+    assert set(plan.document["containers"]) == {"sut"}
