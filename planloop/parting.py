@@ -86,6 +86,17 @@ def without_owner(place: Place, say: Callable[[str], None], *, with_volumes: boo
     anyio.run(take)
 
 
+def discard(place: Place, address: str) -> tuple[str, ...]:
+    """Removes what was kept of a container of a plan that nobody runs; what went wrong. Raises NotOwner."""
+    from controllers import container
+
+    async def remove() -> tuple[str, ...]:
+        async with wiring.opened(place) as core:
+            return (await container.discard(_yard(core), address)).faults
+
+    return anyio.run(remove)
+
+
 def lines(left: Left) -> list[str]:
     """What is to be said of it, one line each."""
     out = [f"{amounts.plural(left.removed, 'container')} removed"] if left.removed else []

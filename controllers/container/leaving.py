@@ -72,6 +72,13 @@ async def clear(yard: Yard) -> Left:
     return taking.left
 
 
+async def discard(yard: Yard, address: str) -> Left:
+    """Removes what was kept of the container at `address`, and networks with the last one; never raises either."""
+    taking = _Taking(yard)
+    await taking.within_time(lambda: taking.kept_one(address))
+    return taking.left
+
+
 class _Taking:
     """One taking down, and what came of it so far."""
 
@@ -108,6 +115,18 @@ class _Taking:
         if not self.kept and not self.faults:
             await self._each(engine.remove_network, await engine.networks(ours))
         self.volumes = await engine.volumes(ours)
+
+    async def kept_one(self, address: str) -> None:
+        engine, ours = self._yard.engine, self._yard.names.ours
+        await self._each(engine.remove, [one.id for one in await engine.containers({**ours, ADDRESS: address})])
+        there = await engine.containers(ours)
+        if not there:
+            await self._each(engine.remove_network, await engine.networks(ours))
+        resource = self._yard.store.view.get(address)
+        if resource is not None and not any(one.labels.get(ADDRESS) == address for one in there):
+            stands = self._stands(resource, ContainerState.REMOVED, "plan delete removed what was kept")
+            merge = writing.seen_merge(None) | stands
+            await Page(self._yard, address, resource.uid).write(lambda _: merge)
 
     async def all(self, *, with_volumes: bool) -> None:
         engine, ours = self._yard.engine, self._yard.names.ours

@@ -136,6 +136,7 @@ def _need(view: View, name: str, how: Readiness, token: str) -> Need:
 
 def _is_there(view: View, address: str, needed: str) -> bool:
     found = view.get(address)
-    if found is None or found.kind != "container" or read(found.status).seen is None:
+    seen = None if found is None or found.kind != "container" else read(found.status).seen
+    if found is None or seen is None or seen.has_ended:  # It may be kept for good, and needs nothing any more.
         return False
     return needed.partition("/")[2] in container_from_json(found.spec).needs

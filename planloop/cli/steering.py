@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planloop import pointing
+from planloop.access import Access
 from planloop.cli import patching, selecting
 from planloop.cli.options import access_to
 from planloop.cli.patch import document_of
@@ -14,6 +15,7 @@ from schemas import address as addresses
 from schemas import pointer
 from schemas.agent import WITHOUT_MODEL
 from schemas.condition import of_status
+from schemas.container import ContainerState
 from schemas.encoding import Json, JsonObject
 from schemas.resource import Resource
 from schemas.task import TaskState
@@ -65,14 +67,39 @@ def _lacks_model(task: Resource) -> bool:
 
 
 def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
-    """Takes tasks out of the plan with all that is below them. Raises Halt for a task that there is not."""
+    """Takes tasks out of the plan with all that is below them, and containers; one that was only kept is thrown away.
+
+    Raises Halt for what there is not.
+    """
     access = access_to(plan)
-    paths = paths_of(document_of(access), what)
+    kept, document = kept_of(access, what), document_of(access)
+    paths = [_removable(document, pointing.address_of(word)) for word in what if word not in kept]
+    if kept:
+        from planloop.cli import discarding
+
+        discarding.discard(access, [pointing.address_of(word) for word in kept], dry_run=dry_run)
+        if not paths:
+            return
     if () in paths:
         hint = "plan cancel . stops all of it · plan down ends its process"
         raise Halt(Exit.USAGE, "the root task is the plan itself and cannot be removed from it", hint)
     ops = [{"op": "remove", "path": pointer.render(path)} for path in paths]
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def kept_of(access: Access, what: Sequence[str]) -> list[str]:
+    """Those words that name a container of which only a stopped one is left."""
+    named = [word for word in what if pointing.address_of(word).startswith("container/")]
+    return [word for word in named if access.object(pointing.address_of(word)).state == ContainerState.KEPT]
+
+
+def _removable(document: JsonObject, address: str) -> tuple[str, ...]:
+    if not address.startswith("container/"):
+        return _path_of(document, address)
+    path = pointing.field_of(address, "")
+    if not pointer.has(document, path):
+        raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists what there is")
+    return path
 
 
 def paths_of(document: JsonObject, what: Sequence[str]) -> list[tuple[str, ...]]:

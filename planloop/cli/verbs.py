@@ -41,7 +41,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "pause": "Stop a subtree at its next boundary and keep its work.",
         "resume": "Let a paused subtree go on, and what failed in it try once more.",
         "cancel": "Stop a subtree for good and keep it as cancelled.",
-        "delete": "Remove a subtree from the live plan.",
+        "delete": "Remove a subtree or a container from the live plan.",
         "send": "Send a message to an agent, or to several.",
         "chat": "Talk with an agent of a running plan.",
         "rollback": "Go back to an earlier revision, as a new one.",

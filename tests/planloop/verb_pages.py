@@ -80,7 +80,7 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "pause": ("plan pause ship", "plan pause nobody"),
     "resume": ("plan resume .",),
     "cancel": ("plan cancel ship --dry-run", "plan cancel write"),
-    "delete": ("plan delete count",),
+    "delete": ("plan delete count", "plan delete container/db"),
     "send": ("plan send write 'use fewer words'", "plan send nobody hello", "plan send write 'why?' --ask"),
     "chat": ("echo 'how far are you?' | plan chat write", "echo /help | plan chat nobody"),
     "rollback": ("plan patch . goal='a mistake'", "plan history", "plan rollback 2"),
