@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
     from controllers.fork import Desk as ForkDesk
-    from controllers.inside import Containers
+    from controllers.inside import PlanContainers
     from controllers.mcp import Yard
     from planloop.background import Background
     from planloop.core import Core, Machine
@@ -220,9 +220,12 @@ def enclosing_processes(core: Core) -> Processes:
     """The processes of the plan, in what sandboxes their commands ask for."""
     import importlib.util
 
+    from containers.finding import engine_address
     from containers.sandboxing import cgroups
     from containers.sandboxing.bubblewrap import Home
     from containers.sandboxing.enclosing import EnclosingProcesses
+    from containers.sandboxing.rooms import EngineRooms
+    from controllers.sandboxes import room_of
     from planloop.core import label_of
     from reconciler.effects.local_processes import LocalProcesses
     from reconciler.storing import layout
@@ -234,7 +237,14 @@ def enclosing_processes(core: Core) -> Processes:
     programs = (sys.prefix, sys.base_prefix, *found)
     home = Home(os.path.realpath(place.root), sys.executable, programs, os.path.realpath(Path.home()))
     local = LocalProcesses(layout.run_folder(place.folder), label, core.owner.epoch)
-    return EnclosingProcesses(local, run_folder / "enclosed", home, groups=lambda: cgroups.found(label))
+    root = place.root.absolute()
+    rooms = EngineRooms(
+        cache(container_engine),
+        engine_address(environment()),
+        sys.executable,
+        lambda name: room_of(core.store.view, name, root),
+    )
+    return EnclosingProcesses(local, run_folder / "enclosed", home, groups=lambda: cgroups.found(label), rooms=rooms)
 
 
 def fork_desk(core: Core, processes: Processes) -> ForkDesk:
@@ -274,7 +284,7 @@ def agents_world(
     work: WorkPools,
     background: Background,
     servers: Servers,
-    containers: Containers,
+    containers: PlanContainers,
 ) -> World:
     """What the agents of the plan live in; their models are open in `background`."""
     from controllers.agent import World
@@ -283,6 +293,7 @@ def agents_world(
 
     asked = models_of(core)
     background.start(asked.run)
+    background.start(partial(containers.end_all, containers.left()))
     return World(
         core.store,
         core.clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import anyio
@@ -208,3 +209,32 @@ def test_rights_bound_what_is_run_inside_and_how_many_containers_there_are(folde
     )
 
     assert said.code == 0, said.text
+
+
+def test_a_command_inside_whose_owner_died_is_ended_by_the_next_and_in_doubt(folder: Folder) -> None:
+    """It holds a pipe open for as long as it lives."""
+    (folder.path / "src").mkdir()
+    pipe = folder.path / "src/pipe"
+    os.mkfifo(pipe)
+    lines = f"""\
+plan: team
+rights: {{tools: [all]}}
+tasks:
+  build:
+    goal: use a container
+    agent:
+      tools: [lib:containers]
+      script:
+        - call: {{container: {{name: sut, image: {IMAGE}, cmd: [sleep, "600"], mounts: {{src: /work}}}}}}
+        - call: {{container_exec: {{name: sut, command: "exec 3>/work/pipe; echo begun >&3; sleep 3333"}}}}
+        - done: "seen"
+"""
+    folder.write("task.yaml", lines)
+    with folder.killed("--yes", "task.yaml"):
+        read = pipe.open()
+        assert read.readline() == "begun\n"
+    with folder.started("--yes", "task.yaml") as owner, read:
+        owner.until("in doubt")
+        assert read.read() == ""
+    assert folder.run("down").code == 0
+    assert left(folder, "team") == []
