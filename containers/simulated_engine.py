@@ -121,6 +121,7 @@ class Daemon:
     changed: anyio.Event = field(default_factory=anyio.Event)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     last_at: float = 0.0
+    restarts: int = 0
     calls: list[str] = field(default_factory=list)
 
     def tick(self) -> float:
@@ -231,6 +232,7 @@ class Daemon:
     def come_back(self) -> None:
         """It answers again. What ran has ended with it, as with a Docker that is restarted."""
         self.is_down = False
+        self.restarts += 1
         self.play()
         for one in self.containers.values():
             self.end(one, _KILLED)

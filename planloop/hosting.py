@@ -215,14 +215,20 @@ class Owning:
                 say(_doubt_words(call))
 
     async def _until_finished(self, machine: Machine) -> None:
-        while not (self._is_ended() and _is_idle(machine)):
+        while not await self._is_finished(machine):
             if self._is_ended():
                 await anyio.sleep(LOOK_S)
             else:
                 self._moved = anyio.Event()
                 await self._moved.wait()
-        await parting.until_gone(self._core, machine.work)
         self.leave(Leaving.FINISHED)
+
+    async def _is_finished(self, machine: Machine) -> bool:
+        """Whether nothing is left to do. What is taken down may show that there is."""
+        if not (self._is_ended() and _is_idle(machine)):
+            return False
+        await parting.until_gone(self._core, machine.work)
+        return self._is_ended() and _is_idle(machine)
 
     def _note(self, record: Record, changed: Sequence[str]) -> None:
         self._screen.record(record, tuple(changed))

@@ -165,6 +165,11 @@ class ContainerSpec:
         }
 
 
+def is_left(state: str, status: JsonObject) -> bool:
+    """Whether a stopped one was left for inspection: also of one that failed, which stands as failed."""
+    return state == ContainerState.KEPT or bool(status.get("is_spent") and status.get("seen"))
+
+
 def has_health(spec: JsonObject) -> bool:
     """Whether the lowered `spec` of a container has a health check."""
     return spec.get("health") is not None

@@ -123,8 +123,20 @@ def _unwanted(seen: Observed) -> Step:
         return _first_dependants(seen) or _one(seen, STOP)
     if found is not None and (step := _logged(seen, found)) is not None:
         return step
+    if is_of_old(seen):
+        return Forget()
     has_past = found is not None or status.failed_of or status.done_of
     return Spend() if has_past and not status.is_spent else Rest()
+
+
+def is_of_old(seen: Observed) -> bool:
+    """Whether it failed as something else than is said of it now, or for an earlier owner in a plan that ended with it.
+
+    As long as it stands as failed, so does what waits for it: who edits it, or applies the plan again, has it tried.
+    """
+    status = seen.status
+    is_other = bool(status.failed_of) and status.failed_of != seen.of
+    return is_other or (status.is_spent and bool(status.failed_of) and status.failed_by != seen.token)
 
 
 def _gone(seen: Observed, found: Seen) -> Step:

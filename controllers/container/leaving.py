@@ -103,18 +103,22 @@ class _Taking:
             self.faults.append(f"containers were not taken down within {limits.CONTAINERS_DOWN_S:.0f} s")
 
     async def rest(self) -> None:
-        """What is there is named, and networks go with the last container."""
-        engine, ours = self._yard.engine, self._yard.names.ours
-        for one in await engine.containers(ours):
+        """What nobody needs goes, unless it was tried often enough."""
+        for one in await self._yard.engine.containers(self._yard.names.ours):
             resource = _whose(one, self._yard)
             stuck = None if resource is None else read(resource.status).stuck
-            if resource is not None and stuck is None:
-                self.kept.append(resource.address)
+            if stuck is None:
+                await self._one(one)
             else:
-                self.faults.append(f"{one.name} is left" + ("" if stuck is None else f": {stuck.why}; {stuck.hint}"))
+                self.faults.append(f"{one.name} is left: {stuck.why}" + (f"; {stuck.hint}" if stuck.hint else ""))
+        await self._networks()
+        self.volumes = await self._yard.engine.volumes(self._yard.names.ours)
+
+    async def _networks(self) -> None:
+        """They go with the last container; who else is in one is told of."""
         if not self.kept and not self.faults:
-            await self._each(engine.remove_network, await engine.networks(ours))
-        self.volumes = await engine.volumes(ours)
+            engine = self._yard.engine
+            await self._each(engine.remove_network, await engine.networks(self._yard.names.ours))
 
     async def kept_one(self, address: str) -> None:
         engine, ours = self._yard.engine, self._yard.names.ours
@@ -137,8 +141,7 @@ class _Taking:
                 for one in now:
                     group.start_soon(self._one, one)
             waiting = [one for one in waiting if one not in now]
-        if not self.kept:
-            await self._each(engine.remove_network, await engine.networks(ours))
+        await self._networks()
         self.volumes = await engine.volumes(ours)
         if with_volumes:
             await self._each(engine.remove_volume, self.volumes)
@@ -150,6 +153,10 @@ class _Taking:
         engine, is_kept_now = self._yard.engine, resource is not None and _stays(resource, found)
         try:
             if found.state in ("running", "paused"):
+                if resource is not None:  # Or the next owner takes the end of it for its own.
+                    await Page(self._yard, resource.address, resource.uid).write(
+                        lambda _: {"stopping": found.started_at}
+                    )
                 await engine.stop(found.id, limits.CONTAINER_STOP_S)
             if resource is not None:
                 await self._keep_output(resource, found)

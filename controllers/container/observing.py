@@ -129,7 +129,7 @@ def _need(view: View, name: str, how: Readiness, token: str) -> Need:
     is_done = status.done_of == of and not status.is_spent
     is_completed = is_done and not status.is_expired
     is_far = {"started": is_up or is_completed, "healthy": is_well, "completed": is_completed}[how]
-    is_hopeless = resource.state == ContainerState.FAILED or is_done
+    is_hopeless = resource.state == ContainerState.FAILED or is_done  # Who failed may have failed for its own need.
     is_looked = status.looked == token
     return Need(address, how, is_far and is_looked, is_hopeless and is_looked and not is_far, status.last)
 

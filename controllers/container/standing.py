@@ -24,6 +24,8 @@ def standing(seen: Observed) -> Standing:
     status, found = seen.status, seen.status.seen
     if not seen.is_looked:
         return _of_unknown(seen)
+    if not (seen.is_wanted or seen.resource.deleting or (found is not None and found.is_up)):
+        return _of_past(seen)
     if found is not None and _is_going(seen, found):
         return _of_going(seen)
     if RAISE in seen.jobs:
@@ -34,16 +36,31 @@ def standing(seen: Observed) -> Standing:
     return _of_waiting(seen) if seen.is_wanted and status.is_spent else _of_rest(seen)
 
 
-def _of_rest(seen: Observed) -> Standing:
-    """None of it runs, and nothing is being done."""
-    status = seen.status
-    if status.seen is not None and not seen.is_wanted and is_kept(seen):
-        return Standing(ContainerState.KEPT, "Kept", _kept_words(seen), (f"plan delete {seen.resource.address}",))
+def _of_past(seen: Observed) -> Standing:
+    """It is over: how it ended is what stands, also while the rest of it is taken away.
+
+    One that failed goes on standing as failed. Otherwise whoever was stuck with it would take heart, the plan that is
+    over because of it would begin anew, and the container with it, without end.
+    """
+    status, found = seen.status, seen.status.seen
+    kept = _kept_words(seen) if found is not None and is_kept(seen) else ""
+    if status.failed_of == seen.of:
+        failed = _of_failed(seen)
+        return Standing(failed.state, failed.reason, "; ".join(filter(None, (failed.why, kept))), failed.unblocks)
+    if (hopeless := _hopeless(seen)) is not None:
+        return hopeless
+    if kept:
+        return Standing(ContainerState.KEPT, "Kept", kept, (f"plan delete {seen.resource.address}",))
     if status.done_of == seen.of:
         return _of_done(seen)
-    if status.failed_of == seen.of:
-        return _of_failed(seen)
-    return _of_waiting(seen) if seen.is_wanted else _of_removed(seen)
+    return _of_removed(seen) if found is None else _of_going(seen)
+
+
+def _of_rest(seen: Observed) -> Standing:
+    """It is wanted, none of it runs, and nothing is being done."""
+    if seen.status.done_of == seen.of:
+        return _of_done(seen)
+    return _of_failed(seen) if seen.status.failed_of == seen.of else _of_waiting(seen)
 
 
 def _is_going(seen: Observed, found: Seen) -> bool:
@@ -52,7 +69,7 @@ def _is_going(seen: Observed, found: Seen) -> bool:
         return True
     if seen.is_wanted:
         return is_obsolete(seen, found)
-    return found.is_up or not is_kept(seen)
+    return True
 
 
 def _of_unknown(seen: Observed) -> Standing:
@@ -102,9 +119,7 @@ def _of_running(seen: Observed, found: Seen) -> Standing:
 
 
 def _kept_words(seen: Observed) -> str:
-    status = seen.status
-    how = f"{status.why}, and it" if status.failed_of == seen.of else "it"
-    return f"{how} is kept (keep: {seen.spec.keep}): {seen.unwanted}"
+    return f"it is kept (keep: {seen.spec.keep}): {seen.unwanted}"
 
 
 def _of_done(seen: Observed) -> Standing:
@@ -136,12 +151,19 @@ def _of_removed(seen: Observed) -> Standing:
     return Standing(ContainerState.REMOVED, "Removed", seen.unwanted)
 
 
+def _hopeless(seen: Observed) -> Standing | None:
+    """What it needs has failed, and so has it: it comes back when that does."""
+    need = next((need for need in seen.needs if need.is_hopeless), None)
+    if need is None:
+        return None
+    said = f": {need.last.strip()}" if need.last.strip() else ""
+    why = f"{need.address} is not {need.how} and will not be{said}"
+    return Standing(ContainerState.FAILED, "NeedFailed", why, (f"plan describe {need.address}",))
+
+
 def _of_waiting(seen: Observed) -> Standing:
-    hopeless = next((need for need in seen.needs if need.is_hopeless), None)
-    if hopeless is not None:
-        said = f": {hopeless.last.strip()}" if hopeless.last.strip() else ""
-        why = f"{hopeless.address} is not {hopeless.how} and will not be{said}"
-        return Standing(ContainerState.FAILED, "NeedFailed", why, (f"plan describe {hopeless.address}",))
+    if (hopeless := _hopeless(seen)) is not None:
+        return hopeless
     lacking = [need for need in seen.needs if not need.is_met]
     if lacking:
         why = ", ".join(f"{need.address} is not {need.how} yet" for need in lacking)

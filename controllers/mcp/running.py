@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from controllers.mcp import deciding, results, writing
-from controllers.mcp.grumbling import HEAD, Grumbles
+from controllers.mcp.grumbling import HEAD, last_words
 from controllers.mcp.lifeline import Launch
 from controllers.mcp.serving import LiveServers
 from controllers.mcp.status import Run, read
@@ -26,6 +26,7 @@ from reconciler.driving.attempting import Bug, attempt
 from reconciler.effects import process_table as table
 from reconciler.effects import secrets
 from reconciler.effects.processes import Processes
+from reconciler.effects.rolling_file import RollingFile
 from reconciler.storing.store import Store
 from schemas import limits
 from schemas.frozen import frozen
@@ -97,10 +98,10 @@ class ServerRun:
 
     async def _live(self, spec: McpSpec, op: str) -> None:
         """Until the server ends, or cannot be used."""
-        self._grumbles.heard(f"{HEAD}{self.address} {self.name} {op}\n".encode())
+        self._grumbles.add(f"{HEAD}{self.address} {self.name} {op}\n".encode())
         # In a thread: the SDK takes a second to import, and the loop serves everybody else.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "controllers.mcp.linking")
-        self._link = linking.Link(self._grumbles.heard)
+        self._link = linking.Link(self._grumbles.add)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._until_gone, group.cancel_scope)
@@ -118,7 +119,7 @@ class ServerRun:
 
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
-        said = self._grumbles.last()
+        said = last_words(self._grumbles)
         ended = ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
         self._say(ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else ended)
         scope.cancel()
@@ -156,7 +157,7 @@ class ServerRun:
         if spec.url:
             return linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
         return linking.stdio_transport(
-            self._launch(spec, op), self._grumbles.heard, self._link.gone, lambda pid: self._stopped(op, pid)
+            self._launch(spec, op), self._grumbles.add, self._link.gone, lambda pid: self._stopped(op, pid)
         )
 
     def _headers(self, spec: McpSpec) -> dict[str, str]:
@@ -250,8 +251,8 @@ class ServerRun:
         return found if found is not None and found.uid == self.uid else None
 
     @property
-    def _grumbles(self) -> Grumbles:
-        return Grumbles(log_path(self.yard.home.run_folder, self.address))
+    def _grumbles(self) -> RollingFile:
+        return RollingFile(log_path(self.yard.home.run_folder, self.address), limits.SERVER_LOG_BYTES_MAX)
 
 
 def log_path(run_folder: Path, address: str) -> Path:

@@ -15,7 +15,7 @@ from schemas import address as addresses
 from schemas import pointer
 from schemas.agent import WITHOUT_MODEL
 from schemas.condition import of_status
-from schemas.container import ContainerState
+from schemas.container import is_left
 from schemas.encoding import Json, JsonObject
 from schemas.resource import Resource
 from schemas.task import TaskState
@@ -90,7 +90,8 @@ def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
 def kept_of(access: Access, what: Sequence[str]) -> list[str]:
     """Those words that name a container of which only a stopped one is left."""
     named = [word for word in what if pointing.address_of(word).startswith("container/")]
-    return [word for word in named if access.object(pointing.address_of(word)).state == ContainerState.KEPT]
+    found = {word: access.object(pointing.address_of(word)) for word in named}
+    return [word for word, one in found.items() if is_left(one.state, one.status)]
 
 
 def _removable(document: JsonObject, address: str) -> tuple[str, ...]:

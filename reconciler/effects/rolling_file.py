@@ -36,3 +36,7 @@ class RollingFile:
             return self._path.read_bytes()
         except OSError:
             return b""
+
+    def end(self, bytes_max: int = 4096) -> bytes:
+        """The last bytes of it; empty when there is none."""
+        return self.read()[-bytes_max:]

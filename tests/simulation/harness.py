@@ -204,11 +204,12 @@ class _Simulation:
             queue = AddressQueue(chance=self._chance.random)
             work = WorkPools(queue, {"tools": 2})
             gate = Gate(store, NAME, ids=self._ids, clock=self._clock, language=self._language)
-            parts = Parts(PLAN, self._folder, store, gate, processes, work, self._clock, self._ids)
+            parts = Parts(PLAN, self._folder, store, gate, processes, work, self._clock, self._ids, epoch)
             engine = Engine(store, self._clock, queue, work, self._build(parts), PLAN)
             engine.on_bug = self.story.bugs.append
             async with anyio.create_task_group() as group:
                 group.start_soon(_write_soon, store)
+                group.start_soon(parts.background.run)
                 await group.start(engine.run)
                 await self._be_the_person(store, gate, engine)
                 await laws.check_second_reconcile_writes_nothing(store, work, engine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import compiler
@@ -15,6 +15,7 @@ from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
+from planloop.background import Background
 from planloop.sources import FolderSources
 from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock, Ids
@@ -28,7 +29,7 @@ ENV = {"PATH": "/usr/bin:/bin"}
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an owner has to build reconcilers from. `plan` is the plan's address."""
+    """What an owner has to build reconcilers from. `plan` is the plan's address, `epoch` the owner's number."""
 
     plan: str
     folder: Path
@@ -38,6 +39,8 @@ class Parts:
     work: WorkPlane
     clock: Clock
     ids: Ids
+    epoch: int = 0
+    background: Background = field(default_factory=Background)
 
 
 def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:

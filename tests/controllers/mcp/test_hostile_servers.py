@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from controllers.mcp import offering
-from controllers.mcp.grumbling import HEAD, Grumbles
+from controllers.mcp.grumbling import HEAD, last_words
+from reconciler.effects.rolling_file import RollingFile
+from schemas import limits
 
 
 def tool(name: str, schema: Any, description: str = "d") -> SimpleNamespace:
@@ -31,9 +33,9 @@ def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:
 
 
 def test_why_a_server_ended_is_what_it_said_and_never_our_own_line_before_it(tmp_path: Path) -> None:
-    grumbles = Grumbles(tmp_path / "log")
-    grumbles.heard(f"{HEAD}mcp/bad plan 1\n".encode())
-    assert grumbles.last() == ""
+    grumbles = RollingFile(tmp_path / "log", limits.SERVER_LOG_BYTES_MAX)
+    grumbles.add(f"{HEAD}mcp/bad plan 1\n".encode())
+    assert last_words(grumbles) == ""
 
-    grumbles.heard(b"no module named x\n\n")
-    assert grumbles.last() == "no module named x"
+    grumbles.add(b"no module named x\n\n")
+    assert last_words(grumbles) == "no module named x"

@@ -1,0 +1,268 @@
+"""A plan with containers from one seed: whatever dies and whatever others do, it comes to one end, or says why."""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+from typing import Literal
+
+import pytest
+
+from containers.engine import LISTENING
+from containers.simulated_engine import Daemon
+from schemas import limits
+from schemas.record import Record, SetStatus
+from tests.simulation.harness import Crash, Edit, Point, drawn
+from tests.simulation.yards import NAMES, Death, Outside, YardStory, simulate_yard
+
+PARTS = 4
+STACK = """
+containers:
+  db:
+    image: busybox:1
+    cmd: [sh, -c, "sleep 1; touch ok; sleep 10000"]
+    health: {cmd: [test, -f, ok]}
+  migrate: {image: busybox:1, cmd: [echo, migrated], needs: [db]}
+  app: {image: busybox:1, cmd: [sleep, "10000"], needs: {db: healthy, migrate: completed}}
+tasks:
+  t: {run: "sleep 2; echo t >> effects", containers: [app], effect: idempotent}
+"""
+
+
+HOLDS = """
+containers:
+  db: {image: busybox:1, cmd: [sleep, "10000"], health: {cmd: [echo, well]}RESTART}
+tasks:
+  t: {run: "sleep 30", containers: [db], effect: idempotent}
+"""
+ENDS = """
+containers:
+  db: {image: busybox:1, cmd: [sh, -c, "echo bye; exit 3"]RESTART}
+  app: {image: busybox:1, cmd: [sleep, "10"], needs: {db: completed}}
+tasks:
+  t: {run: "sleep 5", containers: [app]}
+"""
+CLEAN = {
+    "task/.": "done",
+    "task/t": "done",
+    "container/db": "removed",
+    "container/migrate": "completed",
+    "container/app": "removed",
+}
+
+
+def states(story: YardStory) -> dict[str, str]:
+    return dict(story.states("task", "container"))
+
+
+def db(daemon: Daemon) -> str:
+    return NAMES.container("db")
+
+
+def test_a_stack_comes_up_in_order_and_goes_when_the_plan_is_over() -> None:
+    story = simulate_yard(STACK)
+
+    assert states(story) == CLEAN
+    assert story.lines("effects") == ["t"]
+    began = [event.labels["planloop.address"] for event in story.daemon.told if event.action == "start"]
+    assert began == ["container/db", "container/db", "container/migrate", "container/app"]  # The first one is others'.
+
+
+def test_one_seed_gives_one_story() -> None:
+    first, second = simulate_yard(STACK, seed=7), simulate_yard(STACK, seed=7)
+
+    assert [(record.at, record.draft) for record in first.log] == [(record.at, record.draft) for record in second.log]
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_law_3_any_order_of_events_ends_in_one_state(seed: int) -> None:
+    assert states(simulate_yard(STACK, seed=seed)) == CLEAN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_law_5_an_owner_that_dies_at_any_write_leaves_nothing_and_changes_nothing(point: Point, part: int) -> None:
+    commits = simulate_yard(STACK).commits
+
+    for commit in range(1 + part, commits + 1, PARTS):
+        story = simulate_yard(STACK, crashes=[Crash(commit, point)])
+        assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{commit} {point}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_law_5_an_owner_that_dies_at_any_call_of_the_engine_leaves_nothing_and_changes_nothing(
+    point: Literal["before", "after"],
+) -> None:
+    calls = simulate_yard(STACK).calls
+
+    for call in range(1, calls + 1):
+        story = simulate_yard(STACK, deaths=[Death(call, point)])
+        assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{call} {point}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> None:
+    chance = random.Random(seed)
+    deaths = [Death(call, chance.choice(("before", "after"))) for call in chance.sample(range(1, 30), 6)]
+
+    story = simulate_yard(STACK, seed=seed, crashes=drawn(chance, 6, 80), deaths=deaths)
+
+    assert story.owners > 3
+    assert (states(story), story.lines("effects")) == (CLEAN, ["t"])
+
+
+def down_for_10_s() -> list[Outside]:
+    return [Outside(10, lambda daemon: daemon.go_down()), Outside(20, lambda daemon: daemon.come_back())]
+
+
+OUTSIDE = {
+    "stopped": ([Outside(10, lambda daemon: daemon.kill(db(daemon)))], ", restart: always"),
+    "removed": ([Outside(10, lambda daemon: daemon.remove(db(daemon)))], ""),
+    "paused": ([Outside(10, lambda daemon: daemon.pause(db(daemon)))], ""),
+    "out of memory": ([Outside(10, lambda daemon: daemon.out_of_memory(db(daemon)))], ", restart: on-failure"),
+    "engine restarted": (down_for_10_s(), ", restart: always"),
+    "engine down at the beginning": (
+        [Outside(0, lambda daemon: daemon.go_down()), Outside(50, lambda daemon: daemon.come_back())],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OUTSIDE)
+@pytest.mark.parametrize("death", [0, 6, 9])
+def test_what_others_do_is_made_good(what: str, death: int) -> None:
+    outside, restart = OUTSIDE[what]
+
+    story = simulate_yard(HOLDS.replace("RESTART", restart), outside=outside, deaths=[Death(death, "after")])
+
+    assert states(story) == {"task/.": "done", "task/t": "done", "container/db": "removed"}
+
+
+def test_one_that_others_ended_and_that_is_not_restarted_has_failed_and_says_how() -> None:
+    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=OUTSIDE["stopped"][0])
+
+    assert states(story)["container/db"] == "failed"
+    assert story.why("container/db") == "Exited: it ended with exit code 137"
+
+
+def test_a_need_that_fails_fails_who_needs_it_with_its_last_words() -> None:
+    edit = Edit(60, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
+
+    story = simulate_yard(ENDS.replace("RESTART", ""), edits=[edit])
+
+    said = [record.draft.data for record in story.log if record.draft.subject == "container/app"]
+    assert {
+        "state": "failed",
+        "reason": "NeedFailed",
+        "why": "container/db is not completed and will not be: bye",
+    } in said
+    assert states(story)["task/t"] == "done", "it comes back when its need does"
+    assert len(story.log) < 120, "a plan that failed with its container rests"
+
+
+def test_one_that_fails_again_and_again_is_started_ever_more_rarely() -> None:
+    edit = Edit(100, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
+
+    story = simulate_yard(ENDS.replace("RESTART", ", restart: on-failure"), edits=[edit])
+
+    address = "container/db"
+    starts = [one for one in story.daemon.told if one.action == "start" and one.labels["planloop.address"] == address]
+    assert 7 <= len(starts) <= 12, "0.5 s, 1 s, 2 s, …, and one when it was mended"
+    assert states(story)["task/t"] == "done"
+
+
+def test_a_port_that_is_taken_is_said_and_had_when_it_is_free() -> None:
+    text = HOLDS.replace("RESTART", ", ports: {'5432': 80}")
+    story = simulate_yard(
+        text,
+        prepare=lambda daemon: daemon.taken_ports.add(5432),
+        outside=[Outside(20, lambda daemon: daemon.taken_ports.clear())],
+    )
+
+    assert "PortTaken" in reasons(story)
+    assert states(story)["task/t"] == "done"
+
+
+def test_an_image_that_is_nowhere_is_said_once_and_another_one_tried_when_it_is_named() -> None:
+    text = HOLDS.replace("RESTART", "")
+    story = simulate_yard(text.replace("busybox:1", "none:1"), edits=[Edit(60, text)])
+
+    assert reasons(story).count("NoImage") == 1
+    assert story.daemon.calls.count("pull") == 1
+    assert states(story)["task/t"] == "done"
+
+
+def reasons(story: YardStory) -> list[str]:
+    """Those of the states that the container came to."""
+    return [
+        str(record.draft.data["reason"])
+        for record in story.log
+        if record.draft.subject == "container/db" and "reason" in record.draft.data
+    ]
+
+
+def test_law_4_an_edit_while_an_image_is_fetched_ends_the_fetching() -> None:
+    story = simulate_yard(
+        HOLDS.replace("RESTART", "").replace("busybox:1", "slow:1"),
+        edits=[Edit(10, HOLDS.replace("RESTART", ""))],
+    )
+
+    assert story.log[-1].at - story.log[0].at < 45, "10 s until the edit, 30 s of work"
+    assert "slow:1" not in story.daemon.images
+    words = [record for record in story.log if _is_progress(record)]
+    assert 1 <= len(words) <= 10 / limits.CONTAINER_PROGRESS_S, "how far it is, is said now and then"
+
+
+def _is_progress(record: Record) -> bool:
+    (change, *_) = record.draft.changes or (None,)
+    return isinstance(change, SetStatus) and str(change.merge.get("why", "")).endswith("to go")
+
+
+def test_limits_change_while_it_runs_and_another_image_takes_its_place() -> None:
+    hot = HOLDS.replace("RESTART", ", limits: {memory: 64MB}")
+    story = simulate_yard(HOLDS.replace("RESTART", ""), edits=[Edit(10, hot), Edit(20, hot.replace("10000", "20000"))])
+
+    ours = [one for one in story.daemon.told if one.labels["planloop.plan"] == NAMES.label]
+    assert [one.action for one in ours].count("create") == 2
+    assert story.daemon.calls.count("update") == 1
+    assert states(story)["container/db"] == "removed"
+
+
+def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_it_is_back() -> None:
+    without = "tasks:\n  t: {run: 'sleep 30'}\n"
+    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=down_for_10_s(), edits=[Edit(12, without)])
+
+    assert states(story) == {"task/.": "done", "task/t": "done"}
+    gone = [record.draft.data for record in story.log if record.draft.subject == "container/db"]
+    assert any(data.get("state") == "stopping" and data.get("reason") == "EngineDown" for data in gone)
+
+
+def test_its_time_to_live_ends_it_once() -> None:
+    story = simulate_yard(HOLDS.replace("RESTART", ", ttl: 5s, restart: always").replace(", containers: [db]", ""))
+
+    assert states(story)["container/db"] == "completed"
+    assert story.why("container/db") == "Expired: it has run for its ttl of 5 s"
+    assert [one.action for one in story.daemon.told].count("create") == 2, "others', and ours once"
+
+
+def test_events_that_are_lost_are_made_up_for() -> None:
+    def unheard(daemon: Daemon) -> None:
+        daemon.remove(db(daemon))
+        daemon.told[-2:] = [LISTENING, LISTENING]  # What nobody tells of this plan.
+
+    text = HOLDS.replace("RESTART", "").replace(", health: {cmd: [echo, well]}", "").replace("sleep 30", "sleep 200")
+    story = simulate_yard(text, outside=[Outside(10, unheard)])
+
+    ours = [one for one in story.daemon.told if one.labels.get("planloop.plan") == NAMES.label]
+    assert [one.action for one in ours].count("create") == 2
+    assert states(story)["task/t"] == "done"
+
+
+def test_a_plan_at_rest_writes_nothing_and_asks_nothing() -> None:
+    text = HOLDS.replace("RESTART", "").replace("sleep 30", "sleep 500")
+    story = simulate_yard(text)
+
+    times = [record.at - story.log[0].at for record in story.log]
+    assert [at for at in times if 5 < at < 500] == []
+    assert len(story.daemon.calls) < 520, "a probe each second, and nothing else"

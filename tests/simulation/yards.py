@@ -1,0 +1,152 @@
+"""A whole plan with containers in virtual time: its owner may die at any write and at any call of the engine.
+
+The engine is one of make-believe (`containers/simulated_engine.py`), which outlives owners. What others do to it is
+told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
+"""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - seeded
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import trio
+from trio.testing import MockClock
+
+from containers.engine import Creation, ImageFacts
+from containers.naming import Names
+from containers.simulated_engine import Daemon, Offer, SimulatedEngine
+from controllers.container import ContainerReconciler, Watching, Yard, remaining
+from reconciler.admitting.gate import Gate
+from reconciler.contract import Reconciler
+from reconciler.driving.engine import Engine
+from reconciler.storing.sqlite_store import SqliteStore
+from schemas.task import ENDED
+from tests.fakes.virtual_time import VirtualClock
+from tests.simulation.harness import NAME, Crash, Crashed, Edit, Story, _Simulation, workspace
+from tests.simulation.product import Parts, product
+
+LOOK_S = 0.25
+IMAGE = ImageFacts("sha256:busybox", 1)
+NAMES = Names(NAME, "sim-0123")
+OTHERS = "others-db"
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """At the `call`-th call of the engine that changes something, counted over all owners from 1."""
+
+    call: int
+    point: Literal["before", "after"] = "before"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What others do, `at_s` seconds after the plan began."""
+
+    at_s: float
+    act: Callable[[Daemon], Awaitable[None] | None]
+
+
+@dataclass(slots=True)
+class YardStory(Story):
+    """`daemon` is the engine at the end."""
+
+    daemon: Daemon = field(default_factory=lambda: Daemon(VirtualClock(), Path()))
+    calls: int = 0
+
+    def why(self, address: str) -> str:
+        ready = self.objects[address].status["conditions"]["Ready"]
+        return f"{ready['reason']}: {ready['message']}"
+
+
+def simulate_yard(
+    text: str,
+    *,
+    seed: int = 0,
+    crashes: Sequence[Crash] = (),
+    deaths: Sequence[Death] = (),
+    edits: Sequence[Edit] = (),
+    outside: Sequence[Outside] = (),
+    prepare: Callable[[Daemon], None] = lambda _: None,
+) -> YardStory:
+    """Runs the plan `text` to its end and returns the story. Raises AssertionError when a law is broken."""
+    with workspace() as folder:
+        simulation = _Yards(folder, seed, crashes, (Edit(0.0, text), *edits), deaths, outside)
+        prepare(simulation.daemon)
+        trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+        trio._core._run._r = random.Random(seed)
+        trio.run(simulation.run, clock=MockClock(autojump_threshold=0))
+        return simulation.yard_story
+
+
+class _Yards(_Simulation):
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        crashes: Sequence[Crash],
+        edits: Sequence[Edit],
+        deaths: Sequence[Death],
+        outside: Sequence[Outside],
+    ) -> None:
+        super().__init__(folder, seed, crashes, edits, self._built)
+        self.story = self.yard_story = YardStory()
+        self.daemon = self.yard_story.daemon = Daemon(self._clock, folder)
+        self.daemon.images["busybox:1"] = IMAGE
+        self.daemon.registry["slow:1"] = Offer(ImageFacts("sha256:slow", 1), 30.0)
+        self._deaths = {(death.call, death.point) for death in deaths}
+        self._outside = list(outside)
+        self._yard: Yard | None = None
+
+    def _built(self, parts: Parts) -> Sequence[Reconciler]:
+        run_folder = self._state / "run"
+        run_folder.mkdir(exist_ok=True)
+        engine = SimulatedEngine(self.daemon, lambda call, when: self._at_call(parts.epoch, call, when))
+        yard = Yard(parts.store, parts.clock, parts.work, engine, NAMES, parts.epoch, self._folder, run_folder, {})
+        self._yard = yard
+        watch = Watching(yard)
+        return [*product(parts), ContainerReconciler(yard, lambda: parts.background.start(watch.__call__))]
+
+    def _at_call(self, epoch: int, call: str, when: str) -> None:
+        if epoch in self._dead:
+            raise Crashed
+        if when == "before":
+            self.yard_story.calls += 1
+        if (self.yard_story.calls, when) in self._deaths:
+            self._deaths.discard((self.yard_story.calls, when))
+            self._dead.add(epoch)
+            raise Crashed
+
+    async def run(self) -> None:
+        labels = {"planloop.plan": "another", "planloop.address": "container/db"}
+        others = Creation(OTHERS, IMAGE.id, labels, cmd=("sleep", "infinity"))
+        engine = SimulatedEngine(self.daemon)
+        await engine.start(await engine.create(others))
+        await super().run()
+        (left,) = self.daemon.containers.values()
+        state = "exited" if self.daemon.restarts else "running"
+        assert (left.creation.name, left.state) == (OTHERS, state), "what is not ours was touched"
+        assert self.daemon.networks == {}, "a network was left behind"
+
+    async def _be_the_person(self, store: SqliteStore, gate: Gate, engine: Engine) -> None:
+        while True:
+            now = self._clock.now() - self._began_at
+            while self._edits and self._edits[0].at_s <= now:
+                await self._save(gate, self._edits[0].text)
+                self._edits.pop(0)
+            while self._outside and self._outside[0].at_s <= now:
+                if (done := self._outside.pop(0).act(self.daemon)) is not None:
+                    await done
+            if not self._edits and not self._outside and self._is_over(store):
+                await engine.until_quiescent()
+                if self._is_over(store):
+                    return
+            await anyio.sleep(LOOK_S)
+
+    def _is_over(self, store: SqliteStore) -> bool:
+        root = store.view.get("task/.")
+        return root is not None and root.state in ENDED and self._yard is not None and not remaining(self._yard)
