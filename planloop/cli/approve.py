@@ -10,6 +10,7 @@ import click
 from planloop import pointing
 from planloop.access import Access
 from planloop.cli import patching
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.cli.ways import not_said
 from planloop.exits import Exit, Halt
@@ -43,8 +44,11 @@ def only(flags: tuple[str, ...]) -> str | None:
     return flags[0] if flags else None
 
 
+ANSWERED = ("approval", "call", "conflict", "hook")
+
+
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="APPROVAL | CALL | CONFLICT | HOOK")
+@click.argument("what", metavar="APPROVAL | CALL | CONFLICT | HOOK", shell_complete=names(*ANSWERED))
 @plan_option
 @flag("happened", "happened", "The call in doubt did happen.")
 @flag("did-not", "happened", "The call in doubt did not happen.")

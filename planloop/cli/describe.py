@@ -7,6 +7,7 @@ import click
 from planloop import pointing
 from planloop.access import Access
 from planloop.cli import selecting
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.following import all_records
 from planloop.rendering import budgets, containers, descriptions, printing
@@ -26,7 +27,7 @@ RECENT = 8
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="KIND/NAME")
+@click.argument("what", metavar="KIND/NAME", shell_complete=names())
 @plan_option
 def command(what: str, plan: str | None) -> None:
     """Show one object: its conditions, why it waits, what would unblock it.

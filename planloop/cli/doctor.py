@@ -20,6 +20,7 @@ Example:
   plan doctor
 """
 SQLITE_OLDEST = (3, 35, 0)
+BOUNDS = ("cpu", "memory", "pids")
 FREE_BYTES_LEAST = 100 << 20
 
 
@@ -60,6 +61,7 @@ def findings(root: Path) -> Iterator[Finding]:
         yield _program(program, what_for, is_needed=True)
     for program, what_for in (("git", "plans that work in repositories"), ("bwrap", "sandbox tier 2")):
         yield _program(program, what_for, is_needed=False)
+    yield _containers()
     yield from _servers(root)
     yield from _plans(root)
 
@@ -88,6 +90,27 @@ def _program(program: str, what_for: str, *, is_needed: bool) -> Finding:
     path = shutil.which(program)
     cure = "" if path else f"install {program} with your system's package manager"
     return Finding(program, path or f"not found; only for {what_for}", cure, is_needed)
+
+
+def _containers() -> Finding:
+    """The container engine: where it is, and which limits of the plan it really holds."""
+    import anyio
+
+    from containers.engine import EngineFailed
+    from containers.finding import HOST
+    from planloop import wiring
+
+    try:
+        facts = anyio.run(wiring.container_engine().facts)
+    except EngineFailed as failed:
+        return Finding("containers", f"{failed}; only for plans with containers", failed.hint, is_needed=False)
+    named = f" ({HOST})" if wiring.environment().get(HOST) else ""
+    held = [bound for bound in BOUNDS if bound in facts.bounds]
+    lost = [bound for bound in BOUNDS if bound not in facts.bounds]
+    limits = f"limits of {', '.join(held)} hold" if held else "no limits hold"
+    said = f"{facts.name} {facts.version} at {facts.address}{named}; {limits}"
+    cure = f"its kernel does not bound {' and '.join(lost)}: see the warnings of docker info" if lost else ""
+    return Finding("containers", said, cure, is_needed=False)
 
 
 def _servers(root: Path) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import click
 
 from planloop import pointing
 from planloop.access import Access
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.client import OwnerGone
 from planloop.following import Following, all_records
@@ -24,7 +25,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", required=False, metavar="[KIND/NAME]")
+@click.argument("what", required=False, metavar="[KIND/NAME]", shell_complete=names())
 @plan_option
 @output_option("json")
 @click.option("--type", "type_", metavar="TYPE", default="", help="Only records whose type begins so.")

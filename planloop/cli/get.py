@@ -9,6 +9,7 @@ import click
 from planloop import pointing
 from planloop.access import Access
 from planloop.cli import selecting
+from planloop.cli.completing import names
 from planloop.cli.options import OUTPUTS, access_to, output_option, plan_option
 from planloop.rendering import objects as cells
 from planloop.rendering import printing
@@ -31,7 +32,7 @@ USUAL = ("tasks", "containers")
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", nargs=-1, metavar="[KIND | KIND/NAME]...")
+@click.argument("what", nargs=-1, metavar="[KIND | KIND/NAME]...", shell_complete=names())
 @plan_option
 @output_option(*OUTPUTS)
 @click.option("-w", "--watch", is_flag=True, help="Go on printing objects as they change.")

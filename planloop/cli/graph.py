@@ -21,11 +21,11 @@ Examples:
 @file_argument
 @output_option("mermaid", "dot", "svg")
 def command(file: Path, output: str | None) -> None:
-    """Draw the tasks and what they need."""
+    """Draw the tasks and containers and what they need."""
     from planloop import compiling
     from planloop.rendering import pictures
 
     found = compiling.required(file)
-    tasks = {address: wanted.spec for address, wanted in found.graph.objects.items() if address.startswith("task/")}
+    tasks = pictures.drawn({address: wanted.spec for address, wanted in found.graph.objects.items()})
     draw = {"dot": pictures.dot, "svg": pictures.svg}.get(output or "", pictures.mermaid)
     click.echo(draw(found.name, tasks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from planloop import pointing
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.cli.ways import not_said
 
@@ -17,7 +18,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="APPROVAL")
+@click.argument("what", metavar="APPROVAL", shell_complete=names("approval"))
 @plan_option
 @click.option("--reason", default="", help="Why, for the history and for who asked.")
 def command(what: str, plan: str | None, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from planloop.cli import steering
+from planloop.cli.completing import names
 from planloop.cli.options import plan_option
 
 EXAMPLE = """
@@ -16,7 +17,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", nargs=-1, required=True, metavar="TASK...")
+@click.argument("what", nargs=-1, required=True, metavar="TASK...", shell_complete=names("task"))
 @plan_option
 @click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would do.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from planloop import pointing
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.exits import Exit, Halt
 
@@ -18,7 +19,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="LOCK")
+@click.argument("what", metavar="LOCK", shell_complete=names("lock"))
 @plan_option
 @click.option("--reason", default="", help="Why, for the history and for who held it.")
 def command(what: str, plan: str | None, reason: str) -> None:

@@ -12,7 +12,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "init": "Write a commented plan, the editor schema and a library folder.",
         "validate": "Say what is wrong with a plan file.",
         "compile": "Print the canonical plan, the graph it compiles to, or its containers for Compose.",
-        "graph": "Draw the tasks and what they need.",
+        "graph": "Draw the tasks and containers and what they need.",
         "explain": "Explain a field, an error code, or who set a value and why.",
         "schema": "Print the JSON Schema that editors complete and check with.",
     },

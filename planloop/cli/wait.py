@@ -9,6 +9,7 @@ import click
 
 from planloop import pointing
 from planloop.access import Access
+from planloop.cli.completing import names
 from planloop.cli.options import access_to, plan_option
 from planloop.cli.watching import not_running
 from planloop.client import OwnerGone
@@ -32,7 +33,7 @@ Claim = Callable[[Resource], bool]
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", nargs=-1, metavar="[KIND/NAME]...")
+@click.argument("what", nargs=-1, metavar="[KIND/NAME]...", shell_complete=names())
 @plan_option
 @click.option("--for", "goal", default="done", show_default=True, metavar="done|failed|gone|condition=TYPE[=VALUE]")
 @click.option("--any", "any_", is_flag=True, help="One of them is enough.")

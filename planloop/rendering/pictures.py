@@ -1,4 +1,7 @@
-"""The tasks of a plan as a picture: boxes within boxes for children, arrows for needs. Mermaid, dot or SVG text."""
+"""The tasks and containers of a plan as a picture: boxes within boxes for children, arrows for needs.
+
+Mermaid, dot or SVG text.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,25 @@ from schemas.encoding import JsonObject
 
 ROW, COLUMN, BOX_WIDTH, BOX_HEIGHT, MARGIN = 56, 240, 200, 40, 20
 LABEL_CHARS: Final = 26
+ROOT: Final = "task/."
 Tasks = Mapping[str, JsonObject]
+
+
+def drawn(specs: Mapping[str, JsonObject]) -> Tasks:
+    """The tasks among the objects `specs`, with the containers as further boxes in those that they are for."""
+    out = {address: dict(spec) for address, spec in specs.items() if address.startswith("task/")}
+    for address, spec in specs.items():
+        if address.startswith("container/"):
+            made_from = str(spec["image"] or spec["rootfs"] or "built here")
+            needs = [f"container/{name}" for name in spec["needs"]]
+            out[address] = {"needs": needs, "goal": made_from, "children": []}
+            home = f"task/{spec['task'] or '.'}"
+            out[home]["children"] = [*out[home].get("children", ()), address]
+    for address, spec in out.items():
+        if address != ROOT:  # It is the picture itself; and no box is drawn to wait for what is in it.
+            outside = [one for one in spec.get("containers", ()) if one in out and one not in spec["children"]]
+            spec["needs"] = [*spec.get("needs", ()), *outside]
+    return out
 
 
 def mermaid(plan: str, tasks: Tasks) -> str:
@@ -117,8 +138,8 @@ def _label(tasks: Tasks, address: str) -> str:
 
 def _id(address: str) -> str:
     # Mermaid ids hold letters, digits and underscores; what else there is becomes its code, so no two meet.
-    name = address.partition("/")[2]
-    return "t_" + "".join(one if one.isascii() and one.isalnum() else f"_{ord(one):x}_" for one in name)
+    kind, _, name = address.partition("/")
+    return f"{kind[0]}_" + "".join(one if one.isascii() and one.isalnum() else f"_{ord(one):x}_" for one in name)
 
 
 def _quoted(text: str) -> str:

@@ -87,3 +87,22 @@ def test_pictures_have_every_task_and_every_need_and_quote_what_they_must() -> N
     assert 'say \\"hi\\"' in pictures.dot("p", GRAPH)
     assert "b: &lt;b&gt;" in pictures.svg("p", GRAPH)
     assert pictures.steps_of(GRAPH) == {"task/a": 0, "task/b": 1}
+
+
+def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_in_it() -> None:
+    made: JsonObject = {"image": "redis:7", "rootfs": "", "needs": {}, "task": ""}
+    drawn = pictures.drawn(
+        {
+            **GRAPH,
+            "task/a": {**GRAPH["task/a"], "containers": ["container/sut", "container/db"]},
+            "container/db": made,
+            "container/sut": {**made, "needs": {"db": "healthy"}, "task": "a"},
+        }
+    )
+
+    assert pictures.arrows(drawn) == [
+        ("container/db", "task/a"),
+        ("task/a", "task/b"),
+        ("container/db", "container/sut"),
+    ]
+    assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in pictures.mermaid("p", drawn)
