@@ -24,6 +24,9 @@ SECRETS: Final = (
     *("/etc/wireguard", "/etc/ppp", "/etc/security/opasswd", "/etc/machine-id"),
 )
 RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
+KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
+"""Where root steers the kernel by its number alone, without any capability."""
+
 STATE: Final = ".plan"
 STEERING: Final = (".git", ".gitmodules", ".hg", ".jj")
 DOOR: Final = "/run/planloop"
@@ -75,7 +78,8 @@ def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:
     assert box is not None, "it asks for an enclosure"
     room = str(limits.SANDBOX_TMP_BYTES)
     yield from _system()
-    yield from ("--proc", "/proc", "--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
+    yield from ("--proc", "/proc", *_seen(KERNEL))
+    yield from ("--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
     if box.network:
         yield from _seen(RESOLVERS)
     if home.owner_home and home.owner_home != "/":

@@ -126,8 +126,9 @@ class EnclosingProcesses:
             case sandbox.BUBBLEWRAP:
                 return self._wrapped(op, command)
             case _:
-                self._note(op, {"container": box.container})
-                return self._rooms.enclosed(op, command)
+                ref, enclosed = self._rooms.enclosed(op, command)
+                self._note(op, {"container": ref})
+                return enclosed
 
     def _wrapped(self, op: str, command: Command) -> Command:
         box, bwrap = command.sandbox, shutil.which(BWRAP)
@@ -199,9 +200,9 @@ class EnclosingProcesses:
         if self._groups is not None:
             self._groups.remove(op)
         note = self._read(op)
-        if container := note.get("container"):
-            await self._rooms.end(str(container), op)
-        if note:
+        container = note.get("container")
+        # What an engine that is down could not end now, the next owner ends.
+        if note and (not container or await self._rooms.end(str(container), op)):
             shutil.rmtree(self._folder / op, ignore_errors=True)
 
     def _note(self, op: str, what: JsonObject) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from containers.sandboxing import cgroups
 from containers.sandboxing.bubblewrap import Home
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Rooms
+from reconciler.effects import process_table
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.encoding import digest
 from tests.containers import engines
@@ -36,9 +38,13 @@ def enclosing(
 ) -> EnclosingProcesses:
     """Over the plan in `folder` whose processes are kept in `state`."""
     local = LocalProcesses(state, str(state), epoch, grace_s=grace_s)
-    label = f"test-{digest(str(state).encode())[:12]}"
+    label = _label(state)
     groups = (lambda: cgroups.found(label)) if is_bounded else (lambda: None)
     return EnclosingProcesses(local, state / "enclosed", home_of(folder), groups=groups, rooms=rooms)
+
+
+def _label(state: Path) -> str:
+    return f"test-{digest(str(state).encode())[:12]}"
 
 
 def need_bubblewrap() -> None:
@@ -54,3 +60,19 @@ def _trouble() -> str:
         return "bwrap is not there"
     words = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--proc", "/proc", "true"]
     return subprocess.run(words, capture_output=True, text=True, check=False).stderr.strip()
+
+
+def leftovers(state: Path) -> list[str]:
+    """Operations that have processes or groups left."""
+    groups = cgroups.found(_label(state))
+    return [one.op for one in process_table.labelled(str(state))] + ([] if groups is None else groups.ops())
+
+
+def command_lines(folder: Path) -> list[bytes]:
+    """Of all processes that work in `folder`, as this machine sees it."""
+    out = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (place / "cwd").readlink() == folder:
+                out.append((place / "cmdline").read_bytes())
+    return out

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.lowlevel
 import pytest
 
+from containers import killing
+from containers.engine import Creation, Placed
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Processes, Sandbox
 from schemas.sandbox import GROUP
+from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.owners import BegunEnclosingOwner
+from tests.containers.sandboxing.rooming import rooms_of
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
 
@@ -22,16 +25,17 @@ from tests.fakes.owners import kill_operation
 class EnclosedMachine:
     home: Path
     folder: Path
+    container: str = ""
     epochs: int = 0
 
     def owner(self) -> Processes:
         self.epochs += 1
-        return homes.enclosing(self.home, self.folder, self.epochs)
+        return homes.enclosing(self.home, self.folder, self.epochs, rooms=rooms_of(self.container))
 
     async def begin_and_crash(self, op: str, command: Command) -> None:
         owner = BegunEnclosingOwner(self.home, self.folder, op, command)
         await owner.until_begun()
-        while not _is_inside(str(self.folder), op, command):
+        while not _is_inside(self.folder, op, command):
             await anyio.lowlevel.checkpoint()
         owner.kill()
 
@@ -39,15 +43,26 @@ class EnclosedMachine:
         await kill_operation(str(self.folder), op)
 
 
-def _is_inside(plan: str, op: str, command: Command) -> bool:
-    """Whether the command itself runs: what is stopped while it is still being enclosed never had a say in it."""
-    wanted = f"/bin/sh\0-c\0{command.shell}\0".encode()
-    ours = [Path(f"/proc/{one.pid}/cmdline") for one in process_table.labelled(plan) if one.op == op]
-    for line in ours:
-        with suppress(OSError):
-            if line.read_bytes() == wanted or line.read_bytes() == wanted.removeprefix(b"/bin/"):
-                return True
-    return command.sandbox is not None and command.sandbox.tier == GROUP
+def _is_inside(folder: Path, op: str, command: Command) -> bool:
+    """Whether the command itself runs or has run: what is stopped while it is being enclosed never had a say in it."""
+    state = (folder / f"{op}.state").read_text()
+    box = command.sandbox
+    if box is None or box.tier == GROUP or len(state.splitlines()) > 1:
+        return True
+    wanted = (f"/bin/sh\0-c\0{command.shell}\0".encode(), f"sh\0-c\0{command.shell}\0".encode())
+    if box.container:
+        # A shell may have become the one command that it was given.
+        places = [place for place in Path("/proc").glob("[0-9]*") if box.container in _read(place / "cgroup").decode()]
+        return any(f"{killing.VARIABLE}={op};".encode() in _read(place / "environ") for place in places)
+    places = [Path(f"/proc/{one.pid}") for one in process_table.labelled(str(folder)) if one.op == op]
+    return any(_read(place / "cmdline") in wanted for place in places)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
 
 
 class Enclosed(ProcessesContract):
@@ -71,3 +86,23 @@ class TestInBubblewrap(Enclosed):
     @pytest.fixture(autouse=True)
     def has_bubblewrap(self) -> None:
         homes.need_bubblewrap()
+
+
+class TestInContainer(Enclosed):
+    tier = 3
+    container = ""
+
+    @pytest.fixture
+    async def machine(self, ground: Ground, tmp_path: Path) -> EnclosedMachine:
+        mounts = (Placed(str(tmp_path), host=str(tmp_path)),)
+        wanted = Creation(
+            ground.name(), ground.image, ground.labels, cmd=("sleep", "600"), mounts=mounts, cap_add=("DAC_OVERRIDE",)
+        )
+        self.container = await ground.engine.create(wanted)
+        await ground.engine.start(self.container)
+        return EnclosedMachine(tmp_path, tmp_path / ".plan" / "p" / "run", self.container)
+
+    def command(self, folder: Path, shell: str, **more: object) -> Command:
+        if "timeout_s" in more:
+            more["timeout_s"] = 2.0  # An engine takes a while to begin.
+        return ProcessesContract.command(self, folder, shell, sandbox=Sandbox(3, self.container), **more)

@@ -1,0 +1,22 @@
+"""The container of a sandbox as the plan's objects have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from containers.sandboxing.rooms import Room
+from controllers.inside import standing
+from reconciler.storing.store import View
+from schemas.container import KIND, container_from_json
+
+
+def room_of(view: View, name: str, folder: Path) -> Room | str:
+    """The container `name` of the plan in `folder`, or why nobody can be in it."""
+    found = view.get(f"{KIND}/{name}")
+    if found is None:
+        return f"the plan has no container `{name}`"
+    now = standing(found)
+    if not now.is_up:
+        return now.words
+    binds = [mount for mount in container_from_json(found.spec).mounts if mount.host]
+    return Room(now.id, {str((folder / mount.host).resolve()): mount.target for mount in binds})

@@ -1,0 +1,281 @@
+"""Ways out of bubblewrap, each tried by name; none leads anywhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from containers.sandboxing import bubblewrap, cgroups
+from containers.sandboxing.bubblewrap import Home
+from reconciler.effects import process_table
+from reconciler.effects.processes import Command, Ending, Exit, Sandbox
+from tests.containers.sandboxing import homes
+
+pytestmark = pytest.mark.anyio
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root"}
+PYTHON = sys.executable
+
+
+class Plan:
+    """A plan's folder with all that steers it, and a command in its workspace."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "plan"
+        self.outside = folder / "outside"
+        self.state = self.folder / ".plan" / "p"
+        for place in (self.state / "run", self.folder / ".git" / "hooks", self.folder / "hooks", self.outside):
+            place.mkdir(parents=True)
+        (self.state / "log.db").write_text("the log")
+        (self.folder / ".git" / "config").write_text("[core]\n")
+        (self.folder / "hooks" / "guard.sh").write_text("exit 1\n")
+        (self.folder / "p.plan.yaml").write_text("plan: p\n")
+        (self.outside / "secret").write_text("sesame\n")
+
+    async def shell(self, line: str, *, op: str = "a", **more: object) -> Exit:
+        guarded = (str(self.folder / "p.plan.yaml"), str(self.folder / "hooks" / "guard.sh"))
+        own = {"timeout_s": 15.0, **more}
+        box = Sandbox(2, guarded=guarded, hosts=own.pop("hosts", ()))  # type: ignore[arg-type]  # the tests' own
+        command = Command(str(self.folder), shell=line, env=ENV, sandbox=box, **own)  # type: ignore[arg-type]
+        return await homes.enclosing(self.folder, self.state / "run").run(op, command)
+
+    def steering(self) -> dict[str, str]:
+        """Everything that no command may change."""
+        files = [path for path in self.folder.rglob("*") if path.is_file() and "run" not in path.parts]
+        kept = [path for path in files if {".git", ".plan", "hooks"} & set(path.parts) or path.name == "p.plan.yaml"]
+        return {str(path): path.read_text() for path in kept}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    homes.need_bubblewrap()
+    return Plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo x > p.plan.yaml",
+        "rm -f p.plan.yaml",
+        "echo x > new && mv -f new p.plan.yaml",
+        "ln -sf /etc/passwd p.plan.yaml",
+        "ln -s p.plan.yaml way && echo x > way",
+        "echo x > .git/config",
+        "echo x > .git/hooks/pre-commit",
+        "mv .git elsewhere && mkdir .git",
+        "rm -rf .git",
+        "echo x > hooks/guard.sh",
+        "mv hooks away && mkdir hooks && echo exit 0 > hooks/guard.sh",
+        "rm -rf hooks",
+        "rm -rf .plan",
+        "mv .plan away",
+        "echo x > .plan/p/log.db",
+        "mkdir .plan/q",
+        "mount -o remount,rw . && echo x > p.plan.yaml",
+        "unshare -Urm sh -c 'umount .git; echo x > .git/config'",
+        "chmod -R 777 .git hooks p.plan.yaml && echo x > p.plan.yaml",
+    ],
+)
+async def test_what_steers_the_plan_stays_as_it_is(plan: Plan, line: str) -> None:
+    before = plan.steering()
+
+    ended = await plan.shell(line)
+
+    assert ended.code != 0
+    assert plan.steering() == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo x > ../outside/new",
+        "echo x > /etc/new",
+        "echo x > /usr/new",
+        "ln -s ../outside way && echo x > way/new",
+        "ln -s / root && echo x > root/etc/new",
+        "echo x > /proc/1/root/etc/new",
+        "echo x > /proc/self/root/usr/new",
+        "cat /proc/sys/kernel/core_uses_pid > /proc/sys/kernel/core_uses_pid",
+        "echo h > /proc/sysrq-trigger",
+        "mknod disk b 8 0",
+    ],
+)
+async def test_nothing_is_written_outside_the_workspace(plan: Plan, line: str) -> None:
+    ended = await plan.shell(line)
+
+    assert ended.code != 0
+    assert sorted(path.name for path in plan.outside.iterdir()) == ["secret"]
+    assert not any(Path(place, "new").exists() for place in ("/etc", "/usr"))
+
+
+async def test_what_is_written_to_tmp_and_home_goes_with_the_command(plan: Plan, tmp_path: Path) -> None:
+    ended = await plan.shell("echo x > /tmp/planloop-left && echo x > $HOME/planloop-left && ls /tmp $HOME")
+
+    assert ended.output.count(b"planloop-left") == 2
+    assert not Path("/tmp/planloop-left").exists() and not (Path.home() / "planloop-left").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat {outside}/secret",
+        "cat /proc/*/root{outside}/secret",
+        "cat {plan}/.plan/p/log.db",
+        "ln -s {outside}/secret way; cat way",
+        "cat /proc/*/environ | tr '\\0' '\\n' | grep sesame",
+        "cat /proc/{owner}/environ",
+        "cat /etc/shadow | grep -q . && echo sesame",
+        "cat ~/.bashrc ~/.profile && echo sesame",
+    ],
+)
+async def test_nothing_is_read_that_is_not_for_it(plan: Plan, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "sesame")
+    words = line.format(outside=plan.outside, plan=plan.folder, owner=os.getpid())
+
+    ended = await plan.shell(words)
+
+    assert b"sesame" not in ended.output and b"the log" not in ended.output
+
+
+CONNECT = f'{PYTHON} -S -c "import socket; s = socket.socket(socket.{{}}); s.settimeout(5); s.connect({{}})"'
+
+
+async def test_neither_the_network_nor_names_are_reached(plan: Plan) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        reached = await plan.shell(CONNECT.format("AF_INET", f"('127.0.0.1', {port})"))
+        named = await plan.shell(f"{PYTHON} -S -c \"import socket; socket.getaddrinfo('example.org', 80)\"", op="b")
+
+    assert reached.code != 0 and b"refused" in reached.output
+    assert named.code != 0
+
+
+@pytest.mark.parametrize("where", ["the owner's", "one in tmp", "docker's", "abstract"])
+async def test_no_socket_of_this_machine_is_reached(plan: Plan, where: str, tmp_path: Path) -> None:
+    name = f"\\0planloop-{os.getpid()}".encode().decode("unicode_escape")
+    path = {"the owner's": f"{plan.state}/s", "one in tmp": f"/tmp/planloop-{os.getpid()}", "abstract": name}.get(where)
+    listening = socket.socket(socket.AF_UNIX)
+    with listening:
+        if path is not None:
+            os.chdir(plan.state)
+            listening.bind("s" if where == "the owner's" else path)
+            listening.listen()
+        ended = await plan.shell(CONNECT.format("AF_UNIX", repr(path or "/var/run/docker.sock").replace('"', "'")))
+        if path is not None and where == "one in tmp":
+            Path(path).unlink()
+
+    assert ended.code == 1 and b"Error" in ended.output
+
+
+async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_told(plan: Plan) -> None:
+    async def answer(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+
+    ask = (
+        f"{PYTHON} -S -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{{}}/').read())\" 2>&1"
+        " | tail -1"
+    )
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, answer)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        line = f"{ask.format(port)}; {ask.format(1)}"
+        ended = await plan.shell(line, hosts=(f"127.0.0.1:{port}",))
+        group.cancel_scope.cancel()
+
+    said = ended.output.decode()
+    assert "b'hello'" in said and "403" in said
+    assert "[planloop] its sandbox may not ask 127.0.0.1:1:" in said
+    assert list((plan.state / "run" / "enclosed").iterdir()) == []
+
+
+def need_groups() -> None:
+    if cgroups.found("test-looks") is None:
+        pytest.skip("no cgroups may be made here")
+
+
+async def test_forking_without_end_is_stopped_and_told(plan: Plan) -> None:
+    need_groups()
+
+    ended = await plan.shell("f() { f | f & }; f; sleep 0.5; exit 7", processes_max=30)
+
+    assert b"more processes at once than its sandbox allows" in ended.output
+    assert homes.leftovers(plan.state / "run") == []
+
+
+async def test_filling_memory_is_stopped_and_told(plan: Plan) -> None:
+    need_groups()
+
+    ended = await plan.shell(f"{PYTHON} -S -c \"x = b'x' * (300 << 20)\"", memory_bytes_max=64 << 20)
+
+    assert ended.code not in (0, None)
+    assert b"more memory than its sandbox has" in ended.output
+
+
+async def test_a_file_has_its_bound(plan: Plan) -> None:
+    ended = await plan.shell("head -c 10000000 /dev/zero > big", file_bytes_max=1 << 20)
+
+    assert ended.code != 0
+    assert (plan.folder / "big").stat().st_size <= 1 << 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "setsid sleep 600 & exit 0",
+        "(setsid sh -c 'sleep 600 & sleep 600' &) ; exit 0",
+        "env -i setsid sleep 600 & exit 0",
+        "trap '' TERM; setsid sleep 600 & sleep 600",
+    ],
+)
+async def test_nothing_outlives_its_command(plan: Plan, line: str) -> None:
+    await plan.shell(line, timeout_s=0.7)
+
+    assert homes.leftovers(plan.state / "run") == []
+    assert not any(b"sleep\x00600" in line for line in homes.command_lines(plan.folder))
+
+
+async def test_the_owner_is_neither_seen_nor_killed_nor_traced(plan: Plan) -> None:
+    trace = f"import ctypes; print(ctypes.CDLL(None).ptrace(16, {os.getpid()}, 0, 0))"
+
+    ended = await plan.shell(f'kill -9 {os.getpid()}; kill -9 -1; {PYTHON} -S -c "{trace}"; ps ax 2>/dev/null | wc -l')
+
+    assert b"\n0\n" not in ended.output
+    assert ended.ending is Ending.EXITED
+    assert process_table.carries(os.getpid(), "", "") is False  # It lives, and has no label.
+
+
+async def test_a_link_in_place_of_the_plan_file_is_refused(plan: Plan) -> None:
+    (plan.folder / "p.plan.yaml").rename(plan.folder / "real.yaml")
+    (plan.folder / "p.plan.yaml").symlink_to("real.yaml")
+
+    ended = await plan.shell("echo x")
+
+    assert ended.ending is Ending.NOT_STARTED
+    assert b"p.plan.yaml is a link" in ended.output
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="becomes nobody, as root can")
+async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
+    for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
+        shutil.chown(place, 65534, 65534)
+    home = Home(str(plan.folder), "/usr/bin/python3", (str(homes.REPOSITORY / "containers"),), "/nonexistent")
+    line = "id -u; echo x > .git/config; for i in $(seq 40); do sleep 5 & done; echo done"
+    command = Command(str(plan.folder), shell=line, env=ENV, sandbox=Sandbox(2))
+    words = bubblewrap.argv(shutil.which("bwrap") or "", home, command, bound=20)
+    reach = [folder for folder in plan.folder.parents if not folder.stat().st_mode & 0o001]
+    for folder in reach:
+        folder.chmod(0o711)
+
+    as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
+    ended = await anyio.run_process(as_nobody, env=ENV, check=False, stderr=subprocess.STDOUT, cwd="/")
+
+    assert ended.stdout.startswith(b"65534\n") and b"done" not in ended.stdout
+    assert b"Read-only file system" in ended.stdout and b"Cannot fork" in ended.stdout
