@@ -318,6 +318,12 @@ class AgentReconciler:
 
     async def _run(self, seen: Observed, startable: tuple[Resource, ...], ahead: Ahead) -> Outcome | None:
         """Settles instant tools in place; gives the others their intent in one append and a job each."""
+        if seen.hooks and self._firing.unasked(seen, "starting"):
+            waits = self._firing.consult(seen, "starting", ahead)
+            return None if waits is None else self._rest(seen, deciding.asking(seen, waits), ahead)
+        if (draft := ruling.reruled(seen, startable)) is not None:
+            ahead.add(seen.resource.address, draft)
+            return None
         for call in startable:
             tool = self._tools.get(str(call.spec["tool"]))
             if tool is not None and (why := calls.barred(call, tool, seen.spec)):

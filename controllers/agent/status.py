@@ -67,6 +67,7 @@ class Fired:
     """A verdict of the hook `hook` in the open turn, as it counts: a fault is what the hook's policy makes of it.
 
     `index` says which call, or up to which message; `rewrites` how often its arguments had been rewritten before.
+    `version` is that of the hook as it was asked; earlier logs have none.
     """
 
     hook: str
@@ -74,6 +75,7 @@ class Fired:
     index: int
     rewrites: int
     verdict: Verdict
+    version: str = ""
 
     @property
     def key(self) -> str:
@@ -82,7 +84,7 @@ class Fired:
 
     def to_json(self) -> JsonObject:
         place: JsonObject = {"hook": self.hook, "point": self.point, "index": self.index, "rewrites": self.rewrites}
-        return place | {"verdict": self.verdict.to_json()}
+        return place | {"verdict": self.verdict.to_json(), "version": self.version}
 
 
 def fired_key(hook: str, point: Point, index: int, rewrites: int) -> str:
@@ -321,7 +323,8 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
 
 
 def _fired(raw: JsonObject) -> Fired:
-    return Fired(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict_from_json(raw["verdict"]))
+    verdict, version = verdict_from_json(raw["verdict"]), raw.get("version", "")
+    return Fired(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict, version)
 
 
 def _messages(raw: JsonObject) -> dict[str, Message]:

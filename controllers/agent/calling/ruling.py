@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from controllers.agent import turn
 from controllers.agent.calling import calls, running, waiting
 from controllers.agent.calling.approving import asked_for_yes
 from controllers.agent.calling.calls import Tools
-from controllers.agent.hooking import hearing
+from controllers.agent.hooking import hearing, lattice, moments
 from controllers.agent.hooking.hearing import Heard
 from controllers.agent.mail import answering
 from controllers.agent.mail.telling import redirection
@@ -17,8 +18,11 @@ from controllers.agent.status import OpenTurn, boxed
 from schemas.approval import APPROVED
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop
+from schemas.record import Change, Draft, Drop, SetStatus
 from schemas.resource import Resource
+
+YES_TO: Final = "yes_to"
+"""In a call's status: the late verdicts for which a person's yes was asked."""
 
 
 def authorised(seen: Observed, tools: Tools, approve: Sequence[str]) -> Draft:
@@ -66,6 +70,34 @@ def answered(seen: Observed, asking: Sequence[Resource]) -> Draft:
     merge: JsonObject = {"open": {"results": results, **waiting.waited(seen, opened)}}
     changes.insert(0, turn.change(seen, merge))
     return Draft("call.authorized", turn.ACTOR, seen.resource.address, tuple(changes))
+
+
+def reruled(seen: Observed, startable: Sequence[Resource]) -> Draft | None:
+    """What hooks say to calls about to start that were not asked about them as they are now; None: nothing against it.
+
+    One that wants other arguments denies these: the call is made again, and goes through all hooks.
+    """
+    opened = seen.status.open
+    assert opened is not None, "calls start inside a turn"
+    for call in startable:
+        if call.state != CallState.AUTHORIZED or not (late := moments.late(seen, call.address)):
+            continue
+        said = lattice.counted(late, tuple(seen.hooks))
+        merged, wanted = lattice.merged(said), lattice.rewritten(said, call.spec["arguments"])
+        if merged.decision in ("deny", "defer") or wanted is not None:
+            words = merged.words or f"hook {wanted[0] if wanted else ''} gives it other arguments by now: do it again"
+            result = CallResult(CallState.DENIED, words, "Denied")
+            merge: JsonObject = {"open": {"results": {call.address: boxed(result.to_json())}}}
+            changes: tuple[Change, ...] = (turn.change(seen, merge), Drop(call.address, call.uid))
+            data: JsonObject = {call.address: f"{result.state}: {result.text}"}
+            return Draft("call.authorized", turn.ACTOR, seen.resource.address, changes, data)
+        asks = [one.key for one in late if one.verdict.decision == "ask"]
+        if merged.decision == "ask" and set(asks) - set(call.status.get(YES_TO) or ()):
+            why = f"asks for a person's yes: {merged.words}"
+            yes = SetStatus(call.address, call.uid, {YES_TO: [*asks]})
+            changes = (turn.change(seen, {}), *asked_for_yes(seen, call, "", why), yes)
+            return Draft("call.authorized", turn.ACTOR, seen.resource.address, changes, {call.address: why})
+    return None
 
 
 def _rejected(approval: Resource | None) -> CallResult:

@@ -50,7 +50,7 @@ class Firing:
         asking = [key for key in seen.live if key.startswith(f"{KEY}:")]
         if not asking:
             return seen
-        known = {_version(hook) for hook, _ in seen.hooks.values()}
+        known = {moments.version_of(hook) for hook, _ in seen.hooks.values()}
         stale = frozenset(key for key in asking if key.rpartition(":")[2] not in known)
         for key in stale:
             self.world.work.cancel(key)
@@ -199,11 +199,7 @@ class Firing:
 def _job_key(seen: Observed, question: Question) -> str:
     """The job of a question to a hook as that is now: a changed one is asked anew."""
     at = f"{seen.resource.uid}:{seen.status.incarnation}.{_opened(seen).turn}"
-    return f"{KEY}:{at}.{question.key}:{_version(question.hook)}"
-
-
-def _version(hook: Resource) -> str:
-    return f"{hook.uid}.{hook.generation}"
+    return f"{KEY}:{at}.{question.key}:{moments.version_of(question.hook)}"
 
 
 def _took(seen: Observed, given: Sequence[tuple[Question, Verdict]]) -> JsonObject:
@@ -275,7 +271,7 @@ class Asking:
         now = seen.hooks.get(self.question.spec.name)
         if now is None or self.question.key in opened.fired:
             return False
-        return _version(now[0]) == _version(self.question.hook)
+        return moments.version_of(now[0]) == moments.version_of(self.question.hook)
 
 
 def _opened(seen: Observed) -> OpenTurn:

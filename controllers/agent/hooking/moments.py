@@ -1,7 +1,8 @@
 """What is to be asked, of which hooks, and when: pure functions of the open turn and the verdicts it has.
 
-A turn has four moments: *opening* before the mind is asked, *reply* before its calls or its answer count, *results*
-when every call has ended, *closing* when the agent would sleep or end. Within one, questions stand in a fixed order and
+A turn has five moments: *opening* before the mind is asked, *reply* before its calls or its answer count, *starting*
+before a call that had to wait begins (for hooks that are new or were changed meanwhile), *results* when every call has
+ended, *closing* when the agent would sleep or end. Within one, questions stand in a fixed order and
 form groups; those of a group go to different hooks and are put at once. The next group waits for the verdicts of the
 one before, so that a hook has one question at a time and its memory is never raced.
 """
@@ -27,7 +28,10 @@ from schemas.hook import STARTING, HookProgram, HookSpec, Point, Verdict
 from schemas.resource import Resource
 from schemas.tools import AGENT_TOOL, PATCHING_TOOLS
 
-Moment: TypeAlias = Literal["opening", "reply", "results", "closing"]
+Moment: TypeAlias = Literal["opening", "reply", "starting", "results", "closing"]
+
+LATE: Final = limits.HOOK_REWRITES_MAX + 2
+"""The `rewrites` of a question that is put right before a call starts, and those above for each further one."""
 
 _GOING_ON: Final = frozenset({"results", "again"})
 
@@ -111,10 +115,10 @@ def _groups(seen: Observed, opened: OpenTurn, moment: Moment, tools: Tools) -> I
             yield from _before_calls(seen, opened, tools)
             if is_final(seen, opened):
                 yield _to_all(seen, "before-reply", 0)
+        case "starting":
+            yield from _before_starts(seen, opened, tools)
         case "results":
-            for index, call in enumerate(opened.calls):
-                if _has_run(opened, call):
-                    yield _about(seen, "after-call", index, plain(opened.standing(call), tools), tools)
+            yield from _after_calls(seen, opened, tools)
         case "closing":
             if (last := _last_point(seen, opened)) is not None:
                 yield _to_all(seen, last, 0)
@@ -168,6 +172,49 @@ def anew(seen: Observed, call: TurnCall, tools: Tools) -> Group:
     assert seen.status.open is not None, "calls run inside a turn"
     index = [each.address for each in seen.status.open.calls].index(call.address)
     return _about(seen, "before-call", index, plain(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
+
+
+def _before_starts(seen: Observed, opened: OpenTurn, tools: Tools) -> Iterator[Group]:
+    for index, call in enumerate(opened.calls):
+        made = seen.calls.get(call.address)
+        if made is not None and made.state == CallState.AUTHORIZED:
+            yield _since(seen, opened, index, plain(opened.standing(call), tools), tools)
+
+
+def _after_calls(seen: Observed, opened: OpenTurn, tools: Tools) -> Iterator[Group]:
+    for index, call in enumerate(opened.calls):
+        if _has_run(opened, call):
+            yield _about(seen, "after-call", index, plain(opened.standing(call), tools), tools)
+
+
+def _since(seen: Observed, opened: OpenTurn, index: int, call: TurnCall, tools: Tools) -> Group:
+    """The questions about a call that was ruled on, to hooks that were not asked about it as they are now."""
+    asked = _asked_about(opened, index)
+    out: list[Question] = []
+    for each in _about(seen, "before-call", index, call, tools):
+        before = [one for one in asked if one.hook == each.spec.name]
+        if not before or not {version_of(each.hook), ""} & {one.version for one in before}:
+            count = sum(one.rewrites >= LATE for one in before)
+            out.append(remade(each, rewrites=LATE + count))
+    return tuple(out)
+
+
+def late(seen: Observed, call: str) -> list[Fired]:
+    """The verdicts on the call at this address that were given after it was ruled on, the newest last."""
+    opened = seen.status.open
+    assert opened is not None, "calls start inside a turn"
+    index = [each.address for each in opened.calls].index(call)
+    found = [one for one in _asked_about(opened, index) if one.rewrites >= LATE]
+    return sorted(found, key=lambda one: one.rewrites)
+
+
+def _asked_about(opened: OpenTurn, index: int) -> list[Fired]:
+    return [one for one in opened.fired.values() if one.point in STARTING and one.index == index]
+
+
+def version_of(hook: Resource) -> str:
+    """What is another one when the plan says something else of the hook, or it is another hook of its name."""
+    return f"{hook.uid}.{hook.generation}"
 
 
 def plain(call: TurnCall, tools: Tools) -> TurnCall:

@@ -58,7 +58,8 @@ def asking(seen: Observed, why: str) -> Draft:
 
 
 def _fired(question: Question, verdict: Verdict) -> Fired:
-    return Fired(question.spec.name, question.point, question.index, question.rewrites, verdict)
+    version = moments.version_of(question.hook)
+    return Fired(question.spec.name, question.point, question.index, question.rewrites, verdict, version)
 
 
 def _remembered(seen: Observed, question: Question, verdict: Verdict) -> SetStatus:

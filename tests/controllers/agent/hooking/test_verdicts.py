@@ -409,3 +409,37 @@ async def test_a_hook_that_is_taken_away_while_it_is_asked_is_waited_for_no_more
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
     assert (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("guard", "says"),
+    [
+        ("{on: [before-call], match: shell, rule: [{deny: not any more}]}", "Denied"),
+        ('{on: [before-call], python: "hooks.py:say"}', "Denied"),
+        ("{on: [before-call], match: shell, rule: [{ask: really}]}", "asked again"),
+        ("{on: [before-call], match: read, rule: [{deny: not any more}]}", "ok"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "  guard: {on: [before-call], rule: [{allow: true}]}\n"])
+async def test_hooks_that_are_new_or_changed_while_a_call_waits_for_a_yes_are_asked_before_it_starts(
+    tmp_path: Path, guard: str, says: str, before: str
+) -> None:
+    hooks(tmp_path, 'return {"decision": "deny", "reason": "not any more"}')
+    head = f"goal: g\napprove: [shell]\nhooks:\n{before}" if before else "goal: g\napprove: [shell]\n"
+    answer = "{error: Denied, contains: not any more}" if says == "Denied" else "ok"
+    steps = (
+        f'agent:\n  script:\n    - call: {{shell: {{command: "touch ran"}}}}\n    - expect: {answer}\n    - done: ok\n'
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(head + steps)
+        await here.until(lambda: bool(here.store.view.list("approval")))
+        await here.apply(f"goal: g\napprove: [shell]\nhooks:\n  guard: {guard}\n" + steps)
+        (first,) = here.store.view.list("approval")
+        await here.gate.approve(first.address, HUMAN_CLI)
+        if says == "asked again":
+            await here.until(lambda: "really" in str([one.spec for one in here.store.view.list("approval")]))
+            assert not (tmp_path / "ran").exists()
+            await here.gate.approve(first.address, HUMAN_CLI)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+    assert (tmp_path / "ran").exists() == (says != "Denied")
