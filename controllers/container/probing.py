@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 import anyio
@@ -15,6 +16,7 @@ from schemas.container import Health, container_from_json
 from schemas.frozen import frozen
 
 PROBE_MARK: Final = "health"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _SAYS_NOTHING: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Faults of the engine that say nothing about what runs in it."""
 
@@ -67,7 +69,7 @@ class Probing:
             if health.cmd:
                 return await self._inside(health, found)
             with anyio.fail_after(health.timeout_s):
-                return await (_connects if health.tcp else _answers)(health, found)
+                return await _connects(health, found) if health.tcp else await answers(health.http, _host(found))
         except TimeoutError:
             return _late(health)
 
@@ -101,21 +103,24 @@ async def _connects(health: Health, found: Seen) -> str | None:
     return None
 
 
-async def _answers(health: Health, found: Seen) -> str | None:
-    url = _seen_from_here(health.http, _host(found))
+async def answers(url: str, host: str) -> str | None:
+    """What is wrong with what `url` answers in the container at `host`; None for a status below 400.
+
+    Where it leads on to is not followed: what runs in a container says no word on whom the owner asks.
+    """
     try:
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
-            return None if answer.status < 400 else f"{health.http}: status {answer.status}"
-    except (aiohttp.ClientError, OSError) as error:
-        return f"{health.http}: {error}"
+        where = _seen_from_here(url, host)
+        async with aiohttp.ClientSession() as session, session.get(where, allow_redirects=False) as answer:
+            return None if answer.status < 400 else f"{url}: status {answer.status}"
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return f"{url}: {error}"
 
 
 def _seen_from_here(url: str, host: str) -> str:
     """`url` as it is written for the inside, with the container's own address in place of its loopback."""
     if url.startswith(":"):
         return f"http://{host}{url}"
-    for inside in ("localhost", "127.0.0.1", "[::1]"):
-        head, found, rest = url.partition(f"://{inside}")
-        if found:
-            return f"{head}://{host}{rest}"
-    return url
+    parts = urlsplit(url)
+    if parts.hostname not in _LOOPBACK:
+        return url
+    return urlunsplit(parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}"))

@@ -1,0 +1,46 @@
+"""How the health of a container is asked for over HTTP, from a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from controllers.container.probing import answers
+
+pytestmark = pytest.mark.anyio
+
+
+STATUS = {"/well": 200, "/ill": 503, "/moved": 302}
+
+
+async def _said(request: web.Request) -> web.Response:
+    return web.Response(status=STATUS[request.path], headers={"Location": "/ill"})
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    app = web.Application()
+    app.router.add_get("/{tail:.*}", _said)
+    async with TestServer(app, host="127.0.0.1") as server:
+        assert server.port is not None
+        yield server.port
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        (":{port}/well", None),
+        ("http://localhost:{port}/well?a=b", None),
+        ("http://[::1]:{port}/well", None),
+        (":{port}/ill", "status 503"),
+        (":{port}/moved", None),
+        ("http://localhost.invalid:{port}/well", "localhost.invalid"),
+        ("http://127.0.0.1:99999/well", "99999"),
+    ],
+)
+async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int, url: str, fault: str | None) -> None:
+    said = await answers(url.format(port=port), "127.0.0.1")
+    assert said is None if fault is None else fault in (said or "")
