@@ -65,11 +65,14 @@ async def _submit(director: Director, gate: Gate, draft: Draft) -> None:
     elif draft.actor == str(HUMAN_FILE) and _has_file(director, draft):
         await gate.submit_file(_save(director, draft, reason))
     else:
-        ops = tuple(_ops(draft))
-        base = int(draft.data.get("base_rev", director.cursor))
-        source = draft.data.get("file")
-        patch = Patch(author_from_text(draft.actor), ops, base, reason, source, is_approved=draft.type != "plan.held")
-        await gate.submit(patch)
+        await gate.submit(patch_of(director, draft))
+
+
+def patch_of(director: Director, draft: Draft) -> Patch:
+    """The patch that `draft` is the record of."""
+    base, source = int(draft.data.get("base_rev", director.cursor)), draft.data.get("file")
+    author, reason = author_from_text(draft.actor), str(draft.data.get("reason", ""))
+    return Patch(author, tuple(_ops(draft)), base, reason, source, is_approved=draft.type != "plan.held")
 
 
 def _has_file(director: Director, draft: Draft) -> bool:

@@ -25,7 +25,7 @@ from controllers.agent.models.port import (
 )
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.task.checking import Bench, Finding
-from planloop.replaying import prompts
+from planloop.replaying import outside, prompts
 from planloop.replaying.directing import Director
 from planloop.replaying.story import entry, status_in
 from reconciler.effects import processes
@@ -35,7 +35,7 @@ from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import Also, Draft
 from schemas.task import CheckSpec
-from schemas.tools import OUTSIDE_TOOLS
+from schemas.tools import OUTSIDE_TOOLS, PATCHING_TOOLS
 
 OF_TOOLS: Final = frozenset({"files"})
 """What tools that act outside write into their agent's status; the rest is the agent's own."""
@@ -151,6 +151,8 @@ def tools(director: Director, real: Mapping[str, Tool], is_alive: Callable[[], b
 
 
 def _played(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Tool:
+    if tool.name in OUTSIDE_TOOLS & PATCHING_TOOLS:
+        return replace(tool, function=_patching(director, tool, is_alive))
     if tool.name in OUTSIDE_TOOLS:
         how = _instant(director, tool) if tool.is_instant else _recorded(director, tool, is_alive)
         return replace(tool, function=how)
@@ -178,6 +180,27 @@ def _recorded(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> C
         await _result_at(director, index, fits, is_alive)
         assert index is not None, "it came next"
         return _settlement(director, context, director.story.records[index].draft)
+
+    return play
+
+
+def _patching(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Callable[..., Awaitable[Ending]]:
+    """What the tool patched, through the gate once more, and then what it found outside."""
+    recorded = _recorded(director, tool, is_alive)
+
+    @functools.wraps(tool.function)
+    async def play(context: Context, **arguments: object) -> Ending:
+        author = str(context.author)
+
+        def is_patch(draft: Draft) -> bool:
+            return draft.actor == author and draft.type in outside.PATCHES
+
+        if not await director.due_when(lambda draft: is_patch(draft) or _end_of(director, context, draft) is not None):
+            await never()
+        wanted = director.expected
+        if wanted is not None and is_patch(wanted.draft):
+            await context.world.gate.submit(outside.patch_of(director, wanted.draft))
+        return await recorded(context, **arguments)
 
     return play
 

@@ -19,8 +19,11 @@ from schemas.resource import Resource
 
 Blobs = Callable[[str], bytes | None]
 
-OUTSIDERS = tuple("human: controller:owner controller:journal controller:engine controller:mcp controller:fork".split())
-"""Who acts for the world: people, crashes, what watches servers, and git. What they did is played back."""
+OUTSIDERS = (
+    *("human:", "controller:owner", "controller:journal", "controller:engine"),
+    *("controller:mcp", "controller:fork", "controller:container"),
+)
+"""Who acts for the world: people, crashes, what watches servers and containers, git. What they did is played back."""
 
 SWALLOWED = frozenset({"object.deleted"})
 """What the engine itself writes as a matter of course: that is done again, not played back."""

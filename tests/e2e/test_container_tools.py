@@ -95,6 +95,7 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
 
     assert said.code == 0, said.text
     assert (folder.path / "src/made").read_text() == "made\n"
+    assert folder.run("replay", "--tree").code == 0
     assert left(folder, "team") == []
 
 
