@@ -65,6 +65,7 @@ CONTAINER_LOOK_S: Final = 60.0  # Between looks at what events may have missed, 
 CONTAINERS_DOWN_S: Final = 90.0  # For taking all of a plan down; what is left by then is named.
 CONTAINER_LAST_CHARS: Final = 2_000  # Of what it wrote last, in its status.
 CONTAINERS_OF_AGENTS: Final = 4  # Made by agents at a time, where rights do not say.
+CONTAINERS_TOLD_MAX: Final = 16  # Of its task, in an agent's prompt: each turn has them anew.
 CONTAINER_WAIT_S: Final = 120.0  # Of a tool, until a container is up; it comes up all the same when that is over.
 CONTAINER_LINES_SHOWN: Final = 200  # Of its output, to who asks for it; the whole is a blob.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.

@@ -52,7 +52,7 @@ def refusal(plan: Imagined, author: Author, *ops: Op) -> str:
     return why
 
 
-def new(name: str = "new", **fields: Json) -> Op:
+def new(name: str = "new", /, **fields: Json) -> Op:
     return Op("add", ("containers", name), {**FINE, **fields})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from controllers import leases
+from controllers import inside, leases
 from controllers.agent.conflicts import waits
 from controllers.agent.conflicts.standing import first_of, is_behind, is_to_yield
 from controllers.agent.conflicts.yielding import RULED
@@ -285,8 +285,10 @@ def given_up(seen: Observed, view: View, call: Resource) -> Draft | None:
 
 
 def held_text(seen: Observed, view: View) -> str:
-    """What it holds, for the end of a prompt; empty when that is nothing."""
-    return listed(leases.held(view, owner_of(seen)))
+    """What it holds and how its containers are, for the end of a prompt; empty when that is nothing."""
+    awaited = () if seen.task_spec is None else seen.task_spec.containers
+    told = (listed(leases.held(view, owner_of(seen))), inside.told(view, seen.spec.task, awaited))
+    return "\n".join(filter(None, told))
 
 
 def listed(held: Sequence[tuple[str, Holder]]) -> str:

@@ -13,7 +13,7 @@ import pytest
 from containers import killing
 from containers.docker_engine import DockerEngine
 from containers.engine import Creation, Inside
-from controllers.inside import PlanContainers
+from controllers.inside import PlanContainers, told
 from controllers.task.checking import Bench, Finding, run_check
 from reconciler.clock import RandomIds, SystemClock
 from reconciler.effects.local_processes import LocalProcesses
@@ -179,3 +179,13 @@ async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
     found = await find(inside, "run-in", container="db", shell="ps | grep '[4]321'")
 
     assert found.result == "fail", found.output
+
+
+async def test_an_agent_is_told_how_the_containers_of_its_task_are(store: SqliteStore) -> None:
+    stands(store, "unhealthy", "id", why="no answer on 6379")
+    other = ContainerSpec(image="x", task="a/b")
+    store.propose(Draft("plan.patched", "human:file", DB, (Put("container/own", Uid("o"), other.to_json()),)))
+
+    assert told(store.view, "task/a/b", ()) == "[your containers: `own` is new]"
+    assert told(store.view, "task/a", (DB,)) == "[your containers: `db` is unhealthy: no answer on 6379]"
+    assert told(store.view, "task/a", ()) == ""
