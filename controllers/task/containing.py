@@ -52,6 +52,13 @@ def run(observed: Observed) -> Step | None:
     return Step(says, merge={"stage": "work", "round_for": None})
 
 
+def is_mended(observed: Observed) -> bool:
+    """Whether a run of containers that failed has none any more that did: who was edited waits for it to begin."""
+    states = [one.state for one in observed.containers.values()]
+    is_over = all(state in (ContainerState.COMPLETED, ContainerState.KEPT, ContainerState.REMOVED) for state in states)
+    return is_their_run(observed) and is_over and ContainerState.REMOVED in states
+
+
 def _is_up(container: Resource) -> bool:
     if container.state == ContainerState.COMPLETED:
         return True

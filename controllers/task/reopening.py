@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controllers.task import family, finishing, forking, starting, verifying, working
+from controllers.task import containing, family, finishing, forking, starting, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, Step, after
@@ -41,13 +41,15 @@ def keep_done(observed: Observed) -> Step:
 
 
 def keep_failed(observed: Observed) -> Step:
-    """Failed, until retries are raised, its checks are edited, or (for a group) its children change."""
+    """Failed, until retries are raised, its checks are edited, or (for a group) its children or containers change."""
     progress = observed.progress
     if progress.round_for is not None:
         return verifying.advance(observed)
     says = stored(observed)
     if isinstance(observed.spec.work, Group) and family.not_done(observed) is not None:
         return working.over(observed)
+    if containing.is_mended(observed):
+        return begin_again(observed)
     if finishing.may_retry(observed):
         return finishing.failed(observed, says.reason, says.message)
     if verifying.is_edited(observed) and (progress.result or {}).get("ok"):
