@@ -89,7 +89,7 @@ def command(
         body: JsonObject = {"address": address, "reason": reason}
         if answers:
             body["content"] = pointing.answer_of(answers)
-        patching.say(access.post("approve", body), access.place.name, did="approved")
+        patching.say(access.post("approve", body), address, did="was approved")
         return
     if answers:
         raise Halt(Exit.USAGE, f"{address} asks no question", f"plan approve {address} --happened, or --did-not")

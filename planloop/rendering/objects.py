@@ -70,7 +70,7 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
 
             head, row = ("lock", "held by", "mode", "for", "waiting", "what"), locks.row
         case "approval":
-            head, row = ("approval", "state", "for", "by", "what"), _approval_row
+            head, row = ("approval", "state", "by", "what"), _approval_row
         case _:
             head, row = _of_others(kind)
     rows = [row(item, now) for item in objects]
@@ -115,8 +115,9 @@ def _call_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def _approval_row(item: Resource, now: float) -> tuple[str, ...]:
+    del now
     by = author_in_words(str(item.spec.get("by", "")))
-    return (path_of(item), state_of(item), age_of(item, now), by, what_of(item))
+    return (path_of(item), state_of(item), by, what_of(item))
 
 
 def _other_row(item: Resource, now: float) -> tuple[str, ...]:

@@ -237,7 +237,9 @@ def test_an_edit_that_would_cancel_much_is_held_until_it_is_approved(folder: Fol
         owner.until("plan approve")
         assert len(folder.states()) == 7
         (approval,) = folder.json("get", "approvals")
-        assert folder.run("approve", approval["address"]).code == 0
+        assert folder.run("get", "approvals").out.split("\n")[0].split() == ["APPROVAL", "STATE", "BY", "WHAT"]
+        said = folder.run("approve", approval["address"])
+        assert (said.code, said.out.startswith(f"{approval['address']} was approved, rev ")) == (0, True), said.out
         owner.until(r"gone +task/t")
         deadline = time.monotonic() + 10
         while len(folder.states()) > 2 and time.monotonic() < deadline:
