@@ -1,0 +1,55 @@
+"""One container as its controller observes it, told in few words, for tables of what is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from controllers.container.observing import Need, Observed
+from controllers.container.status import ContainerStatus, Seen
+from schemas.container import ContainerSpec, what_runs
+from schemas.resource import Resource, Uid
+
+NOW = 1_000.0
+TOKEN = "plan@2"
+SPEC = ContainerSpec(image="busybox:1")
+OF = what_runs(SPEC)
+UP = Seen("c1", "running", "u1", 1, OF, started_at=900.0)
+ENDED = replace(UP, run="exited", ended_at=950.0)
+DONE = replace(ENDED, exit_code=0)
+BROKEN = replace(ENDED, exit_code=3)
+MET = Need("container/db", "started", is_met=True, is_hopeless=False)
+UNMET = replace(MET, is_met=False)
+HOPELESS = replace(UNMET, is_hopeless=True, last="boom\n")
+
+
+def observed(
+    seen: Seen | None = None,
+    *,
+    jobs: str = "",
+    raising: str = OF,
+    unwanted: str = "",
+    is_deleting: bool = False,
+    is_looked: bool = True,
+    needs: tuple[Need, ...] = (),
+    dependants: tuple[str, ...] = (),
+    spec: ContainerSpec = SPEC,
+    **status: Any,
+) -> Observed:
+    """`jobs` are words; further words are members of the status."""
+    resource = Resource("container/app", Uid("u1"), 1, {}, {}, finalizers=("container",), deleting=is_deleting)
+    return Observed(
+        resource=resource,
+        spec=spec,
+        status=ContainerStatus(looked=TOKEN if is_looked else "", seen=seen, **status),
+        of=what_runs(spec),
+        is_wanted=not (unwanted or is_deleting),
+        unwanted=unwanted or ("it is taken out of the plan" if is_deleting else ""),
+        is_looked=is_looked,
+        token=TOKEN,
+        needs=needs,
+        dependants=dependants,
+        jobs=frozenset(jobs.split()),
+        raising=raising,
+        now=NOW,
+    )

@@ -1,0 +1,103 @@
+"""How far a container is said to be, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controllers.container.observing import Observed
+from controllers.container.standing import standing
+from controllers.container.status import Probed, Trouble
+from schemas.container import Health
+from tests.controllers.container.table import BROKEN, ENDED, HOPELESS, OF, SPEC, UNMET, UP, observed
+
+OVER = "the plan is over"
+SICK = replace(SPEC, health=Health(cmd=("true",)))
+DOWN = Trouble(0, "EngineDown", "no engine answers", "systemctl start docker")
+FAILED: dict[str, Any] = {"failed_of": OF, "reason": "Exited", "why": "it ended with exit code 3", "failures": 2}
+
+CASES: dict[str, tuple[Observed, str]] = {
+    "new": (observed(is_looked=False), "waiting AwaitingEngine: the engine is asked what it has"),
+    "no engine": (observed(is_looked=False, engine=DOWN), "waiting EngineDown: no engine answers"),
+    "no engine, to go": (
+        observed(UP, is_looked=False, engine=DOWN, is_deleting=True),
+        "stopping EngineDown: no engine answers",
+    ),
+    "a need": (observed(needs=(UNMET,)), "waiting AwaitingNeeds: container/db is not started yet"),
+    "a need that failed": (
+        observed(needs=(HOPELESS,)),
+        "failed NeedFailed: container/db is not started and will not be: boom",
+    ),
+    "a need that failed, and the plan with it": (
+        observed(needs=(HOPELESS,), unwanted=OVER),
+        "failed NeedFailed: container/db is not started and will not be: boom",
+    ),
+    "its image": (observed(jobs="raise", doing="image", why="12 of 40 MB"), "preparing Preparing: 12 of 40 MB"),
+    "its start": (observed(jobs="raise", doing="start"), "starting Starting"),
+    "it runs": (observed(UP), "running Running"),
+    "limits it cannot have": (observed(UP, bound_why="no limits here"), "running Running: no limits here"),
+    "health unknown": (observed(UP, spec=SICK), "starting Probing: its health is not known yet"),
+    "health of an earlier run": (
+        observed(UP, spec=SICK, probed=Probed(1.0, True)),
+        "starting Probing: its health is not known yet",
+    ),
+    "healthy": (observed(UP, spec=SICK, probed=Probed(UP.started_at, True)), "healthy Healthy"),
+    "unhealthy": (
+        observed(UP, spec=SICK, probed=Probed(UP.started_at, False, "exit code 1")),
+        "unhealthy Unhealthy: its health check fails: exit code 1",
+    ),
+    "it failed": (observed(BROKEN, **FAILED), "failed Exited: it ended with exit code 3"),
+    "it is tried again": (
+        observed(BROKEN, retry_at=1.0, **FAILED),
+        "restarting Exited: it ended with exit code 3; tried 2 times",
+    ),
+    "it never ran and is tried again": (
+        observed(failed_of=OF, reason="PortTaken", why="port 80 is taken", failures=1, retry_at=1.0),
+        "waiting PortTaken: port 80 is taken; tried once",
+    ),
+    "it failed, and the plan with it": (
+        observed(BROKEN, unwanted=OVER, jobs="lower", **FAILED),
+        "failed Exited: it ended with exit code 3",
+    ),
+    "it failed and is kept": (
+        observed(BROKEN, unwanted=OVER, spec=replace(SPEC, keep="on-failure"), **FAILED),
+        "failed Exited: it ended with exit code 3; it is kept (keep: on-failure): the plan is over",
+    ),
+    "it is kept": (
+        observed(ENDED, unwanted=OVER, spec=replace(SPEC, keep="always")),
+        "kept Kept: it is kept (keep: always): the plan is over",
+    ),
+    "it ended well": (observed(ENDED, done_of=OF), "completed Completed: it ended with exit code 0"),
+    "its time is over": (
+        observed(done_of=OF, is_expired=True, spec=replace(SPEC, ttl_s=5)),
+        "completed Expired: it has run for its ttl of 5 s",
+    ),
+    "it goes": (observed(UP, unwanted=OVER), "stopping Stopping: the plan is over"),
+    "it goes after others": (
+        observed(UP, unwanted=OVER, dependants=("container/web",)),
+        "stopping Stopping: the plan is over; first goes container/web",
+    ),
+    "it does not go": (
+        observed(UP, unwanted=OVER, stuck=replace(DOWN, failures=3)),
+        "stopping EngineDown: the plan is over; no engine answers; tried 3 times",
+    ),
+    "another one is to come": (
+        observed(replace(UP, of="old")),
+        "stopping Stopping: another one is to take its place",
+    ),
+    "it is gone": (observed(unwanted=OVER), "removed Removed: the plan is over"),
+    "its task has not begun": (
+        observed(unwanted="task/t is not at work", spec=replace(SPEC, task="t")),
+        "waiting AwaitingTask: waits until task/t begins",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_how_far_it_is(case: str) -> None:
+    seen, said = CASES[case]
+    now = standing(seen)
+
+    assert f"{now.state} {now.reason}" + (f": {now.why}" if now.why else "") == said
