@@ -68,7 +68,7 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
             hint = did_you_mean(str(found), choices)
             faults.add("P0212", f"`{name_of(to, at)}` cannot be {shown(str(found))}", hint, to=to, at=at)
             return NOTHING
-        if minimum is not None and Decimal(str(found)) < minimum:
+        if minimum is not None and Decimal(str(found)) < Decimal(str(minimum)):
             faults.add("P0212", f"`{name_of(to, at)}` cannot be {found}", f"it is at least {minimum:,}", to=to, at=at)
             return NOTHING
         return found

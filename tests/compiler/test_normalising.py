@@ -47,6 +47,11 @@ def test_what_is_no_count_is_told(written: str) -> None:
     assert codes(f"run: x\nbudget: {{tokens: {written}}}")[0] in ("P0202", "P0212")
 
 
+def test_the_least_that_is_allowed_is_allowed() -> None:
+    document = document_of("containers: {c: {image: i, health: {cmd: x, interval: 100ms}}}")
+    assert document["containers"]["c"]["health"]["interval"] == 0.1
+
+
 def test_one_value_stands_for_a_list_of_one() -> None:
     text = "tasks: {a: {run: x}, b: {run: y, needs: a, locks: src/**, acceptance: make test}}"
     task = document_of(text)["tasks"]["b"]
