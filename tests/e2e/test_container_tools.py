@@ -226,8 +226,8 @@ tasks:
     agent:
       tools: [lib:containers]
       script:
-        - call: {{container: {{name: sut, image: {IMAGE}, cmd: [sleep, "600"], mounts: {{src: /work}}}}}}
-        - call: {{container_exec: {{name: sut, command: "exec 3>/work/pipe; echo begun >&3; sleep 3333"}}}}
+        - call: {{container: {{name: sut, image: {IMAGE}, cmd: [sleep, "600"], mounts: {{src: /src}}}}}}
+        - call: {{container_exec: {{name: sut, command: "exec 3>/src/pipe; echo begun >&3; sleep 3333"}}}}
         - done: "seen"
 """
     folder.write("task.yaml", lines)
