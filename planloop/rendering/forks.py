@@ -14,7 +14,7 @@ HEAD: Final = ("fork", "state", "branch", "folder", "what")
 _STATES: Final = {
     ForkState.NONE: "not made yet",
     ForkState.MAKING: "is made",
-    ForkState.READY: "is worked in",
+    ForkState.READY: "its work is in its working tree",
     ForkState.MERGING: "takes in what changed meanwhile",
     ForkState.CONFLICT: "does not merge",
     ForkState.WRITING: "is written into the folder",

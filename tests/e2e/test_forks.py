@@ -106,3 +106,11 @@ def test_another_plan_from_the_same_log_leaves_the_first_ones_working_tree_alone
     assert "folder" not in folder.json("get", "fork/t", "-p", "other")["status"]
     assert (tmp_path / tree / "a").read_text().strip() == str(tmp_path / tree)
     assert home.read("a") == "one\n"
+
+
+def test_of_a_task_that_failed_nobody_says_that_its_fork_is_being_worked_in(tmp_path: Path) -> None:
+    Home(tmp_path).begin(a="a\n")
+    folder = Folder(tmp_path)
+    folder.write("f.plan.yaml", "plan: f\ntasks: {t: {fork: true, run: 'exit 1'}}\n")
+    assert folder.run("apply", "f.plan.yaml").code == 10
+    assert "its work is in its working tree" in folder.run("get", "forks").out
