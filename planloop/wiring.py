@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
     from containers.engine import Engine as ContainerEngine
     from containers.engine import Found
+    from containers.sandboxing.bubblewrap import Home
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
     from reconciler.effects.processes import Processes
+    from schemas.sandbox import Answer
 
 
 def now() -> float:
@@ -218,11 +220,8 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
 def enclosing_processes(core: Core) -> Processes:
     """The processes of the plan, in what sandboxes their commands ask for."""
-    import importlib.util
-
     from containers.finding import engine_address
     from containers.sandboxing import cgroups
-    from containers.sandboxing.bubblewrap import Home
     from containers.sandboxing.enclosing import EnclosingProcesses
     from containers.sandboxing.rooms import EngineRooms
     from controllers.sandboxes import room_of
@@ -232,11 +231,7 @@ def enclosing_processes(core: Core) -> Processes:
 
     place, label = core.place, label_of(core.place)
     run_folder = layout.run_folder(place.folder).absolute()
-    ours = [importlib.util.find_spec(name) for name in ("containers", "controllers", "schemas", "plans")]
-    found = [folder for one in ours if one is not None for folder in one.submodule_search_locations or ()]
-    programs = (sys.prefix, sys.base_prefix, *found)
-    home = Home(os.path.realpath(place.root), sys.executable, programs, os.path.realpath(Path.home()))
-    local = LocalProcesses(layout.run_folder(place.folder), label, core.owner.epoch)
+    local, home = LocalProcesses(layout.run_folder(place.folder), label, core.owner.epoch), sandbox_home(place.root)
     root = place.root.absolute()
     rooms = EngineRooms(
         cache(container_engine),
@@ -245,6 +240,49 @@ def enclosing_processes(core: Core) -> Processes:
         lambda name: room_of(core.store.view, name, root),
     )
     return EnclosingProcesses(local, run_folder / "enclosed", home, groups=lambda: cgroups.found(label), rooms=rooms)
+
+
+def bubblewrap_here() -> tuple[Answer, str]:
+    """Whether this machine encloses commands in bubblewrap, and in words what bounds their memory and processes."""
+    import tempfile
+
+    import anyio
+
+    from containers.sandboxing import cgroups
+    from containers.sandboxing.enclosing import EnclosingProcesses
+    from containers.sandboxing.probing import TriedSandboxes
+    from reconciler.clock import RandomIds
+    from reconciler.effects.local_processes import LocalProcesses
+    from schemas.sandbox import BUBBLEWRAP, Wish
+
+    groups = cgroups.found("doctor")
+    version = "" if groups is None else "version 2" if groups.is_unified else "version 1"
+    bounds = (
+        f"cgroups ({version}) bound each command" if version else "rlimits bound each process, no cgroup may be made"
+    )
+    with tempfile.TemporaryDirectory(prefix="planloop-doctor-") as name:
+        folder = Path(os.path.realpath(name))
+        (folder / "work").mkdir()
+        local = LocalProcesses(folder / "run", f"doctor-{os.getpid()}", 0)
+        home = sandbox_home(folder / "work")
+        processes = EnclosingProcesses(local, folder / "enclosed", home, groups=lambda: groups)
+        tried = TriedSandboxes(processes, RandomIds(), str(folder / "work")).tried
+        answer = anyio.run(tried, Wish(BUBBLEWRAP))
+        if groups is not None:
+            groups.close()
+    return answer, bounds
+
+
+def sandbox_home(folder: Path) -> Home:
+    """What an enclosure around the commands of the plan in `folder` needs to know of this installation."""
+    import importlib.util
+
+    from containers.sandboxing.bubblewrap import Home
+
+    ours = [importlib.util.find_spec(name) for name in ("containers", "controllers", "schemas", "plans")]
+    found = [folder for one in ours if one is not None for folder in one.submodule_search_locations or ()]
+    programs = (sys.prefix, sys.base_prefix, *found)
+    return Home(os.path.realpath(folder), sys.executable, programs, os.path.realpath(Path.home()))
 
 
 def fork_desk(core: Core, processes: Processes) -> ForkDesk:

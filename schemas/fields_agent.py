@@ -167,8 +167,8 @@ POWER_FIELDS: Final = (
     Field(
         "sandbox",
         Either(plain=Scalar("integer", minimum=0), map=Table("sandbox")),
-        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container. Left out, "
-        "that of the nearest agent above.",
+        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container. A map "
+        "names the container, or bounds. Left out, that of the nearest agent above.",
         1,
         _RESTART,
         lowered=("sandbox",),
@@ -403,7 +403,8 @@ AGENT_TABLES: Final = (
             Field(
                 "hosts",
                 TEXTS,
-                "`host:port` of this machine or of a private network that `fetch` may ask; elsewhere it never does.",
+                "`host:port` of this machine or of a private network that `fetch` may ask, and all that commands "
+                "in a sandbox without the network may.",
                 ["localhost:8888"],
                 _PREFIX,
             ),

@@ -59,8 +59,8 @@ def findings(root: Path) -> Iterator[Finding]:
     yield _folder(root)
     for program, what_for in (("sh", "commands and checks"),):
         yield _program(program, what_for, is_needed=True)
-    for program, what_for in (("git", "plans that work in repositories"), ("bwrap", "sandbox tier 2")):
-        yield _program(program, what_for, is_needed=False)
+    yield _program("git", "plans that work in repositories", is_needed=False)
+    yield _sandbox()
     yield _containers()
     yield from _servers(root)
     yield from _plans(root)
@@ -111,6 +111,15 @@ def _containers() -> Finding:
     said = f"{facts.name} {facts.version} at {facts.address}{named}; {limits}"
     cure = f"its kernel does not bound {' and '.join(lost)}: see the warnings of docker info" if lost else ""
     return Finding("containers", said, cure, is_needed=False)
+
+
+def _sandbox() -> Finding:
+    """Whether commands can be enclosed by bubblewrap, and what holds their bounds."""
+    from planloop import wiring
+
+    answer, bounds = wiring.bubblewrap_here()
+    said = f"tier 2 (bubblewrap) works; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
+    return Finding("sandbox", said, answer.cure, is_needed=False)
 
 
 def _servers(root: Path) -> Iterator[Finding]:

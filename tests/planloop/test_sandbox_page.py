@@ -1,0 +1,23 @@
+"""What `docs/sandboxes.md` shows can be written so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import compiler
+from planloop.sources import FolderSources
+from tests.architecture.tree import ROOT
+
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sandboxes.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_the_page_shows_compiles(block: str) -> None:
+    text = f"plan: demo\ngoal: shows it\n{block}".encode()
+
+    found = compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
+
+    assert [one for one in found.diagnostics if one.severity == "error"] == []
+    assert found.graph is not None and found.graph.objects["agent/."].spec["sandbox"]
