@@ -5,6 +5,7 @@ What carries the label of the plan is ours, whatever its name; nothing else is e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,6 +21,7 @@ SPEC: Final = "planloop.spec"
 
 DEFAULT_NETWORK: Final = "default"
 _SUFFIX_CHARS: Final = 8
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
 @frozen
@@ -44,7 +46,9 @@ class Names:
         return self._named(f"vol-{name}")
 
     def _named(self, name: str) -> str:
-        return f"{self.plan}-{name}-{digest(self.label.encode())[:_SUFFIX_CHARS]}"
+        # Engines take few letters; that two plans are told apart is the work of the suffix.
+        plan = _FOREIGN.sub("", self.plan).lstrip("_.-") or "plan"
+        return f"{plan}-{name}-{digest(self.label.encode())[:_SUFFIX_CHARS]}"
 
 
 @frozen
