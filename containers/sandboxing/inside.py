@@ -14,12 +14,13 @@ import contextlib
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ NOT_FOUND_EXIT = 127
 BROKEN_EXIT = 126
 PIECE_BYTES = 1 << 16
 LOOK_S = 0.01
+LOOK_LAST_S = 0.5
 CALL_S = 30.0
 TERM_SCRIPT = r"""
 for folder in /proc/[0-9]*; do
@@ -109,6 +111,10 @@ class Room:
             time.sleep(LOOK_S)
         return state
 
+    def is_over(self, command: str) -> bool:
+        """Whether it has ended; what it left running may still hold its output."""
+        return not self.ask("GET", f"/exec/{command}/json")["Running"]
+
     def main(self) -> tuple[str, int]:
         """The container's whole id, and its first process; 0 when it has none."""
         raw = self.ask("GET", f"/containers/{self._name}/json")
@@ -142,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
         stream, rest = room.begin(command)
         if has_input:
             threading.Thread(target=_feed, args=(stream,), daemon=True).start()
-        _show(stream, rest)
+        _show(stream, rest, lambda: room.is_over(command) and _end(room, mark))
         state = room.state(command)
         _end(room, mark)
     except (Refused, OSError, http.client.HTTPException, ValueError) as error:
@@ -159,13 +165,16 @@ def _feed(stream: socket.socket) -> None:
         stream.shutdown(socket.SHUT_WR)
 
 
-def _show(stream: socket.socket, rest: bytes) -> None:
-    frames = Frames()
-    piece = rest
+def _show(stream: socket.socket, rest: bytes, look: Callable[[], object]) -> None:
+    """Passes on what is written until nobody can write any more; while it is quiet, `look` is called now and then."""
+    frames, piece, pause_s = Frames(), rest, LOOK_S
     while True:
         out = frames.feed(piece)
         while out:
             out = out[os.write(1, out) :]
+        while not select.select([stream], [], [], pause_s)[0]:
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
+            look()
         piece = stream.recv(PIECE_BYTES)
         if not piece:
             return
@@ -203,7 +212,7 @@ def _text(file: Path) -> str:
 
 
 def _end(room: Room, mark: str) -> None:
-    """Nothing of the command outlives it."""
+    """Nothing of the command outlives it, and so its output ends too."""
     container, first = room.main()
     if first and not killing.kill_from_outside(container, first, mark):
         room.script(killing.argv(mark))
