@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-import aiohttp
 import anyio
+import anyio.to_thread
 
 from containers.engine import HEALS, Ending, EngineFailed, Inside, Reason
 from controllers.container.status import Probed, Seen, read
@@ -108,6 +109,8 @@ async def answers(url: str, host: str) -> str | None:
 
     Where it leads on to is not followed: what runs in a container says no word on whom the owner asks.
     """
+    # Taken in by a thread, because it takes 0.1 s and more; who asks for no health by HTTP goes without.
+    aiohttp = await anyio.to_thread.run_sync(importlib.import_module, "aiohttp")
     try:
         where = _seen_from_here(url, host)
         async with aiohttp.ClientSession() as session, session.get(where, allow_redirects=False) as answer:
