@@ -126,7 +126,7 @@ HOOK_FIELDS: Final = (
     ),
     Field(
         "timeout",
-        _DURATION,
+        Scalar("duration", minimum=0.1, settable=True),
         "How long it may think.",
         10,
         lowered=("timeout_s",),
