@@ -29,10 +29,10 @@ from planloop.verdicts import refusal
 from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
 from reconciler.storing.store import View
+from schemas.container import ContainerState
 from schemas.encoding import JsonObject, decode, encode
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
-from schemas.resource import Resource
 from schemas.task import TaskState
 
 START_S: Final = 20.0  # A background owner that has not answered by then has failed.
@@ -183,18 +183,20 @@ def _next_after(view: View, place: Place) -> str:
     """What gets further after an end that nobody wanted."""
     failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
     if not failed:
-        return _next_for_root(view.get(hosting.ROOT), place)
+        return _next_for_root(view, place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
     again = f"{what}, then {apply_command(place)}: tries what failed again"
     return f"plan describe {failed[0]} · plan logs {failed[0]}\nplan resume {again}"
 
 
-def _next_for_root(root: Resource | None, place: Place) -> str:
+def _next_for_root(view: View, place: Place) -> str:
     """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
+    root = view.get(hosting.ROOT)
     if root is None or root.state != TaskState.FAILED:
         return "plan tree"
-    looks = "plan describe . · plan logs ."
-    return f"{looks}\nplan resume ., then {apply_command(place)}: tries it again"
+    # Of a plan that is the run of its containers, one of them says more than the plan itself.
+    at = next((one.address for one in view.list("container") if one.state == ContainerState.FAILED), ".")
+    return f"plan describe {at} · plan logs {at}\nplan resume ., then {apply_command(place)}: tries it again"
 
 
 def apply_command(place: Place) -> str:

@@ -117,7 +117,8 @@ class Lines:
         blocked = [f"{one.address}: {cells.what_of(one)}" for one in tasks if one.state == "blocked"]
         parts = [f"{len(running)} running: {', '.join(running[:NAMED_MAX])}"] if running else []
         parts += [f"{len(blocked)} blocked: {'; '.join(blocked[:NAMED_MAX])}"] if blocked else []
-        return " · ".join(parts) or "waiting"
+        up = "" if self._view is None else containers.headline(self._view.list("container"))
+        return " · ".join([*parts, *([up] if up else [])]) or "waiting"
 
     def _print(self, line: str) -> None:
         # Not `click.echo`, which asks for the terminal and flushes at every line.
