@@ -1,0 +1,88 @@
+"""What is left of a plan's containers when its owner leaves, is told to, or is gone: on a real engine."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.containers import engines
+from tests.e2e import yards
+from tests.e2e.folder import Folder
+from tests.e2e.yards import IMAGE, Yard
+
+pytestmark = pytest.mark.slow
+
+PLAN = f"""\
+plan: p
+containers:
+  - {{name: db, image: {IMAGE}, env: {{NAME: db}}, mounts: [{{volume: data, container: /data}}]}}
+  - {{name: quick, image: {IMAGE}, cmd: [echo, quick words], needs: [db]}}
+  - {{name: app, image: {IMAGE}, env: {{NAME: app}}, needs: {{db: started, quick: completed}}}}
+"""
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
+    engines.engine()
+    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+        folder.write("p.yaml", PLAN)
+        yield yard
+
+
+def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+
+        said = folder.run("down")
+
+        owner.ended()
+    assert "3 containers removed" in said.out
+    assert "1 volume with data left: data; plan down --volumes removes it" in said.out
+    assert (yard.left(), len(volumes(yard))) == ([], 1)
+    assert folder.run("logs", "container/quick").out == "quick words\n"
+    assert folder.run("logs", "container/app").out == "app is up\n"
+
+    assert folder.run("down", "--volumes").code == 0
+    assert volumes(yard) == []
+
+
+def test_who_leaves_is_told_what_goes_on_and_plan_down_ends_it_without_an_owner(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+        owner.process.send_signal(signal.SIGINT)
+        owner.ended()
+    assert "2 containers go on running: container/db, container/app; plan down removes them" in said_by(owner.text)
+    assert len(yard.containers()) == 3
+
+    said = folder.run("down", "--volumes")
+
+    assert "3 containers removed" in said.out
+    assert (yard.left(), volumes(yard)) == ([], [])
+
+
+def test_a_network_that_a_stranger_has_joined_is_named_and_left(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+        (network,) = yard.networks()
+        (stranger,) = yard.strangers
+        yard.api.disconnect_container_from_network(stranger, "none")
+        yard.api.connect_container_to_network(stranger, network)
+        assert folder.run("down", "--volumes").code == 0
+        owner.ended()
+
+    assert yard.left() == [network]
+    assert f"{network} is left" in said_by(owner.text)
+    yard.api.disconnect_container_from_network(stranger, network)
+    assert folder.run("down").code == 0
+    assert yard.left() == []
+
+
+def volumes(yard: Yard) -> list[str]:
+    return [one["Name"] for one in yard.api.volumes(filters=yard.selected)["Volumes"] or []]
+
+
+def said_by(text: str) -> str:
+    return text.replace("container/app, container/db", "container/db, container/app")
