@@ -1,0 +1,79 @@
+"""Sandboxes as a person sees them, with the real command."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from planloop.exits import Exit
+from tests.containers.sandboxing import homes
+from tests.e2e.folder import Folder
+
+pytestmark = pytest.mark.slow
+
+PLAN = """\
+plan: p
+hooks:
+  guard: {on: [before-call], run: ./guard.sh}
+agent:
+  script: [{call: {shell: {command: "%s"}}}, {done: tried}]
+  hooks: [guard]
+  sandbox: 2
+"""
+GUARD = '#!/bin/sh\necho \'{"decision": "allow"}\'\n'
+
+
+def guarded(folder: Folder, line: str) -> dict[str, str]:
+    folder.write("p.plan.yaml", PLAN % line)
+    folder.write("guard.sh", GUARD).chmod(0o755)
+    return {name: (folder.path / name).read_text() for name in ("p.plan.yaml", "guard.sh")}
+
+
+@pytest.mark.parametrize(
+    "line", ["echo 'plan: p' > p.plan.yaml", "sed -i /hooks/d p.plan.yaml", "echo exit 0 > guard.sh"]
+)
+def test_a_shell_cannot_shed_the_hooks_above_it(folder: Folder, line: str) -> None:
+    homes.need_bubblewrap()
+    before = guarded(folder, f"{line}; touch tried")
+
+    said = folder.run("apply", "p.plan.yaml", "--yes")
+
+    assert said.code == Exit.DONE, said.text
+    assert (folder.path / "tried").exists()
+    assert {name: (folder.path / name).read_text() for name in before} == before
+    assert "tier: 2" in folder.run("get", "task/.", "-o", "yaml").out
+
+
+def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
+    homes.need_bubblewrap()
+    folder.write(
+        "p.plan.yaml",
+        "plan: p\nagent: {script: [{done: x}], sandbox: 2}\nacceptance: [{sh: 'touch ok && ! test -e .plan/p'}]\n"
+        "tasks:\n  made: {run: 'touch made; touch ../out; true'}\n",
+    )
+
+    said = folder.run("apply", "p.plan.yaml", "--yes")
+
+    assert said.code == Exit.DONE, said.text
+    assert (folder.path / "made").exists() and not (folder.path.parent / "out").exists()
+
+
+def test_a_task_whose_sandbox_is_not_to_be_had_does_not_start_and_says_why(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "touch"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    guarded(folder, "touch tried")
+
+    monkeypatch.setenv("PATH", str(programs))
+    with folder.started("p.plan.yaml", "--yes") as owner:
+        said = owner.until("blocked")
+        described = folder.run("describe", "task/.").out
+
+    assert "bwrap is not there" in said
+    assert not (folder.path / "tried").exists()
+    assert "NoSandbox" in described and "install bubblewrap" in described
