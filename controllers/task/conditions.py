@@ -9,6 +9,7 @@ from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import patching
 from schemas.condition import Condition, Truth, condition_from_json, updated
+from schemas.container import AWAITING_CONTAINERS
 from schemas.encoding import Json, JsonObject
 from schemas.fork import MERGE_CONFLICT, asked_of
 from schemas.task import ByAgent, TaskState
@@ -42,7 +43,8 @@ def _is_plain_wait(observed: Observed, step: Step) -> bool:
     if step.merge or step.says.state is not TaskState.WAITING:
         return False
     is_queued = step.says.reason == "Queued" and observed.progress.state is TaskState.WAITING
-    return is_queued or not observed.me.status
+    # But a container that is for this task comes up when it hears that the task waits for it.
+    return is_queued or (not observed.me.status and step.says.reason != AWAITING_CONTAINERS)
 
 
 def _is_written(observed: Observed, says: Says) -> bool:

@@ -97,6 +97,24 @@ def chosen(agents: Sequence[Resource], wanted: str | None, primary: str = "") ->
     return nearest[0]
 
 
+def works_in(container: Resource, tasks: Sequence[Resource], agents: Sequence[Resource]) -> str:
+    """The agent of the task that `container` is for, else of one that waits for it. Raises Halt when there is none."""
+    own = f"task/{container.spec['task']}"
+    near = [one for one in tasks if one.address == own] + [one for one in tasks if _waits(one, container)]
+    known = {one.address for one in agents if not one.deleting}
+    found = (agent for one in near if (agent := one.address.replace("task/", "agent/", 1)) in known)
+    agent = next(found, "")
+    if not agent:
+        name = container.address.partition("/")[2]
+        hint = f"give a task with an agent `containers: [{name}]`, or the container the `task` that it is for"
+        raise Halt(Exit.NOT_FOUND, f"no agent works with {container.address}", hint)
+    return agent
+
+
+def _waits(task: Resource, container: Resource) -> bool:
+    return container.address in task.spec.get("containers", ())
+
+
 def _named(paths: Sequence[str], wanted: str) -> str:
     exact = f"agent/{wanted}"
     if exact in paths:

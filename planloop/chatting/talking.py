@@ -17,11 +17,12 @@ from planloop.chatting.commands import Leave
 from planloop.chatting.listening import Answered, Asks, Doing, Event, Moved, Over, Resting, Spoke
 from planloop.chatting.meanwhile import Ears, Written, beside
 from planloop.chatting.noticing import notice
-from planloop.chatting.room import Room, chosen, current, name_of
+from planloop.chatting.room import Room, chosen, current, name_of, works_in
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
 from planloop.rendering import questions
 from schemas import limits
+from schemas.container import KIND as CONTAINER
 
 
 class Terminal(Ears, Protocol):
@@ -249,7 +250,10 @@ class Conversation:
 def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversation:
     """A conversation with the plan's agent. Raises Halt: nobody runs the plan, no such agent."""
     agents = access.objects("agent")
-    agent = chosen(agents, wanted, current(access))
+    if wanted is not None and wanted.startswith(f"{CONTAINER}/"):
+        agent = works_in(access.object(wanted), access.objects("task"), agents)
+    else:
+        agent = chosen(agents, wanted, current(access))
     if not access.is_owned():
         raise not_run(access)
     return Conversation(access, agent, terminal, is_following=wanted is None)

@@ -15,6 +15,7 @@ EXAMPLE = """
 Examples:
   plan chat                                 with the session's primary agent
   plan chat frontend
+  plan chat container/sut                   with the agent that works with it
   echo "how far are you?" | plan chat       one question, its answer on stdout
 """
 HISTORY = "chat.history"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import Any
 
 import anyio
@@ -14,7 +15,7 @@ from planloop import wiring
 from planloop.core import label_of
 from planloop.places import Place
 from tests.containers import engines
-from tests.e2e.folder import Folder
+from tests.e2e.folder import PLAN, Folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -238,4 +239,45 @@ tasks:
         owner.until("in doubt")
         assert read.read() == ""
     assert folder.run("down").code == 0
+    assert left(folder, "team") == []
+
+
+def test_an_agent_that_stays_with_a_container_is_talked_with_by_its_name(folder: Folder) -> None:
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all]}}
+containers:
+  sut: {{image: {IMAGE}, {FOREVER}, task: debug}}
+tasks:
+  debug:
+    goal: stay
+    containers: [sut]
+    agent:
+      tools: [lib:containers]
+      script:
+        - call: {{container_exec: {{name: sut, command: "echo inside"}}}}
+        - expect: {{ok: true, contains: inside}}
+        - when: {{message: how}}
+          say: it is well
+        - when: {{message: end}}
+          done: "ended"
+""",
+    )
+    assert folder.run("apply", "--yes", "--detach", "task.yaml").code == 0
+    try:
+        said = subprocess.run(
+            [*PLAN, "chat", "container/sut"],
+            cwd=folder.path,
+            input="how is it?\n",
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        assert (said.returncode, said.stdout) == (0, "it is well\n")
+        assert folder.run("chat", "container/none").code == 6
+    finally:
+        assert folder.run("down").code == 0
     assert left(folder, "team") == []

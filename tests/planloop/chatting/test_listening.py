@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planloop.chatting.listening import Answered, Asks, Doing, Gone, Over, Resting, Spoke, events
-from planloop.chatting.room import chosen, name_of
+from planloop.chatting.room import chosen, name_of, works_in
 from planloop.exits import Exit, Halt
 from schemas.approval import ApprovalSpec
 from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
@@ -67,6 +67,21 @@ def test_the_agent_nearest_to_the_root_is_talked_with_unless_one_is_named() -> N
     assert chosen(_agents("a/b", "a"), "b") == "agent/a/b"
     assert chosen(_agents("a/b", "b"), "agent/b") == "agent/b"
     assert name_of("agent/.") == ""
+
+
+def test_with_a_container_one_talks_through_the_agent_that_works_with_it() -> None:
+    def container(task: str) -> Resource:
+        return Resource("container/sut", Uid("c"), 1, {"task": task}, {})
+
+    tasks = [
+        Resource("task/a", Uid("a"), 1, {"containers": []}, {}),
+        Resource("task/a/b", Uid("b"), 1, {"containers": ["container/sut"]}, {}),
+    ]
+    assert works_in(container("a"), tasks, _agents("a", "a/b")) == "agent/a"
+    assert works_in(container(""), tasks, _agents("a", "a/b")) == "agent/a/b"
+    with pytest.raises(Halt) as raised:
+        works_in(container(""), tasks, _agents("a"))
+    assert "containers: [sut]" in raised.value.hint
 
 
 @pytest.mark.parametrize(
