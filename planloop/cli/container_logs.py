@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -27,21 +27,21 @@ from schemas.resource import Resource
 LOOK_S: Final = 0.2
 LOOKS_A_STATE: Final = 5  # The file is looked at this often for each look at the state.
 OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, ContainerState.REMOVED, ContainerState.KEPT})
-PLACE_BYTES: Final = 4096  # Of what was read last, by which the place is found again in a file made shorter.
 
 
 def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> None:
     """Prints what it has written in its last run, the newest `tail` lines of it, and goes on with what it writes."""
     if not access.is_owned() and _has_asked(access, item, tail=tail, is_followed=is_followed):
         return
-    writing = Writing(layout.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out")
-    said = writing.more() or _kept(access, item)
-    _print(said, tail)
-    if is_followed and access.is_owned():
-        _follow(access, item, writing)
-    elif not said:
-        printing.note(f"{item.address} has written nothing, it is {containers.state_of(item)}")
-        printing.note(f"help: plan describe {item.address}")
+    path = layout.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out"
+    with closing(Writing(path, item.spec["logs_bytes"])) as writing:
+        said = writing.more() or _kept(access, item)
+        _print(said, tail)
+        if is_followed and access.is_owned():
+            _follow(access, item, writing)
+        elif not said:
+            printing.note(f"{item.address} has written nothing, it is {containers.state_of(item)}")
+            printing.note(f"help: plan describe {item.address}")
 
 
 def _kept(access: Access, item: Resource) -> str:
@@ -74,36 +74,45 @@ def _follow(access: Access, item: Resource, writing: Writing) -> None:
 class Writing:
     """A file that somebody writes to, begins anew, or makes shorter at its beginning (`effects/rolling_file.py`)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bytes_max: int) -> None:
         self._path = path
+        self._bytes_max = bytes_max
         self._file: BinaryIO | None = None
-        self._last = b""
         self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def more(self) -> str:
         """What has come since it was asked last."""
         return self._text.decode(b"".join(self._pieces()))
 
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def _pieces(self) -> Iterator[bytes]:
         if self._file is not None:
-            yield self._noted(self._file.read())
+            yield self._file.read()
         try:
             file = self._path.open("rb")
         except OSError:
             return
-        if self._file is not None and _is_same(self._file, file):
-            file.close()
-            return
+        known = b""
         if self._file is not None:
+            if _is_same(self._file, file):
+                file.close()
+                return
+            known = self._kept(self._file)
             self._file.close()
         self._file = file
         content = file.read()
-        place = content.rfind(self._last) if self._last else -1
-        yield self._noted(content if place < 0 else content[place + len(self._last) :])
+        yield content.removeprefix(known)
 
-    def _noted(self, piece: bytes) -> bytes:
-        self._last = (self._last + piece)[-PLACE_BYTES:]
-        return piece
+    def _kept(self, file: BinaryIO) -> bytes:
+        """What the next file has of this one, which is read to its end: nothing, unless it had become too long."""
+        if file.tell() <= self._bytes_max:
+            return b""
+        file.seek(-self._bytes_max // 2, os.SEEK_END)
+        half = file.read()
+        return half.partition(b"\n")[2] or half
 
 
 def _is_same(one: BinaryIO, other: BinaryIO) -> bool:
