@@ -5,7 +5,7 @@ The stream carries whole records, so following is the same fold as the store's a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final
 
 from planloop.access import Access
@@ -53,7 +53,7 @@ class Following:
         self._access = access
         self.view = MemoryView((resource_from_json(raw) for raw in answer["objects"]), answer["rev"])
 
-    def steps(self, *, until: float | None = None) -> Iterator[Step]:
+    def steps(self, *, until: float | None = None) -> Generator[Step]:
         """Each further revision after it was folded; ends when the owner does.
 
         Raises OwnerGone when there is none, TimeoutError at the monotonic time `until`.

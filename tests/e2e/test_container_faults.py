@@ -1,0 +1,188 @@
+"""Containers that others stop, remove, pause or harm, and an engine that refuses: it converges, or says why not.
+
+A stranger's container stands by in every test and is not touched; at the end nothing of the plan is left.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from containers.naming import Names
+from planloop.core import label_of
+from tests.e2e import yards
+from tests.e2e.folder import Folder
+from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+SERVICES = f"""\
+plan: p
+containers:
+  db: &service
+    image: {IMAGE}
+    env: {{NAME: db}}
+    restart: always
+    health: {{tcp: 8080, interval: 200ms, retries: 2}}
+  api:
+    <<: *service
+    env: {{NAME: api}}
+    needs: {{db: healthy}}
+  web:
+    <<: *service
+    env: {{NAME: web}}
+    needs: [api]
+"""
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
+    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+        yield yard
+
+
+FROM_OUTSIDE: dict[str, Callable[[Yard, str], object]] = {
+    "stopped": lambda yard, ref: yard.api.stop(ref, timeout=2),
+    "killed": lambda yard, ref: yard.api.kill(ref),
+    "removed": lambda yard, ref: yard.api.remove_container(ref, force=True),
+    "paused": lambda yard, ref: yard.api.pause(ref),
+}
+
+
+@pytest.mark.parametrize("fault", FROM_OUTSIDE)
+def test_what_is_done_from_outside_is_put_right(yard: Yard, folder: Folder, fault: str) -> None:
+    folder.write("p.yaml", SERVICES)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        yard.until_settled()
+        before = {name: yard.inspect(name) for name in ("db", "web")}
+        FROM_OUTSIDE[fault](yard, yard.ref("api"))
+
+        yard.until(lambda seen: seen["container/api"].state != "healthy")
+        yard.until_settled()
+
+        after = {name: yard.inspect(name) for name in ("db", "web")}
+        assert [after[name]["State"]["StartedAt"] for name in after] == [
+            before[name]["State"]["StartedAt"] for name in before
+        ], "others are left alone"
+        assert list(yard.inspect("api")["NetworkSettings"]["Networks"]) == yard.networks()
+        assert folder.run("down").code == 0
+        owner.ended()
+
+    assert yard.left() == []
+
+
+def test_what_is_made_unhealthy_is_told_and_told_again_when_it_is_well(yard: Yard, folder: Folder) -> None:
+    folder.write("p.yaml", SERVICES)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        yard.until_settled()
+        yard.said_inside("db", "rm", "/tmp/well")
+        found = yard.until_states(db="unhealthy")
+        assert "port 8080" in ready(found["container/db"])[1]
+        yard.said_inside("db", "touch", "/tmp/well")
+        yard.until_settled()
+        assert folder.run("down").code == 0
+
+    assert yard.left() == []
+
+
+def one(more: str, image: str = IMAGE) -> str:
+    return f"plan: p\ncontainers:\n  c:\n    image: {image}\n" + "".join(f"    {line}\n" for line in more.splitlines())
+
+
+REFUSED = {
+    "an image that is nowhere": (one("", "planloop-test/there-is-none:1"), ("NoImage", "NoRegistry"), "image"),
+    "a program that is not there": (one("cmd: [no-such-program]"), ("NoCommand",), "cmd"),
+    "a program that ends with an error": (
+        one("cmd: [sh, -c, 'echo why; exit 3']"),
+        ("Exited",),
+        "plan logs container/c",
+    ),
+    "a folder that is not there": (one("mounts: [{host: nowhere, container: /x}]"), ("Refused",), "mounts"),
+    "more memory than it may": (
+        one("cmd: [sh, -c, 'x=x; while :; do x=$x$x; done']\nlimits: {memory: 8mb}"),
+        ("OutOfMemory",),
+        "memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_the_engine_refuses_is_said_with_a_cure(yard: Yard, folder: Folder, case: str) -> None:
+    text, reasons, cure = REFUSED[case]
+    folder.write("p.yaml", text)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        found = yard.until(lambda seen: ready(seen["container/c"])[0] in reasons)
+        assert cure in ready(found["container/c"])[2]
+        assert folder.run("down").code in (0, 1)
+
+    assert yard.left() == []
+
+
+def test_a_port_that_a_stranger_has_is_waited_for(yard: Yard, folder: Folder) -> None:
+    stranger = yard.stand_by(
+        f"{yard.strangers[0][:12]}-port", ports=[80], network="bridge", at={80: ("127.0.0.1", None)}
+    )
+    port = yard.api.port(stranger, 80)[0]["HostPort"]
+    folder.write("p.yaml", one(f"ports: [{{container: 80, host: {port}}}]"))
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        found = yard.until(lambda seen: ready(seen["container/c"])[0] == "PortTaken")
+        assert port in ready(found["container/c"])[1]
+        yard.untouched()
+
+        yard.strangers.remove(stranger)
+        yard.api.remove_container(stranger, force=True)
+        yard.until_settled()
+        assert folder.run("down").code == 0
+
+    assert yard.left() == []
+
+
+def test_a_stranger_with_the_name_is_told_and_left_as_it_is(yard: Yard, folder: Folder) -> None:
+    names = Names(PLAN, label_of(yard.place))
+    stranger = yard.stand_by(names.container("c"))
+    folder.write("p.yaml", one(""))
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        found = yard.until(lambda seen: ready(seen["container/c"])[0] == "NameTaken")
+        assert f"docker rm {names.container('c')}" in ready(found["container/c"])[2]
+        owner.ended()
+    yard.untouched()
+    assert yard.left() == []
+
+    yard.strangers.remove(stranger)
+    yard.api.remove_container(stranger, force=True)
+    folder.write("p.yaml", one("env: {NAME: anew}"))
+    with folder.started("--yes", "p.yaml") as owner:
+        yard.until_owned()
+        yard.until_settled()
+        assert folder.run("down").code == 0
+    assert yard.left() == []
+
+
+def test_who_needs_one_that_ends_with_an_error_is_told_its_last_words_and_comes_back_with_it(
+    yard: Yard, folder: Folder
+) -> None:
+    alive = "tasks:\n  alive: {run: cat door}\n"
+    broken = SERVICES.replace(
+        "    restart: always\n    health", "    cmd: [sh, -c, 'echo it burns; exit 3']\n    health", 1
+    )
+    os.mkfifo(folder.path / "door")
+    file = folder.write("p.yaml", broken + alive)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        found = yard.until(lambda seen: ready(seen["container/api"])[0] == "NeedFailed")
+        assert "it burns" in ready(found["container/api"])[1]
+
+        file.write_text(SERVICES + alive)
+        yard.until_settled()
+        (folder.path / "door").write_text("")
+        assert owner.ended() == 0, owner.text
+
+    assert yard.left() == []

@@ -1,0 +1,70 @@
+"""Containers under `plan apply` on a real engine: brought up, changed in the live file, and gone without a trace."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import yards
+from tests.e2e.folder import Folder
+from tests.e2e.yards import BEGUN, Yard
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+SEED = Path(__file__).parents[1] / "golden" / "seeds" / "containers.edn"
+NODE = {
+    "bash": 'exec sh "$@"\n',
+    "npm": '[ "$1" = test ] && echo "tests in $PWD with CI=$CI" && ls && exit 0\nexit 1\n',
+}
+REDIS = {
+    "redis-server": "echo Ready to accept connections\nexec nc -ll -p 6379 -e pong\n",
+    "pong": "echo PONG\n",
+    "redis-cli": '[ "$1" = ping ] && nc 127.0.0.1 6379 </dev/null\n',
+}
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
+    """On an engine of its own, because the names of these images belong to others."""
+    with tempfile.TemporaryDirectory(prefix="pl-engine-") as name, yards.own_engine(Path(name)) as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.address)
+        with yards.yard(folder, engine.address, tmp_path) as yard:
+            yards.load(yard.api, tmp_path, "node:20", NODE, ("sh",))
+            yards.load(yard.api, tmp_path, "node:22", NODE | {"npm": "echo on 22\n"}, ("sh",))
+            yards.load(yard.api, tmp_path, "redis:7", REDIS, ("redis-server",))
+            yield yard
+
+
+def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder) -> None:
+    file = folder.path / "p.plan.edn"
+    shutil.copy(SEED, file)
+    before = {path.name for path in folder.path.iterdir()}
+    with folder.started("--yes", file.name) as owner:
+        owner.until(BEGUN)
+        yard.until_states(sut="completed", redis="healthy")
+        assert yard.said_inside("redis", "redis-cli", "ping") == "PONG\n"
+        assert "tests in /work with CI=1\n" in folder.run("logs", "container/sut").out
+        assert "p.plan.edn" in folder.run("logs", "container/sut").out
+        assert "Ready to accept connections" in folder.run("logs", "container/redis").out
+        redis = yard.ref("redis")
+
+        saved = file.read_text().replace('"CI" "1"', '"CI" "2"')
+        file.with_suffix(".new").write_text(saved)
+        diff = folder.run("diff", file.with_suffix(".new").name)
+        file.with_suffix(".new").unlink()
+        assert diff.code == 1, diff.text
+        assert "container/sut" in diff.out
+        assert "container/redis" not in diff.out
+        file.write_text(saved)
+        yard.until(lambda seen: "CI=2" in str(seen["container/sut"].status.get("last")))
+        assert yard.ref("redis") == redis, "what has not changed is left alone"
+
+        assert folder.run("down").code == 0
+        owner.ended()
+
+    assert yard.left() == []
+    assert {path.name for path in folder.path.iterdir()} - before == {".plan"}

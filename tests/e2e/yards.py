@@ -1,0 +1,272 @@
+"""A real container engine around a plan: images made on the spot, a stranger's container, and what the plan has there.
+
+What is asserted is what the engine says, asked through docker's own client and not through ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+from docker.errors import DockerException, NotFound
+
+from containers.finding import engine_address
+from containers.images.archive import Settings, write_archive
+from containers.images.entries import text
+from planloop.access import Access
+from planloop.core import label_of
+from planloop.exits import Halt
+from planloop.following import Following
+from planloop.places import Place, find
+from schemas.condition import of_status
+from schemas.resource import Resource
+from tests.containers import engines
+from tests.e2e.folder import Folder
+
+IMAGE: Final = "planloop-test/service:1"
+BEGUN: Final = r"running +plan/p"
+PLAN: Final = "p"
+SERVICE: Final = """\
+trap 'exit 0' TERM
+echo "$NAME is up"
+touch /tmp/well
+while :; do
+  if [ ! -e /tmp/well ]; then [ -z "$pid" ] || kill $pid; pid=
+  elif [ -z "$pid" ]; then nc -ll -p 8080 -e true & pid=$!
+  fi
+  sleep 0.1
+done
+"""
+"""Answers on port 8080 as long as there is /tmp/well inside.
+
+Asked for by TCP and not by a command: an engine that pauses a container in the middle of an exec hangs for good.
+"""
+
+
+@dataclass
+class Yard:
+    """One engine, and the folder of a plan `p` that has its containers there."""
+
+    folder: Folder
+    address: str
+    api: Any
+    strangers: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        return Place(PLAN, self.folder.path / ".plan" / PLAN)
+
+    @property
+    def selected(self) -> dict[str, Any]:
+        return {"label": f"planloop.plan={label_of(self.place)}"}
+
+    def containers(self) -> dict[str, Any]:
+        """What the engine has of the plan, by address. Two of one address are a fault."""
+        found: dict[str, Any] = {}
+        for one in self.api.containers(all=True, filters=self.selected):
+            address = one["Labels"]["planloop.address"]
+            assert address not in found, f"two containers of {address}"
+            found[address] = one
+        return found
+
+    def ref(self, name: str) -> str:
+        return str(self.containers()[f"container/{name}"]["Id"])
+
+    def inspect(self, name: str) -> Any:
+        return self.api.inspect_container(self.ref(name))
+
+    def said_inside(self, name: str, *argv: str) -> str:
+        command = ["docker", f"--host={self.address}", "exec", self.ref(name), *argv]
+        return subprocess.run(command, capture_output=True, check=True, text=True, timeout=30).stdout
+
+    def networks(self) -> list[str]:
+        return sorted(one["Name"] for one in self.api.networks(filters=self.selected))
+
+    def left(self) -> list[str]:
+        """What is on the engine of the plan, and what runs of it here."""
+        processes = [f"process {pid}" for pid in self.folder.processes()]
+        return sorted(self.containers()) + self.networks() + processes
+
+    def stand_by(self, name: str, **more: Any) -> str:
+        """A container that is none of ours. It must be as it was when the test ends; so must its network."""
+        with suppress(NotFound):  # Of a run that was cut off.
+            self.api.remove_container(name, force=True)
+        host = self.api.create_host_config(network_mode=more.pop("network", "none"), port_bindings=more.pop("at", None))
+        made = self.api.create_container(IMAGE, name=name, environment={"NAME": "a stranger"}, host_config=host, **more)
+        self.strangers.append(made["Id"])
+        self.api.start(made["Id"])
+        return str(made["Id"])
+
+    def untouched(self) -> None:
+        """Raises when somebody has touched what is not ours."""
+        for ref in self.strangers:
+            found = self.api.inspect_container(ref)
+            assert found["State"]["Status"] == "running", "a stranger was stopped"
+            assert found["RestartCount"] == 0
+
+    def objects(self) -> dict[str, Resource]:
+        return {one.address: one for one in Access(find(PLAN, self.folder.path)).objects("container")}
+
+    def until_owned(self) -> None:
+        """Returns when an owner answers that knows of its containers."""
+        while True:
+            with suppress(Halt):
+                access = Access(find(PLAN, self.folder.path))
+                if access.is_owned() and access.objects("container"):
+                    return
+            os.sched_yield()
+
+    def until(self, holds: Callable[[Mapping[str, Resource]], bool]) -> Mapping[str, Resource]:
+        """The plan's containers when it holds of them: looked at after each record of the owner, never timed."""
+        following = Following(Access(find(PLAN, self.folder.path)))
+        with closing(following.steps()) as steps:
+            while not holds(seen := {one.address: one for one in following.view.list("container")}):
+                assert next(steps, None) is not None, f"the owner has ended:\n{states(self.objects())}"
+        return seen
+
+    def until_states(self, **wanted: str) -> Mapping[str, Resource]:
+        """`wanted` by name."""
+        return self.until(lambda seen: all(seen[f"container/{name}"].state == state for name, state in wanted.items()))
+
+    def until_settled(self) -> None:
+        """Every container is up, the one that its status says, and the engine has nothing else of the plan."""
+        self.until(self.is_settled)
+
+    def is_settled(self, seen: Mapping[str, Resource]) -> bool:
+        """Whether plan and engine agree, and all is well."""
+        there = self.api.containers(all=True, filters=self.selected)
+        running = {(one["Labels"]["planloop.address"], one["Id"]) for one in there if one["State"] == "running"}
+        said = {(one.address, (one.status.get("seen") or {}).get("id")) for one in seen.values()}
+        return (
+            bool(seen)
+            and all(one.state in ("healthy", "running") for one in seen.values())
+            and len(there) == len(seen)
+            and running == said
+        )
+
+
+def states(objects: Mapping[str, Resource]) -> str:
+    return "\n".join(f"{one.address} {one.state} {ready(one)}" for one in objects.values())
+
+
+def ready(one: Resource) -> tuple[str, str, str]:
+    """The reason, the words and the cures of how far it is."""
+    found = of_status(one.status).get("Ready")
+    return ("", "", "") if found is None else (found.reason, found.message, "; ".join(found.unblocks))
+
+
+@contextmanager
+def yard(folder: Folder, address: str, tmp_path: Path) -> Iterator[Yard]:
+    """A yard with a stranger standing by in it; at its end nothing of the plan is left on the engine."""
+    api = docker.APIClient(address, version="auto", timeout=60)
+    own = Yard(folder, address, api)
+    try:
+        load(api, tmp_path, IMAGE, {"service": SERVICE}, ("service",))
+        own.stand_by(f"planloop-test-stranger-{label_of(own.place)}")
+        yield own
+        own.untouched()
+    finally:
+        with suppress(DockerException):
+            clear(own)
+        api.close()
+
+
+def clear(own: Yard) -> None:
+    """Takes away whatever a failed test has left."""
+    for ref in own.strangers + [one["Id"] for one in own.api.containers(all=True, filters=own.selected)]:
+        with suppress(NotFound):
+            if own.api.inspect_container(ref)["State"]["Paused"]:
+                own.api.unpause(ref)  # Or the engine hangs.
+            own.api.remove_container(ref, force=True, v=True)
+    for one in own.api.networks(filters=own.selected):
+        own.api.remove_network(one["Id"])
+
+
+def load(api: Any, folder: Path, name: str, scripts: Mapping[str, str], cmd: tuple[str, ...]) -> None:
+    """Gives the engine behind `api` an image of busybox and `scripts`."""
+    tree = engines.tree()
+    for word, script in scripts.items():
+        tree.add(text(f"bin/{word}", f"#!/bin/sh\n{script}", mode=0o755))
+    architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+    archive = folder / "image.tar"
+    write_archive(archive, tree, Settings(architecture, cmd=cmd, env={"PATH": "/bin"}), lambda _: [name])
+    with archive.open("rb") as file:
+        for said in api.load_image(file):
+            assert "error" not in said, said
+    archive.unlink()
+
+
+@dataclass
+class OwnEngine:
+    """A `dockerd` of the test's own, that may be stopped and started. `folder` is short: sockets' names are."""
+
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"unix://{self.folder}/sock"
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        dockerd = shutil.which("dockerd")
+        if dockerd is None or os.geteuid() != 0:
+            engines.without("only root can start a container engine of its own, and dockerd must be installed")
+        where = [f"--{name}={self.folder}/{name}" for name in ("data-root", "exec-root", "pidfile")]
+        # Nothing of the machine's own engine is taken: `--bridge=none` would remove its bridge, and chains are shared.
+        pools = ("--bridge=docker0", "--iptables=false", "--default-address-pool=base=10.213.0.0/16,size=24")
+        # It takes its containers with it, as when the machine goes down.
+        command = [dockerd, *where, f"--host={self.address}", *pools]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        while not self.answers():
+            if self.process.poll() is not None:
+                self.process = None
+                engines.without(f"dockerd does not start here: {(self.folder / 'log').read_text()[-500:]}")
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(0.05)
+
+    def answers(self) -> bool:
+        """Whether anybody does. Docker's own client would leave its socket open when nobody does."""
+        with socket.socket(socket.AF_UNIX) as line:
+            try:
+                line.connect(f"{self.folder}/sock")
+                line.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+                return b"200 OK" in line.recv(100)
+            except OSError:
+                return False
+
+    def stop(self) -> None:
+        """Returns when it has ended, with what ran in it."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+
+@contextmanager
+def own_engine(folder: Path) -> Iterator[OwnEngine]:
+    """Running inside the block; nothing of it is left after."""
+    own = OwnEngine(folder)
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
+        for name in reversed([line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]):
+            if Path(name).is_relative_to(folder):
+                subprocess.run(["umount", "-l", name], check=False)
+
+
+def machines_address() -> str:
+    """The address of the engine of this machine. Skips the test, or fails it, where there is none."""
+    engines.engine()
+    return engine_address(os.environ)  # noqa: TID251 - as in wiring
