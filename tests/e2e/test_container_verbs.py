@@ -1,0 +1,201 @@
+"""Containers on the command line, for whoever comes from docker and kubectl: a real engine, terminals and pipes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import yards
+from tests.e2e.folder import PLAN, Folder
+from tests.e2e.test_terminal import terminal
+from tests.e2e.yards import IMAGE, Yard
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+
+SERVICES = f"""\
+plan: p
+containers:
+  - name: db
+    image: {IMAGE}
+    env: {{NAME: db}}
+    health: {{cmd: [test, -f, /tmp/well], interval: 0.2s}}
+    ports: [{{container: 80}}]
+  - name: once
+    image: {IMAGE}
+    cmd: [sh, -c, "echo first; echo last; test -f /tmp/go || sleep 300"]
+    needs: [db]
+"""
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
+    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+        folder.write("p.yaml", SERVICES)
+        yield yard
+
+
+def started(folder: Folder, *words: str) -> subprocess.Popen[str]:
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
+        [*PLAN, *words], cwd=folder.path, text=True, **pipes
+    )
+    return process
+
+
+def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        host = yard.inspect("db")["NetworkSettings"]["Ports"]["80/tcp"][0]["HostPort"]
+        assert folder.run("get", "containers").out.splitlines()[1].split()[:4] == [
+            "db",
+            "healthy",
+            IMAGE,
+            f"{host}->80",
+        ]
+        assert f"port      127.0.0.1:{host} -> 80" in folder.run("describe", "container/db").out
+        assert "├─ ● container/db    healthy" in folder.run("tree").out
+        assert follow_to_the_end(yard, folder) == "last\n"
+        owner.until("failed +container/once +it ended with exit code 137: last")
+        owner.ended()
+        assert "plan describe container/once · plan logs container/once" in owner.text
+
+    assert folder.run("logs", "container/db").out == "db is up\n", "what has gone is in a blob"
+
+
+def test_a_plan_without_an_owner_can_still_be_looked_into(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        owner.process.kill()
+        owner.process.wait()
+
+    assert folder.run("exec", "db", "--", "sh", "-c", "echo more > /proc/1/fd/1; echo still").out == "still\n"
+    assert folder.run("logs", "container/db").out == "db is up\nmore\n"
+    assert follow_to_the_end(yard, folder) == "last\n"
+    gone = folder.run("exec", "once", "--", "true")
+    assert (gone.code, "container/once does not run" in gone.err) == (4, True)
+
+
+def follow_to_the_end(yard: Yard, folder: Folder) -> str:
+    """What is printed of the last line on by whoever follows `once`, which ends meanwhile."""
+    with started(folder, "logs", "container/once", "-f", "--tail", "1") as following:
+        assert following.stdout is not None
+        first = following.stdout.readline()
+        yard.api.kill(yard.ref("once"))
+        return first + following.stdout.read()
+
+
+def test_a_container_that_was_kept_is_thrown_away_by_name(yard: Yard, folder: Folder) -> None:
+    folder.write("p.yaml", SERVICES.replace("test -f /tmp/go || sleep 300", "exit 3") + "    keep: on-failure\n")
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("container/once is kept; plan delete container/once removes it")
+        owner.ended()
+    assert list(yard.containers()) == ["container/once"]
+
+    assert folder.run("delete", "container/once", "--dry-run").code == 0
+    assert list(yard.containers()) == ["container/once"]
+    assert folder.run("delete", "container/once").code == 0
+
+    assert yard.left() == []
+    assert [one["status"]["state"] for one in folder.json("get", "containers")] == ["removed", "removed"]
+    assert folder.run("logs", "container/once").out == "first\nlast\n"
+    assert folder.run("delete", "container/onc").code == 6
+
+
+def test_a_command_inside_has_its_own_outputs_input_and_exit_code(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        said = folder.run("exec", "container/db", "--", "sh", "-c", "echo out; echo err >&2; exit 5")
+        assert (said.code, said.out, said.err) == (5, "out\n", "err\n")
+        assert (
+            folder.run("exec", "db", "-w", "/tmp", "-u", "1000", "--", "sh", "-c", "pwd; id -u").out == "/tmp\n1000\n"
+        )
+        piped = subprocess.run(
+            [*PLAN, "exec", "-i", "db", "wc", "-c"],
+            cwd=folder.path,
+            input=b"x" * 300_000,
+            capture_output=True,
+            check=True,
+        )
+        assert piped.stdout.split() == [b"300000"]
+
+        missing = folder.run("exec", "db", "--", "bash")
+        assert missing.code == 127
+        assert "container/db has no program `bash`" in missing.err
+        assert "plan exec -it container/db -- sh" in missing.err
+        assert "did you mean container/db?" in folder.run("exec", "dbb", "--", "true").err
+        assert folder.run("exec", "task/.", "--", "true").code == 2
+        assert folder.run("exec", "db").code == 2
+        owner.process.kill()  # It would let it go on.
+        owner.process.wait()
+        yard.api.pause(yard.ref("db"))
+        paused = folder.run("exec", "db", "--", "true")
+        assert (paused.code, "docker unpause" in paused.err) == (4, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_a_command_started_goes_with_whoever_asked_for_it(
+    yard: Yard, folder: Folder, number: signal.Signals
+) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        with started(folder, "exec", "db", "--", "sh", "-c", "echo in; (sleep 271 & sleep 272)") as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "in\n"
+            client.send_signal(number)
+            client.wait()
+            # Whoever ends it inside has this pipe open no longer than that takes.
+            assert client.stdout.read() == ""
+        while re.search(r"sleep 27[12]", yard.said_inside("db", "ps")):
+            pass  # The test's own timeout is the bound.
+        assert client.returncode == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_a_shell_inside_has_the_terminal_to_itself(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        with terminal(folder, "exec", "-it", "container/db", "--", "sh", columns=77) as screen:
+            screen.until("# ")
+            assert not screen.echoes, "keys are handed on as they are"
+            screen.press("busybox stty size; busybox tty; sleep 300\n")
+            screen.until("24 77")
+            screen.until("/dev/pts/")
+            while "sleep 300" not in yard.said_inside("db", "ps"):
+                pass
+            screen.press("\x03")
+            screen.until("^C")
+            screen.press("exit 7\n")
+            assert screen.ended() == 7
+
+
+def test_nobody_inside_the_plan_runs_commands_in_its_containers(yard: Yard, folder: Folder) -> None:
+    from planloop.core import label_of
+
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        said = subprocess.run(
+            [*PLAN, "exec", "db", "--", "true"],
+            cwd=folder.path, capture_output=True, text=True, check=False,
+            env={"PATH": os.defpath, "PLANLOOP_PLAN": label_of(yard.place)},
+        )  # fmt: skip
+        assert said.returncode == 5
+
+
+def test_doctor_says_where_the_engine_is_or_how_to_get_one(
+    yard: Yard, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = next(line for line in folder.run("doctor").out.splitlines() if " containers " in line)
+    assert re.search(rf"(docker|podman) \d\S* at {yard.address}", found)
+    assert re.search("limits of .*memory.* hold", found)
+
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{folder.path}/nobody")
+    said = folder.run("doctor")
+    lacking = next(line for line in said.out.splitlines() if " containers " in line)
+    assert said.code == 0, "most plans need none"
+    assert lacking.startswith("without")
+    assert "systemctl start docker" in lacking
