@@ -1,0 +1,141 @@
+"""What saving the plan file does to containers that run, on a real engine: just what `plan diff` says it would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from schemas.resource import Resource
+from tests.e2e import yards
+from tests.e2e.folder import Folder
+from tests.e2e.yards import Yard
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
+
+PLAN = """\
+plan: p
+containers:
+  keeps: {{image: "planloop-test/service:1", mounts: [{{volume: data, container: /data}}]}}
+  edited:
+    image: planloop-test/service:1
+    env: {{NAME: {name}, TOKEN: "secret:P_TOKEN"}}
+    limits: {limits}
+    labels: {{team: {team}}}
+    ports: {ports}
+    health: {{cmd: [test, -e, /tmp/well]}}
+"""
+FIRST: dict[str, object] = {
+    "name": "one", "limits": "{memory: 64MB}", "team": "red", "ports": "[{container: 80}]"
+}  # fmt: skip
+SECRET = "hush-this-is-one"
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
+    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+        yield yard
+        for volume in yard.api.volumes(filters=yard.selected)["Volumes"] or ():
+            yard.api.remove_volume(volume["Name"])
+
+
+def _write(folder: Folder, **changed: object) -> None:
+    folder.write("p.plan.yaml", PLAN.format(**{**FIRST, **changed}))
+
+
+def _runs(seen: Mapping[str, Resource], incarnation: int, **bounds: object) -> bool:
+    edited = seen["container/edited"]
+    there = edited.status.get("seen") or {}
+    is_bound = all(there.get(name) == value for name, value in bounds.items())
+    return edited.state == "healthy" and there.get("incarnation") == incarnation and is_bound
+
+
+def _diff(folder: Folder, **changed: object) -> str:
+    """What `plan diff` says of the edit, made in a copy of the file."""
+    folder.write("copy.yaml", PLAN.format(**{**FIRST, **changed}))
+    said = folder.run("diff", "copy.yaml").out
+    (folder.path / "copy.yaml").unlink()
+    return said
+
+
+def test_an_edit_does_what_the_preview_says(yard: Yard, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("P_TOKEN", SECRET)
+    _write(folder)
+    with folder.started("--yes", "p.plan.yaml") as owner:
+        owner.until("container/edited")
+        yard.until_states(keeps="running", edited="healthy")
+        ref, keeps = yard.ref("edited"), yard.ref("keeps")
+        assert yard.said_inside("edited", "sh", "-c", 'echo "$TOKEN"') == f"{SECRET}\n"
+
+        assert "memory: 64 MB → 32 MB; changed while it runs" in _diff(folder, limits="{memory: 32MB}")
+        _write(folder, limits="{memory: 32MB}")
+        yard.until(lambda seen: _runs(seen, 1, memory_bytes=32_000_000))
+        assert yard.inspect("edited")["HostConfig"]["Memory"] == 32_000_000
+        _write(folder, limits="{pids: 50}")
+        yard.until(lambda seen: _runs(seen, 1, pids=50, memory_bytes=None))
+        assert yard.ref("edited") == ref
+
+        _write(folder, limits="{pids: 50}", team="blue")
+        yard.until(lambda seen: seen["container/edited"].spec["labels"] == {"team": "blue"})
+        assert yard.ref("edited") == ref
+        assert yard.inspect("edited")["Config"]["Labels"]["team"] == "red"
+
+        more = {"limits": "{pids: 50}", "team": "blue", "name": "two"}
+        said = _diff(folder, **more)
+        assert "replace" in said
+        assert "env: NAME; stopped, removed and started anew" in said
+        _write(folder, **more)
+        yard.until(lambda seen: _runs(seen, 2, pids=50))
+        assert yard.ref("edited") != ref
+        assert yard.inspect("edited")["Config"]["Labels"]["team"] == "blue"
+        assert yard.said_inside("edited", "sh", "-c", 'echo "$NAME"') == "two\n"
+
+        text = (folder.path / "p.plan.yaml").read_text()
+        (folder.path / "p.plan.yaml").write_text("".join(line for line in text.splitlines(True) if "keeps" not in line))
+        yard.until(lambda seen: "container/keeps" not in seen)
+        assert keeps not in {one["Id"] for one in yard.api.containers(all=True)}
+        assert [one["Name"] for one in yard.api.volumes(filters=yard.selected)["Volumes"]], "its volume stays"
+
+        _hides_the_secret(folder)
+        assert folder.run("down").code == 0
+        owner.ended()
+        assert SECRET not in owner.text
+    assert yard.left() == []
+
+
+def _hides_the_secret(folder: Folder) -> None:
+    """No word that can be asked for has it, and neither has any file of the plan."""
+    for words in (
+        ("describe", "container/edited"),
+        ("get", "containers", "-o", "json"),
+        ("events",),
+        ("history",),
+        ("diff", "p.plan.yaml"),
+        ("compile", "p.plan.yaml"),
+        ("compile", "--target", "compose", "p.plan.yaml"),
+    ):
+        assert SECRET not in folder.run(*words).text, words
+    kept = [path for path in (folder.path / ".plan").rglob("*") if path.is_file()]
+    assert [path for path in kept if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_a_secret_that_is_missing_is_told_and_comes_when_it_is_there(yard: Yard, folder: Folder) -> None:
+    secret = folder.path / ".plan" / "secrets" / "P_TOKEN"
+    folder.write("p.plan.yaml", PLAN.format(**FIRST))
+    with folder.started("--yes", "p.plan.yaml") as owner:
+        owner.until("container/edited")
+        yard.until(lambda seen: yards.ready(seen["container/edited"])[0] == "NoSecret")
+        reason, why, cure = yards.ready(yard.objects()["container/edited"])
+        assert "neither a variable of the environment nor the file .plan/secrets/P_TOKEN" in why, reason
+        assert "put it there" in cure
+        secret.parent.mkdir()
+        secret.write_text(f"{SECRET}\n")
+        yard.until_states(edited="healthy")
+        assert yard.said_inside("edited", "sh", "-c", 'echo "$TOKEN" | tee /proc/1/fd/1') == f"{SECRET}\n"
+        assert folder.run("down").code == 0
+        owner.ended()
+    said = folder.run("logs", "container/edited").out
+    assert "•••" in said
+    assert SECRET not in said
+    assert yard.left() == []
