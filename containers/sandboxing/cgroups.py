@@ -73,18 +73,21 @@ class Cgroups:
         events = memory / ("memory.events" if self.is_unified else "memory.oom_control")
         return Told(_count(events, "oom_kill"), _count(pids / "pids.events", "max"))
 
-    def remove(self, op: str) -> None:
-        """Kills whoever is still in the folders of `op`, and removes them; what does not die at once stays."""
+    def remove(self, op: str) -> bool:
+        """Kills whoever is still in the folders of `op`, and removes them; whether all have died and they are gone.
+
+        The plan's own folders go with the last.
+        """
         for folder in self._folders(op):
             for pid in _members(folder):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(OSError):
                 folder.rmdir()
-
-    def is_empty(self, op: str) -> bool:
-        """Whether the folders of `op` are gone or nobody is in them."""
-        return not any(_members(folder) for folder in self._folders(op))
+        for _, place in self.places:
+            with suppress(OSError):
+                place.rmdir()
+        return not any(folder.exists() for folder in self._folders(op))
 
     def ops(self) -> list[str]:
         """The operations that have folders."""

@@ -29,6 +29,7 @@ from schemas.sandbox import BUBBLEWRAP, CONTAINER, NOTHING
 
 BWRAP: Final = "bwrap"
 NOTE: Final = "enclosed.json"
+EMPTY_LOOK_S: Final = 0.01
 SAYS: Final = "[planloop] "
 PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
@@ -113,7 +114,7 @@ class EnclosingProcesses:
             await self._clear(op)
         if self._groups is not None:
             for op in set(self._groups.ops()) - keep:
-                self._groups.remove(op)
+                await self._ungroup(op)
             if not keep:
                 self._groups.close()
         return swept
@@ -197,13 +198,19 @@ class EnclosingProcesses:
 
     async def _clear(self, op: str) -> None:
         """Ends what of `op` is not among the processes beneath, and forgets it."""
-        if self._groups is not None:
-            self._groups.remove(op)
+        await self._ungroup(op)
         note = self._read(op)
         container = note.get("container")
         # What an engine that is down could not end now, the next owner ends.
         if note and (not container or await self._rooms.end(str(container), op)):
             shutil.rmtree(self._folder / op, ignore_errors=True)
+
+    async def _ungroup(self, op: str) -> None:
+        """Removes the groups of `op`; who was killed in them takes a moment to go."""
+        groups = self._groups
+        with anyio.move_on_after(limits.SANDBOX_EMPTY_S):
+            while groups is not None and not groups.remove(op):  # noqa: ASYNC110 - nobody tells of an empty group
+                await anyio.sleep(EMPTY_LOOK_S)
 
     def _note(self, op: str, what: JsonObject) -> None:
         folder = self._folder / op

@@ -148,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
         stream, rest = room.begin(command)
         if has_input:
             threading.Thread(target=_feed, args=(stream,), daemon=True).start()
-        _show(stream, rest, lambda: room.is_over(command) and _end(room, mark))
+        _show(stream, rest, lambda: _end_if_over(room, command, mark))
         state = room.state(command)
         _end(room, mark)
     except (Refused, OSError, http.client.HTTPException, ValueError) as error:
@@ -209,6 +209,11 @@ def _text(file: Path) -> str:
         return file.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _end_if_over(room: Room, command: str, mark: str) -> None:
+    if room.is_over(command):
+        _end(room, mark)
 
 
 def _end(room: Room, mark: str) -> None:
