@@ -108,8 +108,8 @@ async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> N
 
 
 def test_a_folder_is_found_by_the_nearest_mount_around_it() -> None:
-    room = Room("x", {"/plan": "/work", "/plan/deep": "/else"})
+    room = Room("x", {"/plan": "/inside", "/plan/deep": "/else"})
 
-    assert room.place_of("/plan/src") == "/work/src"
+    assert room.place_of("/plan/src") == "/inside/src"
     assert room.place_of("/plan/deep/er") == "/else/er"
     assert room.place_of("/elsewhere") == ""
