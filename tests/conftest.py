@@ -18,7 +18,14 @@ NO_NETWORK = "PLANLOOP_NO_NETWORK"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """One flag for every golden folder: expected results are written anew, for a person to look through."""
     parser.addoption("--update-golden", action="store_true", help="rewrite expected results in tests/golden")
+    parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
     parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a test of random faults draws them from."""
+    return int(request.config.getoption("--seed"))
 
 
 @pytest.fixture

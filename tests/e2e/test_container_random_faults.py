@@ -1,0 +1,172 @@
+"""Sixty random faults in one run on a real engine of the test's own, and after each of them all is well again.
+
+`pytest --seed N` repeats a run; a failure names its seed and what was done up to then.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random  # noqa: TID251 - seeded
+from typing import Final
+
+import pytest
+
+from tests.e2e import yards
+from tests.e2e.folder import Folder, Owner
+from tests.e2e.yards import IMAGE, OwnEngine, Yard
+
+FAULTS: Final = 60
+ENDS_MAX: Final = 3  # Without an edit: each doubles the pause before the next start.
+SERVICES: Final = ("db", "api", "web")
+
+
+def plan_text(turn: int, pids: int) -> str:
+    text = "plan: p\ncontainers:\n"
+    for name, needs in zip(SERVICES, ("", "needs: {db: healthy}", "needs: [api]"), strict=True):
+        rows = [f"image: {IMAGE}", "restart: always", f"limits: {{pids: {pids}}}", needs]
+        rows += [f"env: {{NAME: {name}, TURN: '{turn}'}}"]
+        rows += ["health: {tcp: 8080, interval: 200ms, retries: 2}"]
+        text += f"  {name}:\n" + "".join(f"    {row}\n" for row in rows if row)
+    return text
+
+
+@dataclass
+class Run:
+    """The plan with its owner and its engine, and what was done to them."""
+
+    yard: Yard
+    engine: OwnEngine
+    random: Random
+    stack: ExitStack
+    owner: Owner | None = None
+    turn: int = 0
+    pids: int = 50
+    ends: int = 0
+    done: list[str] = field(default_factory=list)
+
+    def apply(self) -> None:
+        self.owner = self.stack.enter_context(self.yard.folder.killed("--yes", "p.yaml"))
+
+    def one(self) -> str:
+        return self.random.choice(SERVICES)
+
+    def write(self) -> None:
+        self.yard.folder.write("p.yaml", plan_text(self.turn, self.pids))
+
+    def is_as_wanted(self) -> bool:
+        """Whether each has what the file says, and no other has been made in its place."""
+        found = [self.yard.inspect(name) for name in SERVICES]
+        turns = [f"TURN={self.turn}" in one["Config"]["Env"] for one in found]
+        return all(turns) and all(one["HostConfig"]["PidsLimit"] == self.pids for one in found)
+
+
+def stop(run: Run) -> None:
+    run.ends += 1
+    run.yard.api.stop(run.yard.ref(run.one()), timeout=1)
+
+
+def kill(run: Run) -> None:
+    run.ends += 1
+    run.yard.api.kill(run.yard.ref(run.one()))
+
+
+def remove(run: Run) -> None:
+    run.yard.api.remove_container(run.yard.ref(run.one()), force=True)
+
+
+def remove_all(run: Run) -> None:
+    for one in run.yard.containers().values():
+        run.yard.api.remove_container(one["Id"], force=True)
+
+
+def pause(run: Run) -> None:
+    run.yard.api.pause(run.yard.ref(run.one()))
+
+
+def make_unwell(run: Run) -> None:
+    name = run.one()
+    run.yard.said_inside(name, "rm", "-f", "/tmp/well")
+    run.yard.until_states(**{name: "unhealthy"})
+    run.yard.said_inside(name, "touch", "/tmp/well")
+
+
+def edit(run: Run) -> None:
+    run.turn += 1
+    run.ends = 0
+    run.write()
+
+
+def limit(run: Run) -> None:
+    run.pids += 1
+    run.write()
+
+
+def kill_owner(run: Run) -> None:
+    assert run.owner is not None
+    run.owner.process.send_signal(signal.SIGKILL)
+    run.owner.process.wait()
+    if run.random.random() < 0.5:
+        remove(run)
+    run.apply()
+
+
+def restart_engine(run: Run) -> None:
+    run.engine.stop()
+    run.engine.start()
+    for ref in run.yard.strangers:
+        run.yard.api.start(ref)
+
+
+ACTS: Final[dict[Callable[[Run], None], int]] = {
+    stop: 3,
+    kill: 4,
+    remove: 4,
+    remove_all: 2,
+    pause: 3,
+    make_unwell: 3,
+    edit: 3,
+    limit: 3,
+    kill_owner: 4,
+    restart_engine: 1,
+}
+"""What may happen, and how often beside the others."""
+
+
+@pytest.fixture
+def run(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> Iterator[Run]:
+    with ExitStack() as stack:
+        place = stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-engine-"))
+        engine = stack.enter_context(yards.own_engine(Path(place)))
+        monkeypatch.setenv("DOCKER_HOST", engine.address)
+        yard = stack.enter_context(yards.yard(folder, engine.address, tmp_path))
+        yield Run(yard, engine, Random(seed), stack)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_after_each_of_sixty_random_faults_all_is_well_again(run: Run, seed: int) -> None:
+    run.write()
+    run.apply()
+    try:
+        run.yard.until_owned()
+        run.yard.until_settled()
+        for _ in range(FAULTS):
+            act = run.random.choices(list(ACTS), list(ACTS.values()))[0]
+            if act in (stop, kill) and run.ends >= ENDS_MAX:
+                act = edit
+            run.done.append(act.__name__)
+            act(run)
+            run.yard.until_owned()
+            run.yard.until(lambda seen: run.yard.is_settled(seen) and run.is_as_wanted())
+            run.yard.untouched()
+            assert len(run.yard.networks()) == 1
+        assert run.yard.folder.run("down").code == 0
+        assert run.yard.left() == []
+    except BaseException as error:
+        error.add_note(f"--seed {seed}, after {len(run.done)} faults: {' '.join(run.done)}")
+        raise
