@@ -30,10 +30,16 @@ _KNOWN: Final = (
         "make room: docker system df shows what takes it, docker system prune removes what nothing uses",
     ),
     _Known(
-        r"port is already allocated|address already in use|bind: permission denied",
+        r"port is already allocated|address already in use",
         Reason.PORT_TAKEN,
         "a port that it publishes is taken",
         "free the port, or publish another one in `ports`; without `host` any free one is taken",
+    ),
+    _Known(
+        r"bind: permission denied|cannot expose privileged port",
+        Reason.PORT_TAKEN,
+        "the engine may not open a port that it publishes",
+        "publish one from 1024 up in `ports`; without `host` any free one is taken",
     ),
     _Known(
         r"docker-init.*not found|container-init.*not found|unable to find docker-init|catatonit",
@@ -97,7 +103,11 @@ _KNOWN: Final = (
     ),
 )
 
-_NOISE: Final = re.compile(r"^(OCI runtime \w+ failed|failed to create (shim task|task for container)): ", re.I)
+_NOISE: Final = re.compile(
+    r"^((OCI runtime \w+ failed|failed to create (shim task|task for container)|error starting userland proxy"
+    r"|driver failed programming external connectivity on endpoint \S+ \(\w+\)): )+",
+    re.I,
+)
 _PORT: Final = re.compile(r"(?:for|listen \w+|address) \S*:(\d+)[: ]")
 _WORDS_MAX: Final = 600  # Of the engine's own; a build's whole output can be in it.
 
@@ -116,7 +126,7 @@ def refusal(said: str, *, status: int = 0) -> EngineFailed:
 def _named(known: _Known, said: str) -> str:
     """What it means, with the port that it is about."""
     port = _PORT.search(said) if known.reason is Reason.PORT_TAKEN else None
-    return f"port {port[1]} is taken" if port else known.message
+    return known.message.replace("a port that it publishes", f"port {port[1]}") if port else known.message
 
 
 def no_command(said: str) -> EngineFailed:

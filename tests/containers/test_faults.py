@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from containers import docker_faults
@@ -25,6 +27,11 @@ SAID = [
     (
         "driver failed programming external connectivity on endpoint a (1f): Error starting userland proxy: "
         "listen tcp4 127.0.0.1:80: bind: address already in use",
+        Reason.PORT_TAKEN,
+    ),
+    (
+        "driver failed programming external connectivity on endpoint a (1f): Error starting userland proxy: "
+        "listen tcp4 127.0.0.1:80: bind: permission denied",
         Reason.PORT_TAKEN,
     ),
     ('Conflict. The container name "/a" is already in use by container "1f".', Reason.NAME_TAKEN),
@@ -76,4 +83,6 @@ def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> Non
 def test_a_port_that_is_taken_is_named() -> None:
     for said, reason in SAID:
         if reason is Reason.PORT_TAKEN:
-            assert str(docker_faults.refusal(said)).startswith("port 80 is taken: ")
+            failed = str(docker_faults.refusal(said))
+            assert re.match("port 80 is taken: |the engine may not open port 80: ", failed)
+            assert "endpoint" not in failed, "which is another one in each try"
