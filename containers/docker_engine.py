@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 
 from containers import docker_exec, docker_faults, docker_images, docker_json
-from containers.docker_client import UNHURRIED, Client, until
+from containers.docker_client import UNHURRIED, Client, beside, until
 from containers.engine import (
     LISTENING,
     Bound,
@@ -125,8 +125,21 @@ class DockerEngine:
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
         raw = await self._selected(labels, lambda api, filters: api.containers(all=True, filters=filters))
-        found = [await self.container(one["Id"]) for one in raw]
-        return tuple(one for one in found if one is not None)
+        found: dict[str, Found | None] = {}
+
+        async def look(one: Any) -> None:
+            found[one["Id"]] = await self._looked_at(one)
+
+        async with beside() as group:
+            for one in raw:
+                group.start_soon(look, one)
+        return tuple(each for one in raw if (each := found[one["Id"]]) is not None)
+
+    async def _looked_at(self, listed: Any) -> Found | None:
+        """What there is of one among many. An engine may be stuck with one and answer about all others."""
+        with anyio.move_on_after(limits.ENGINE_LOOK_S):
+            return await self.container(listed["Id"])
+        return docker_json.listed_of(listed)
 
     async def container(self, ref: str) -> Found | None:
         with _gone_is_fine():

@@ -109,6 +109,19 @@ def found_of(raw: Mapping[str, Any]) -> Found:
     )
 
 
+def listed_of(raw: Mapping[str, Any]) -> Found:
+    """What one of `GET /containers/json` says: less than the whole."""
+    return Found(
+        id=raw["Id"],
+        name=(raw.get("Names") or [raw["Id"]])[0].lstrip("/"),
+        image=raw.get("ImageID") or "",
+        state=_state(raw["State"]),
+        labels=raw.get("Labels") or {},
+        created_at=float(raw.get("Created") or 0),
+        is_whole=False,
+    )
+
+
 def _state(status: str) -> RunState:
     if status in _STATES:
         return status  # type: ignore[return-value]  # just looked

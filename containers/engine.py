@@ -150,6 +150,7 @@ class Found:
     """A container as the engine has it. Times in seconds since 1970, 0 for never.
 
     `addresses` are its own by network, `ports` the host ports by the port inside. `error` is why it could not start.
+    Not `is_whole` is one that is listed and not answered about: its state may be old, and only `labels` are sure.
     """
 
     id: str
@@ -166,6 +167,7 @@ class Found:
     addresses: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[int, int] = field(default_factory=dict)
     bound: Bound = Bound()
+    is_whole: bool = True
 
 
 @frozen
@@ -271,7 +273,10 @@ class Engine(Protocol):
         ...
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
-        """Those with the labels in whatever state, also those that were never started."""
+        """Those with the labels in whatever state, also those that were never started.
+
+        One that does not answer within `limits.ENGINE_LOOK_S` is given as it is listed and is not `is_whole`.
+        """
         ...
 
     async def container(self, ref: str) -> Found | None: ...

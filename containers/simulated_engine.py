@@ -104,7 +104,8 @@ class _Container:
 class Daemon:
     """What an engine has. `folder` is where the files stand that commands touch, `registry` what can be pulled.
 
-    `programs` are tried in order for a command; the first answer other than None is what it does.
+    `programs` are tried in order for a command; the first answer other than None is what it does. It does not answer
+    about what is `stuck`, by name.
     """
 
     clock: _Clock
@@ -117,6 +118,7 @@ class Daemon:
     containers: dict[str, _Container] = field(default_factory=dict)
     taken_ports: set[int] = field(default_factory=set)
     is_down: bool = False
+    stuck: set[str] = field(default_factory=set)
     told: list[Event] = field(default_factory=list)
     changed: anyio.Event = field(default_factory=anyio.Event)
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -356,11 +358,20 @@ class SimulatedEngine:
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
         await self._asked()
-        return tuple(_found_of(one) for one in self._all() if labels and labels.items() <= one.labels.items())
+        if self._daemon.stuck:
+            await anyio.sleep(limits.ENGINE_LOOK_S)
+        return tuple(
+            remade(_found_of(one), is_whole=one.creation.name not in self._daemon.stuck)
+            for one in self._all()
+            if labels and labels.items() <= one.labels.items()
+        )
 
     async def container(self, ref: str) -> Found | None:
         await self._asked()
         one = self._daemon.find(ref)
+        if one is not None and one.creation.name in self._daemon.stuck:
+            await anyio.sleep(limits.ENGINE_CALL_S)
+            raise EngineFailed(Reason.TIMED_OUT, "the engine did not answer in time", "restart it")
         return None if one is None else _found_of(one)
 
     async def create(self, creation: Creation) -> str:

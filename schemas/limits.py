@@ -70,6 +70,7 @@ CONTAINERS_TOLD_MAX: Final = 16  # Of its task, in an agent's prompt: each turn 
 CONTAINER_WAIT_S: Final = 120.0  # Of a tool, until a container is up; it comes up all the same when that is over.
 CONTAINER_LINES_SHOWN: Final = 200  # Of its output, to who asks for it; the whole is a blob.
 ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
+ENGINE_LOOK_S: Final = 10.0  # At one container among many: one that is stuck holds up no others.
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0
 ROOTFS_BYTES_MAX: Final = 16 << 30  # Unpacked: the largest images in use, with a desktop or CUDA, are about half.

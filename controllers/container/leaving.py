@@ -14,7 +14,7 @@ from controllers.container.deciding import is_kept
 from controllers.container.following import Following
 from controllers.container.observing import observe
 from controllers.container.standing import Standing
-from controllers.container.status import read, seen_of
+from controllers.container.status import ContainerStatus, read, seen_of
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
@@ -155,7 +155,7 @@ class _Taking:
             if found.state in ("running", "paused"):
                 if resource is not None:  # Or the next owner takes the end of it for its own.
                     await Page(self._yard, resource.address, resource.uid).write(
-                        lambda _: {"stopping": found.started_at}
+                        lambda status: {"stopping": _began(status, found)}
                     )
                 await engine.stop(found.id, limits.CONTAINER_STOP_S)
             if resource is not None:
@@ -191,7 +191,9 @@ class _Taking:
         there = {one.labels.get(ADDRESS): one for one in await self._yard.engine.containers(self._yard.names.ours)}
         for resource in self._yard.store.view.list("container"):
             found, stuck = there.get(resource.address), read(resource.status).stuck
-            merge = writing.seen_merge(None if found is None else seen_of(found)) | {"is_spent": True}
+            merge: JsonObject = {"is_spent": True}
+            if found is None or found.is_whole:
+                merge |= writing.seen_merge(None if found is None else seen_of(found))
             if found is None:
                 merge |= {"stuck": None, **self._stands(resource, ContainerState.REMOVED, "plan down removed it")}
             elif stuck is None:
@@ -220,6 +222,11 @@ class _Taking:
 
 def _sentence(what: str, fault: EngineFailed) -> str:
     return f"{what}: {fault}" + (f"; {fault.hint}" if fault.hint else "")
+
+
+def _began(status: ContainerStatus, found: Found) -> float:
+    """When its run began, of one that the engine says little about as far as that was seen."""
+    return found.started_at if found.is_whole or status.seen is None else status.seen.started_at
 
 
 def _whose(found: Found, yard: Yard) -> Resource | None:

@@ -10,12 +10,12 @@ from contextlib import aclosing, suppress
 from typing import Final
 
 import anyio
+from anyio.abc import TaskGroup
 
-from containers.engine import LISTENING, EngineFailed, Found
+from containers.engine import LISTENING, EngineFailed, Found, Reason
 from containers.naming import ADDRESS, tag_of
-from controllers.container import writing
 from controllers.container.deciding import backoff_s
-from controllers.container.status import Trouble, read, seen_of
+from controllers.container.status import ContainerStatus, Trouble, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
@@ -24,6 +24,7 @@ from schemas.frozen import frozen
 from schemas.resource import Resource
 
 _QUIET: Final = frozenset(("exec_create", "exec_start", "exec_die", "attach", "top", "resize"))
+_STUCK: Final = "the others go on without it; when it stays so, restart the engine: systemctl restart docker"
 
 
 @frozen
@@ -36,9 +37,9 @@ class Watching:
         """Until it is cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._look_again)
-            await self._listen()
+            await self._listen(group)
 
-    async def _listen(self) -> None:
+    async def _listen(self, group: TaskGroup) -> None:
         failures = 0
         while True:
             try:
@@ -48,7 +49,7 @@ class Watching:
                             await self._look()
                             failures = 0
                         elif event.action.partition(":")[0] not in _QUIET:
-                            await self._look_at(event.id, event.labels.get(ADDRESS, ""))
+                            group.start_soon(self._look_at, event.id, event.labels.get(ADDRESS, ""))
             except EngineFailed as fault:
                 failures += 1
                 if failures > 1:  # A line that broke off is tried again first: what is true did not change by that.
@@ -59,22 +60,24 @@ class Watching:
         """For what no event told of. A plan that has none of them asks for nothing."""
         while True:
             await self.yard.clock.sleep(limits.CONTAINER_LOOK_S)
-            if any(one.status.get("seen") for one in self.yard.store.view.list("container")):
+            if any(
+                one.status.get("seen") or one.status.get("engine") for one in self.yard.store.view.list("container")
+            ):
                 with suppress(EngineFailed):  # Whoever listens hears of it, too.
                     await self._look()
 
     async def _look(self) -> None:
         """All of it: also what an earlier owner has left."""
         yard = self.yard
-        async with yard.looking:
-            there = await yard.engine.containers(yard.names.ours)
-            strays = [one for one in there if self._whose(one) is None]
-            known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
-            strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
+        there = await yard.engine.containers(yard.names.ours)
+        strays = [one for one in there if self._whose(one) is None]
+        known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
+        strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
+        async with anyio.create_task_group() as group:
             for resource in yard.store.view.list("container"):
-                await self._note(resource, known.get(resource.address))
-        for one in strays:
-            await self._remove(one)
+                group.start_soon(self._note, resource, known.get(resource.address))
+            for one in strays:
+                group.start_soon(self._remove, one)
         yard.first_look.set()
         for resource in yard.store.view.list("container"):
             if not resource.status.get("looked"):  # It came while we looked.
@@ -91,11 +94,13 @@ class Watching:
         return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
 
     async def _look_at(self, ref: str, address: str) -> None:
-        found = await self.yard.engine.container(ref)
-        if found is not None and self._whose(found) is None:
-            await self._remove(found)
-        elif (resource := self.yard.store.view.get(address)) is not None:
-            await Page(self.yard, address, resource.uid).look(ref)
+        """One that cannot be looked at now is looked at with all of them."""
+        with suppress(EngineFailed):
+            found = await self.yard.engine.container(ref)
+            if found is not None and self._whose(found) is None:
+                await self._remove(found)
+            elif (resource := self.yard.store.view.get(address)) is not None:
+                await Page(self.yard, address, resource.uid).look(ref)
 
     async def _remove(self, stray: Found) -> None:
         """Nobody's goes; one that cannot go yet is met again at the next look."""
@@ -104,19 +109,37 @@ class Watching:
 
     async def _note(self, resource: Resource, found: Found | None) -> None:
         """Writes what was seen of it, and wakes it and those that wait for it: they know now what there is."""
-        seen = None if found is None else seen_of(found)
-        merge = writing.seen_merge(seen) | {"looked": self.yard.look_token, "engine": None}
+        page = Page(self.yard, resource.address, resource.uid)
         is_news = read(resource.status).looked != self.yard.look_token
-        await Page(self.yard, resource.address, resource.uid).write(lambda _: merge)
+        try:
+            await self._see(page, read(resource.status), found)
+        except EngineFailed as fault:
+            trouble = _trouble(fault)
+            if is_news:  # Else it stays as it was known.
+                await page.write(lambda _: {"engine": trouble})
+            return
         for address in (resource.address, *self.yard.store.view.referrers(resource.address)) if is_news else ():
             self.yard.work.poke(address)
 
+    async def _see(self, page: Page, status: ContainerStatus, found: Found | None) -> None:
+        if found is not None and not found.is_whole:
+            raise EngineFailed(Reason.TIMED_OUT, f"the engine does not answer about {found.name}", _STUCK)
+        also: JsonObject = {"looked": self.yard.look_token, "engine": None}
+        ref = found.id if found is not None else status.seen.id if status.seen is not None else ""
+        if ref:
+            await page.look(ref, also)
+        else:
+            await page.write(lambda _: also)
+
     async def _lost(self, fault: EngineFailed) -> None:
         """Nobody knows what there is: it is looked at again before anything is done."""
-        trouble = Trouble(0, str(fault.reason), str(fault), fault.hint)
-        merge: JsonObject = {"looked": None, "engine": trouble.to_json()}
+        merge: JsonObject = {"looked": None, "engine": _trouble(fault)}
         for resource in self.yard.store.view.list("container"):
             await Page(self.yard, resource.address, resource.uid).write(lambda _: merge)
+
+
+def _trouble(fault: EngineFailed) -> JsonObject:
+    return Trouble(0, str(fault.reason), str(fault), fault.hint).to_json()
 
 
 def _age(found: Found) -> tuple[int, float]:

@@ -167,7 +167,7 @@ class Page:
 
     async def look(self, ref: str, also: JsonObject | None = None) -> Seen | None:
         """Writes what the engine has under `ref`, unless that is another's, and `also`. Raises EngineFailed."""
-        async with self.yard.looking:
+        async with self.yard.looking[self.address]:
             made = await self.yard.engine.container(ref)
             found = None if made is None else seen_of(made)
             if found is not None and found.uid != self.uid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
@@ -22,8 +23,8 @@ class Yard:
     """`folder` is the plan's, `run_folder` where output is kept; both absolute. `environment` is the owner's.
 
     `first_look` is set when the engine has said once what there is, and what is nobody's has gone: of what is wanted
-    from then on for the first time there is nothing. `looking` is held from asking the engine about a container to
-    writing what it says: what was seen later is written later.
+    from then on for the first time there is nothing. `looking` has a lock for each address, which is held from asking
+    the engine about a container to writing what it says: what was seen later is written later.
     """
 
     store: Store
@@ -35,7 +36,7 @@ class Yard:
     folder: Path
     run_folder: Path
     environment: Mapping[str, str]
-    looking: anyio.Lock = field(default_factory=anyio.Lock)
+    looking: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
     first_look: anyio.Event = field(default_factory=anyio.Event)
 
     @property

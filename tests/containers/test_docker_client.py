@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 from containers.docker_client import Client
 from containers.docker_engine import DockerEngine
 from containers.engine import EngineFailed, Reason
+from schemas import limits
 from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +54,45 @@ class _Half(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name is given
         pass
+
+
+class _Stuck(BaseHTTPRequestHandler):
+    """An engine that lists two containers and answers about one of them."""
+
+    never = threading.Event()
+
+    def do_GET(self) -> None:
+        listed = [{"Id": name, "Names": [f"/{name}"], "State": "running", "Labels": {"a": "b"}} for name in "xy"]
+        whole = {"Id": "y", "Name": "/y", "Image": "i", "State": {"Status": "exited"}, "Config": {}}
+        if "/containers/x/" in self.path:
+            self.never.wait()
+            return
+        said = {"ApiVersion": "1.41"} if "version" in self.path else listed if "all=1" in self.path else whole
+        body = json.dumps(said).encode()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name is given
+        pass
+
+
+@pytest.fixture
+def stuck() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Stuck) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"tcp://127.0.0.1:{server.server_port}"
+        _Stuck.never.set()
+        server.shutdown()
+
+
+async def test_one_that_an_engine_is_stuck_with_is_given_as_it_is_listed(
+    stuck: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ENGINE_LOOK_S", 0.5)
+
+    found = await DockerEngine({"DOCKER_HOST": stuck}).containers({"a": "b"})
+
+    assert [(one.name, one.state, one.is_whole) for one in found] == [("x", "running", False), ("y", "exited", True)]
+    assert found[0].labels == {"a": "b"}
 
 
 @pytest.fixture

@@ -112,6 +112,35 @@ def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> N
     assert (states(story), story.lines("effects")) == (CLEAN, ["t"])
 
 
+def get_stuck(daemon: Daemon) -> None:
+    """The engine tells of it, and then no more."""
+    daemon.stuck.add(db(daemon))
+    daemon.tell(daemon.containers[named(daemon, "db")], "update")
+
+
+def named(daemon: Daemon, name: str) -> str:
+    return next(one.id for one in daemon.containers.values() if one.creation.name == NAMES.container(name))
+
+
+@pytest.mark.parametrize("death", [0, 12])
+def test_one_that_the_engine_does_not_answer_about_holds_up_no_other(death: int) -> None:
+    states_then: list[str] = []
+    text = HOLDS.replace("RESTART}", "}\n  app: {image: busybox:1, cmd: [sleep, '10000'], restart: always}")
+    outside = [
+        Outside(5, get_stuck),
+        Outside(8, lambda daemon: daemon.kill(NAMES.container("app"))),
+        Outside(20, lambda daemon: states_then.append(daemon.containers[named(daemon, "app")].state)),
+        Outside(25, lambda daemon: daemon.stuck.clear()),
+    ]
+
+    story = simulate_yard(text, outside=outside, deaths=[Death(death, "after")])
+
+    assert states(story) == {"task/.": "done", "task/t": "done", "container/db": "removed", "container/app": "removed"}
+    assert states_then == ["running"]
+    changes = [change for record in story.log for change in record.draft.changes if isinstance(change, SetStatus)]
+    assert not any(change.merge.get("engine") for change in changes if change.address == "container/app")
+
+
 def down_for_10_s() -> list[Outside]:
     return [Outside(10, lambda daemon: daemon.go_down()), Outside(20, lambda daemon: daemon.come_back())]
 
