@@ -22,6 +22,25 @@ from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
 from schemas.fields_all import TABLES, fields_of
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
+_COMPOSE: Final[dict[str, dict[str, str]]] = {
+    "plan": {"services": "containers"},
+    "container": {
+        "cap_add": "cap-add",
+        "command": "cmd",
+        "cpus": "limits",
+        "depends_on": "needs",
+        "environment": "env",
+        "healthcheck": "health",
+        "mem_limit": "limits",
+        "pids_limit": "limits",
+        "volumes": "mounts",
+        "working_dir": "workdir",
+    },
+    "health": {"test": "cmd"},
+    "mount": {"source": "host", "target": "container"},
+    "port-map": {"published": "host", "target": "container"},
+}
+"""What Compose calls a field: it is what many write first."""
 _MAP_HINT: Final = "write `name: value` lines below it"
 
 
@@ -302,7 +321,8 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
         if found is not NOTHING:
             out.setdefault("settings", {}).setdefault(mixin, {})[name] = found
         return
-    near = None if work.faults.are_many else nearest(entry.key, fields_of(table))
+    theirs = _COMPOSE.get(table, {}).get(entry.key)
+    near = theirs or (None if work.faults.are_many else nearest(entry.key, fields_of(table)))
     hint = f"did you mean `{near}`?" if near else did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
     where = f"{'an' if table[0] in 'aeiou' else 'a'} {table}"
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)

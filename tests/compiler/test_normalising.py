@@ -170,6 +170,26 @@ def test_no_cure_is_told_that_does_not_help() -> None:
     assert on.summary == "`on` cannot be an empty text"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("containers: {a: {image: x, environment: {A: b}}}", "env"),
+        ("containers: {a: {image: x, depends_on: [b]}}", "needs"),
+        ("containers: {a: {image: x, healthcheck: {test: x}}}", "health"),
+        ("containers: {a: {image: x, health: {test: x}}}", "cmd"),
+        ("containers: {a: {image: x, volumes: []}}", "mounts"),
+        ("containers: {a: {image: x, ports: [{target: 80}]}}", "container"),
+        ("containers: {a: {image: x, mounts: [{source: ., target: /w}]}}", "host container"),
+        ("containers: {a: {image: x, mem_limit: 1GB, cpus: 1, pids_limit: 9}}", "limits limits limits"),
+        ("containers: {a: {image: x, command: x, working_dir: /w, cap_add: [KILL]}}", "cmd workdir cap-add"),
+        ("services: {a: {image: x}}", "containers"),
+    ],
+)
+def test_the_word_of_compose_leads_to_ours(written: str, meant: str) -> None:
+    hints = [fault.hint for fault in compiled(written).diagnostics if fault.code == "P0201"]
+    assert hints == [f"did you mean `{ours}`?" for ours in meant.split()]
+
+
 def test_the_nearest_name_is_near() -> None:
     assert nearest("worekr", ["worker", "writer"]) == "worker"
     assert nearest("shell_exec", ["shell"]) is None
