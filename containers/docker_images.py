@@ -15,6 +15,7 @@ from schemas import limits
 
 LINES_KEPT: Final = 12  # Of a build that failed: the step, the command, and what it said last.
 MEGABYTE: Final = 1_000_000
+STATE: Final = ".plan"
 
 
 async def pull(client: Client, name: str, on_progress: Callable[[str], None]) -> None:
@@ -80,7 +81,7 @@ async def build(client: Client, build: Build, on_line: Callable[[str], None]) ->
                 api._url("/build"), data=context, params=params, headers=headers, stream=True, timeout=UNHURRIED
             )
 
-    if not (build.folder / file).is_file():
+    if STATE in Path(file).parts or not (build.folder / file).is_file():
         raise EngineFailed(
             Reason.BUILD_FAILED, f"there is no {file} in {build.folder}", "write one, or correct `build`"
         )
@@ -104,17 +105,17 @@ def _build_params(build: Build, file: str) -> dict[str, Any]:
         "dockerfile": file,
         "target": build.target or None,
         "buildargs": json.dumps(dict(build.args)),
-        "labels": json.dumps(dict(build.labels)),
         "rm": True,
         "forcerm": True,
     }
 
 
 def _ignored(folder: Path) -> list[str]:
-    """What `.dockerignore` leaves out."""
+    """What `.dockerignore` leaves out, and last, where it cannot take that in again, the state of plans."""
     file = folder / ".dockerignore"
     lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
-    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    written = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return [*written, f"**/{STATE}", f"**/{STATE}/**"]
 
 
 def _build_fault(failed: EngineFailed, last: deque[str]) -> EngineFailed:

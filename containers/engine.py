@@ -83,7 +83,6 @@ class Build:
     file: str = ""
     target: str = ""
     args: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @frozen

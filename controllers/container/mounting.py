@@ -40,18 +40,20 @@ def placed(spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
 
 def _placed(mount: Mount, ground: Ground) -> Placed:
     volume = ground.names.volume(mount.volume) if mount.volume else ""
-    return Placed(mount.target, _host(mount.host, ground.folder) if mount.host else "", volume, mount.is_read_only)
+    host = str(place(mount.host, ground.folder)) if mount.host else ""
+    return Placed(mount.target, host, volume, mount.is_read_only)
 
 
-def _host(written: str, folder: Path) -> str:
+def place(written: str, folder: Path) -> Path:
+    """Where a path of the plan in `folder` is on this machine. Raises EngineFailed REFUSED. Looks at files."""
     path = folder / Path(written).expanduser()
     if written.startswith(("/", "~")) or normpath(written).startswith(".."):
-        return str(path)
+        return path
     found = _real(path)
     if found != _real(folder) / normpath(written):
         why = f"`{written}` is a link, and leads to {found}"
-        raise EngineFailed(Reason.REFUSED, why, f"mount `{found}` itself, if that is meant")
-    return str(found)
+        raise EngineFailed(Reason.REFUSED, why, f"name `{found}` itself, if that is meant")
+    return found
 
 
 def _guards(mount: Placed, ground: Ground) -> Iterator[Placed]:

@@ -105,19 +105,23 @@ class Raising:
     async def _imaged(self, spec: ContainerSpec, say: Callable[[str], None]) -> ImageFacts:
         engine = self.yard.engine
         if spec.build:
-            return await engine.build(self._build(spec.build), say)
+            return await engine.build(await self._build(spec.build), say)
         if spec.rootfs:
-            tar = self.yard.folder / spec.rootfs
+            tar = await self._place(spec.rootfs)
             return await rootfs_image(tar, engine, self.yard.run_folder / "images", say)
         found = await engine.image(spec.image)
         if found is None and (fault := stock.missing(spec.image)) is not None:
             raise fault
         return found or await engine.pull(spec.image, say)
 
-    def _build(self, written: JsonObject) -> Build:
+    async def _build(self, written: JsonObject) -> Build:
+        # Not labelled as ours: what others run of the image would be taken for a container of the plan.
         args = {name: str(value) for name, value in written.get("args", {}).items()}
-        folder = self.yard.folder / written["folder"]
-        return Build(folder, written.get("file", ""), written.get("target", ""), args, self.yard.names.ours)
+        folder = await self._place(written["folder"])
+        return Build(folder, written.get("file", ""), written.get("target", ""), args)
+
+    async def _place(self, written: str) -> Path:
+        return await anyio.to_thread.run_sync(mounting.place, written, self.yard.folder)
 
     async def _creation(self, spec: ContainerSpec, image: ImageFacts, tag: Tag) -> Creation:
         names, engine = self.yard.names, self.yard.engine

@@ -241,18 +241,35 @@ class TestOnlyDocker:
             f"FROM {engines.IMAGE}\nARG WHAT=x\nRUN echo building $WHAT\nRUN test $WHAT = good || (echo no; exit 9)\n"
         )
         lines: list[str] = []
-        build = Build(tmp_path, args={"WHAT": "good"}, labels=ground.labels)
+        build = Build(tmp_path, args={"WHAT": "good"})
 
         image = await ground.engine.build(build, lines.append)
 
         assert await ground.engine.image(image.id) == image
         assert "building good" in lines
         docker.APIClient(engine_address(os.environ)).remove_image(image.id)  # noqa: TID251
-        with pytest.raises(EngineFailed, match=r"(?s)building bad.*no.*9") as caught:
+        with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
             await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
         assert caught.value.reason is Reason.BUILD_FAILED
         with pytest.raises(EngineFailed, match="no Other"):
             await ground.engine.build(Build(tmp_path, file="Other"), lines.append)
+
+    async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, tmp_path: Path) -> None:
+        for folder in (tmp_path / ".plan/secrets", tmp_path / "sub/.plan/secrets"):
+            folder.mkdir(parents=True)
+            (folder / "KEY").write_text("hush\n")
+        (tmp_path / ".dockerignore").write_text("!.plan/secrets/KEY\n!sub/.plan\n")
+        (tmp_path / "Dockerfile").write_text(
+            f"FROM {engines.IMAGE}\nCOPY . /all\nRUN cd /all && ls -a . sub && test ! -e .plan -a ! -e sub/.plan\n"
+        )
+        lines: list[str] = []
+
+        image = await ground.engine.build(Build(tmp_path), lines.append)
+
+        assert ".dockerignore" in lines
+        docker.APIClient(engine_address(os.environ)).remove_image(image.id)  # noqa: TID251
+        with pytest.raises(EngineFailed, match=r"there is no \.plan/secrets/KEY"):
+            await ground.engine.build(Build(tmp_path, file=".plan/secrets/KEY"), lines.append)
 
     async def test_an_archive_without_an_image_is_refused(self, engine: DockerEngine, tmp_path: Path) -> None:
         (tmp_path / "a.tar").write_bytes(bytes(10240))

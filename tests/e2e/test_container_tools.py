@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import closing
 from typing import Any
 
 import anyio
+import docker
 import pytest
 
 from containers.docker_engine import DockerEngine
+from containers.finding import engine_address
 from containers.naming import Names
 from planloop import wiring
 from planloop.core import label_of
@@ -40,14 +43,14 @@ def left(folder: Folder, name: str) -> list[str]:
     return anyio.run(look)
 
 
-def apply(folder: Folder, steps: str, head: str = "", rights: str = "") -> Any:
+def apply(folder: Folder, steps: str, head: str = "", rights: str = "", network: str = "none") -> Any:
     """Runs a plan whose one agent takes the steps."""
     lines = "\n".join(f"        {line}" for line in steps.strip().splitlines())
     folder.write(
         "task.yaml",
         f"""\
 plan: team
-rights: {{tools: [all]}}
+rights: {{tools: [all], network: {network}}}
 {head}
 tasks:
   build:
@@ -148,6 +151,37 @@ def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Fo
     )
 
     assert said.code == 0, said.text
+
+
+def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_plan(folder: Folder) -> None:
+    label = label_of(Place("team", folder.path / ".plan" / "team"))
+    (folder.path / "away").symlink_to("/etc")
+    (folder.path / "own").mkdir()
+    (folder.path / "own/Dockerfile").write_text(f"FROM {IMAGE}\nLABEL {engines.LABEL}={label}\n")
+
+    said = apply(
+        folder,
+        """
+- call: {container: {name: a, more: {build: away}, cmd: "true"}}
+- expect: {ok: false, contains: "is a link, and leads to /etc"}
+- call: {container_stop: {name: a}}
+- call: {container: {name: a, more: {rootfs: away/hostname}, cmd: "true"}}
+- expect: {ok: false, contains: "is a link, and leads to /etc/hostname"}
+- call: {container_stop: {name: a}}
+- call: {container: {name: b, more: {build: own}, cmd: [sleep, "600"]}}
+- expect: {ok: true}
+- done: "built"
+""",
+        network="all",
+    )
+
+    with closing(docker.APIClient(engine_address(wiring.environment()), version="auto")) as api:
+        built = [one["Id"] for one in api.images(filters={"label": f"{engines.LABEL}={label}"})]
+        marked = api.images(filters={"label": f"planloop.plan={label}"})
+        for image in built:
+            api.remove_image(image)
+    assert said.code == 0, said.text
+    assert (len(built), marked) == (1, [])
 
 
 def test_a_compose_file_of_the_workspace_comes_up(folder: Folder) -> None:
