@@ -7,7 +7,6 @@ the API's JSON (`docker_json.py`), its refusals (`docker_faults.py`), commands i
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -36,7 +35,6 @@ from schemas import limits
 from schemas.frozen import remade
 
 NO_COMMAND_CODES: Final = (126, 127)
-INIT_FAILED: Final = re.compile(r"\[FATAL tini|\[?FATAL.*catatonit|ERROR \(catatonit")
 
 
 class DockerEngine:
@@ -152,8 +150,7 @@ class DockerEngine:
     async def _said_by_init(self, ref: str) -> str:
         """Why the container's init process could not run its command; nothing if it could."""
         log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=1))
-        said = log.decode(errors="replace").strip()
-        return said if INIT_FAILED.match(said) else ""
+        return docker_faults.said_by_init(log.decode(errors="replace"))
 
     async def _inspected(self, ref: str) -> Any:
         return await self._client.call(lambda api: api.inspect_container(ref))

@@ -108,6 +108,7 @@ _NOISE: Final = re.compile(
     r"|driver failed programming external connectivity on endpoint \S+ \(\w+\)): )+",
     re.I,
 )
+_INIT: Final = re.compile(r"\[?(FATAL|ERROR) +\(?(tini|catatonit)[^])]*[])]*:? *")
 _PORT: Final = re.compile(r"(?:for|listen \w+|address) \S*:(\d+)[: ]")
 _WORDS_MAX: Final = 600  # Of the engine's own; a build's whole output can be in it.
 
@@ -127,6 +128,12 @@ def _named(known: _Known, said: str) -> str:
     """What it means, with the port that it is about."""
     port = _PORT.search(said) if known.reason is Reason.PORT_TAKEN else None
     return known.message.replace("a port that it publishes", f"port {port[1]}") if port else known.message
+
+
+def said_by_init(line: str) -> str:
+    """What kept the container's init process from running its command, from what it `line` wrote; nothing if it ran."""
+    init = _INIT.match(line.strip())
+    return line.strip()[init.end() :] if init else ""
 
 
 def no_command(said: str) -> EngineFailed:

@@ -69,7 +69,8 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
     if found.is_out_of_memory:
         reason, why, hint = "OutOfMemory", "it used more memory than it may", "give it more under `limits: {memory: …}`"
     elif found.error:
-        reason, why, hint = str(Reason.NO_COMMAND), found.error, "look at `cmd` and `entrypoint`"
+        reason, hint = str(Reason.NO_COMMAND), "look at `cmd` and `entrypoint`"
+        why = f"its command cannot be run: {found.error}"
     is_final = seen.spec.restart == "no" or reason == Reason.NO_COMMAND
     retry_at = None if is_final else seen.now + backoff_s(failures)
     trouble = Trouble(failures, reason, why, hint)

@@ -203,8 +203,11 @@ class EngineContract:
             await ground.engine.start(ref)
         except EngineFailed as failed:
             assert failed.reason is Reason.NO_COMMAND
+            said = str(failed)
         else:  # It was told too early.
-            assert "no-such-program" in (await ended(ground, ref)).error
+            said = (await ended(ground, ref)).error
+        assert "no-such-program" in said
+        assert "FATAL" not in said, "what went wrong, and not which program of the engine says so"
         assert (await seen(ground, ref)).state in ("created", "exited")
 
     async def test_what_ignores_term_is_killed_after_the_grace(self, ground: Ground) -> None:

@@ -86,3 +86,22 @@ def test_a_port_that_is_taken_is_named() -> None:
             failed = str(docker_faults.refusal(said))
             assert re.match("port 80 is taken: |the engine may not open port 80: ", failed)
             assert "endpoint" not in failed, "which is another one in each try"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[FATAL tini (7)] exec x failed: No such file or directory\n", "exec x failed: No such file or directory"),
+        ("[FATAL  tini (1)] exec x failed: Permission denied", "exec x failed: Permission denied"),
+        (
+            "FATAL (catatonit:2): failed to exec pid1: No such file or directory",
+            "failed to exec pid1: No such file or directory",
+        ),
+        ("ERROR (catatonit:2): failed to exec pid1: Exec format error", "failed to exec pid1: Exec format error"),
+        ("sh: tini: not found", ""),
+        ("FATAL: the database is gone", ""),
+        ("", ""),
+    ],
+)
+def test_what_an_init_process_could_not_run_is_told_without_its_own_name(line: str, said: str) -> None:
+    assert docker_faults.said_by_init(line) == said
