@@ -9,6 +9,7 @@ from compiler.agents import argv_of
 from compiler.container_forms import is_port
 from schemas.container import ContainerSpec, Health, Mount, Port, Readiness
 from schemas.encoding import Json, JsonObject
+from schemas.limits import CONTAINER_PIDS_DEFAULT
 
 _AS_WRITTEN: Final = ("image", "build", "rootfs", "workdir", "restart", "keep", "task")
 _LISTS: Final = ("networks", "cap-drop", "cap-add")
@@ -29,7 +30,7 @@ def container_spec(written: JsonObject, containers: Mapping[str, JsonObject]) ->
     spec |= {name.replace("-", "_"): tuple(written[name]) for name in _LISTS if name in written}
     spec |= {name: _argv(written[name]) for name in ("cmd", "entrypoint") if name in written}
     spec |= {name: _texts(written[name]) for name in ("env", "labels") if name in written}
-    limits = written.get("limits", {})
+    limits = {"pids": CONTAINER_PIDS_DEFAULT, **written.get("limits", {})}
     spec |= {lowered: limits[name] for name, lowered in _LIMITS.items() if name in limits}
     if "user" in written:
         spec["user"] = str(written["user"])

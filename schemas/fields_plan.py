@@ -401,7 +401,7 @@ PLAN_TABLES: Final = (
         (
             Field("cpu", Scalar("number", minimum=0.01), "Processors.", 2),
             Field("memory", Scalar("size", minimum=MEMORY_MIN_BYTES), "Bytes.", 536870912),
-            Field("pids", _SOME, "Processes.", 256),
+            Field("pids", _SOME, "Processes and threads at once.", 256, default=2048),
         ),
     ),
 )

@@ -7,6 +7,7 @@ import yaml
 from compiler.containing import container_spec
 from containers.compose import compose_file, left_out
 from schemas.encoding import JsonObject
+from schemas.limits import CONTAINER_PIDS_DEFAULT
 
 SEED: JsonObject = {
     "sut": {
@@ -37,6 +38,7 @@ def test_the_containers_of_the_source_documents() -> None:
     assert services["redis"]["ports"] == ["127.0.0.1:6379:6379"]
     assert services["redis"]["healthcheck"]["test"] == ["CMD", "redis-cli", "ping"]
     assert {one["restart"] for one in services.values()} == {"no"}
+    assert {one["pids_limit"] for one in services.values()} == {CONTAINER_PIDS_DEFAULT}
 
 
 def test_needs_are_conditions_and_a_list_of_them_takes_health_where_there_is_some() -> None:
