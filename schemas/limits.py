@@ -58,9 +58,7 @@ LOCKS_TOLD_MAX: Final = 32  # Of those that an agent holds, in its prompt: each 
 LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
 
 # Containers.
-CONTAINER_PIDS_DEFAULT: Final = (
-    2_048  # As with Podman; without one, a program that forks without end takes the machine.
-)
+CONTAINER_PIDS_DEFAULT: Final = 2_048  # As with Podman: who forks without end takes the machine otherwise.
 CONTAINER_BACKOFF_S: Final = 0.5  # Before the first new try; it doubles.
 CONTAINER_STEADY_S: Final = 10.0  # Who has run this long begins a new count of failures, as with other engines.
 CONTAINER_STOP_S: Final = 10.0  # Between TERM and KILL.
