@@ -380,14 +380,17 @@ class SimulatedEngine:
         one = daemon.find(creation.name)
         if one is not None:
             _check_ours(creation.name, one.labels, creation.labels)
-            one.networks += [name for name in creation.networks if name not in one.networks]
         elif creation.image not in {image.id for image in daemon.images.values()}:
             raise EngineFailed(Reason.NO_IMAGE, f"there is no image {creation.image}", "look at its name")
         else:
             identity = str(daemon.number())
-            one = _Container(identity, creation, daemon.tick(), list(creation.networks), creation.bound)
+            one = _Container(identity, creation, daemon.tick(), list(creation.networks[:1]), creation.bound)
             daemon.containers[identity] = one
             daemon.tell(one, "create")
+        for name in creation.networks:  # One by one, as the real one: whoever dies in between leaves half of it.
+            if name not in one.networks:
+                await self._change("connect")
+                one.networks.append(name)
         self._hook("create", "after")
         return one.id
 

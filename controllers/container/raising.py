@@ -53,15 +53,18 @@ class Raising:
 
     async def _raise(self, page: Page, spec: ContainerSpec, of: str, status: ContainerStatus) -> None:
         found = status.seen
-        if found is not None:
+        if found is not None and found.run != "created":
             starts = status.starts + (found.run != "paused")
             await page.write(lambda _: {**writing.WELL, "doing": "start", "starts": starts})
             await self._start(page, found.id)
             return
-        await page.write(lambda _: {**writing.WELL, "doing": "image"})
-        image = await self._image(page, spec)
-        tag = Tag(self.address, self.uid, status.incarnation + 1, of)
-        await page.write(lambda _: {"doing": "start", "why": None, "incarnation": tag.incarnation, "starts": 1})
+        if found is None:
+            await page.write(lambda _: {**writing.WELL, "doing": "image"})
+            image, incarnation = (await self._image(page, spec)).id, status.incarnation + 1
+        else:  # Created again: who made it may have died before it was in all of its networks.
+            image, incarnation = found.image, found.incarnation
+        tag = Tag(self.address, self.uid, incarnation, of)
+        await page.write(lambda _: {**writing.WELL, "doing": "start", "incarnation": incarnation, "starts": 1})
         creation = await self._creation(spec, image, tag)
         # What the engine was asked for happens, also when nobody waits any more: nothing begins after this has ended.
         with anyio.CancelScope(shield=True):
@@ -123,7 +126,7 @@ class Raising:
     async def _place(self, written: str) -> Path:
         return await anyio.to_thread.run_sync(mounting.place, written, self.yard.folder)
 
-    async def _creation(self, spec: ContainerSpec, image: ImageFacts, tag: Tag) -> Creation:
+    async def _creation(self, spec: ContainerSpec, image: str, tag: Tag) -> Creation:
         names, engine = self.yard.names, self.yard.engine
         networks = spec.networks or (DEFAULT_NETWORK,)
         for network in networks:
@@ -134,7 +137,7 @@ class Raising:
         name = self.address.partition("/")[2]
         return Creation(
             name=names.container(name),
-            image=image.id,
+            image=image,
             labels={**spec.labels, **tag.labels(names, self.yard.epoch)},
             cmd=spec.cmd,
             entrypoint=spec.entrypoint,

@@ -101,6 +101,20 @@ def test_law_5_an_owner_that_dies_at_any_call_of_the_engine_leaves_nothing_and_c
         assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{call} {point}"
 
 
+def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_all() -> None:
+    text = HOLDS.replace("RESTART", ", networks: [front, back]")
+    seen: list[list[str]] = []
+
+    def look(daemon: Daemon) -> None:
+        found = daemon.find(db(daemon))
+        seen.append([] if found is None else list(found.networks))
+
+    for call in range(1, 8):
+        simulate_yard(text, deaths=[Death(call)], outside=[Outside(20, look)])
+
+    assert seen == [[NAMES.network("front"), NAMES.network("back")]] * 7
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> None:
     chance = random.Random(seed)
