@@ -80,7 +80,7 @@ async def _answer(client: ByteStream, hosts: Sequence[str], refused: list[str]) 
     try:
         with anyio.fail_after(CONNECT_S):
             server = await anyio.connect_tcp(asked.host, asked.port)
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, ValueError) as error:  # ValueError: it cannot be a name at all.
         await client.send(_said(502, f"{asked.name} does not answer: {error}"))
         return
     async with server:

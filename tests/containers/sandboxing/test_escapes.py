@@ -196,6 +196,17 @@ async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_
     assert list((plan.state / "run" / "enclosed").iterdir()) == []
 
 
+async def test_a_host_that_cannot_be_a_name_is_told_and_the_owner_goes_on(plan: Plan) -> None:
+    ask = (
+        "import socket; s = socket.create_connection(('127.0.0.1', 3128));"
+        "s.sendall(b'CONNECT xn--\\xff.example.org:443 HTTP/1.1\\r\\n\\r\\n'); print(s.recv(1000))"
+    )
+
+    ended = await plan.shell(f'{PYTHON} -S -c "{ask}"', hosts=("*.example.org:443",))
+
+    assert ended.code == 0 and b"502" in ended.output and b"does not answer" in ended.output
+
+
 def need_groups() -> None:
     if cgroups.found("test-looks") is None:
         pytest.skip("no cgroups may be made here")
