@@ -26,29 +26,35 @@ from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights, rights_from_json
 from schemas.secret import REFERENCES
+from schemas.tools import WRITING_TOOLS
 
 CONTAINERS: Final = "containers"
 TOOL: Final = "container"
 _ASK: Final = "ask with `request`"
 _OURS: Final = "planloop."
+_REPOSITORIES: Final = frozenset({".git", ".hg", ".jj"})
 Path = tuple[str, ...]
 
 
 @frozen
 class _Author:
-    """Who makes containers: the path of its task, what it may, what bounds its commands, and where it works."""
+    """Who makes containers: the path of its task, what it may, what bounds its commands, where it works, and the name
+    of the file that steers its plan."""
 
     path: Path
     rights: Rights
     bounds: JsonObject
     workspace: PurePosixPath
+    plan_file: str
 
 
 def faults_of(patch: Attached, rights: Rights, own: JsonObject, workspace: str) -> Iterator[Fault]:
     """Every way in which the containers of the result are not for the author of `patch` to make, change or remove."""
     sandbox = own.get("sandbox")
     path = () if patch.author.name == "." else tuple(patch.author.name.split("/"))
-    author = _Author(path, rights, sandbox if isinstance(sandbox, dict) else {}, PurePosixPath(workspace))
+    bounds = sandbox if isinstance(sandbox, dict) else {}
+    plan_file = PurePosixPath(str(patch.present.file.get("path", ""))).name
+    author = _Author(path, rights, bounds, PurePosixPath(workspace), plan_file)
     live, wanted = _containers(patch.live), _containers(patch.wanted)
     for name in {**live, **wanted}:
         old, want = live.get(name), wanted.get(name)
@@ -135,8 +141,9 @@ def _power_faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]
         yield "it would stay after its task", "leave `keep` out"
     if any(label.startswith(_OURS) for label in want["labels"]):
         yield f"labels that begin with `{_OURS}` are ours", "take another name"
-    for field, bound in (("memory_bytes", "memory"), ("pids", "processes")):
-        most = author.bounds.get(bound)
+    # One that forks without end takes the machine's numbers for processes, the engine's too.
+    for field, bound, rest in (("memory_bytes", "memory", None), ("pids", "processes", limits.SANDBOX_PROCESSES)):
+        most = author.bounds.get(bound, rest)
         if most is not None and (want[field] is None or want[field] > most):
             yield f"it may use no more than you, whose `{bound}` is {most}", "say so under `limits` of the container"
 
@@ -169,13 +176,25 @@ def _mount_faults(mount: JsonObject, author: _Author) -> Iterator[tuple[str, str
     rights = author.rights
     if rights.read is not None and not is_covered(rights.read, tree, covers_path):
         yield f"it would read `{tree}`, and you may read {', '.join(rights.read)}", "mount less"
-    if mount["is_read_only"] or rights.write is None:
+    if mount["is_read_only"]:
         return
-    if not is_covered(rights.write, tree, covers_path):
+    if why := _steers(path, author):
+        yield f"it would write `{path}`, {why}", "give it `read-only: true`"
+    if rights.write is not None and not is_covered(rights.write, tree, covers_path):
         yield (
             f"it would write `{tree}`, and you may write {', '.join(rights.write)}",
             "mount less, or `read-only: true`",
         )
+
+
+def _steers(path: str, author: _Author) -> str:
+    """Why nobody but people writes `path`, which is mounted by its own name; empty when somebody else may."""
+    if _REPOSITORIES.intersection(PurePosixPath(path).parts):
+        return "from which git runs what it finds"
+    if path == author.plan_file:
+        return "which is the plan"
+    denial = patterns.denied_by((*author.rights.deny, *author.rights.guarded), WRITING_TOOLS[0], (path,))
+    return f"which is denied by `{denial}`" if denial else ""
 
 
 def _is_inside(path: str, folder: PurePosixPath) -> bool:

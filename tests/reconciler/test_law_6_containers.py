@@ -16,7 +16,7 @@ TOOLS = ["container", "container_exec(sut: npm *)", "plan_patch", "task"]
 DOCUMENT: JsonObject = {
     "plan": "p",
     "agents": {"worker": {"run": "true", "tools": ["container", "plan_patch", "task"]}},
-    "rights": {"ports": [8080], "network": "all", "deny": ["container(evil/*)"]},
+    "rights": {"ports": [8080], "network": "all", "deny": ["container(evil/*)", "write(a/out/kept/**)"]},
     "containers": {"sut": {"image": "busybox", "mounts": [{"volume": "data", "container": "/data"}]}},
     "tasks": {
         "a": {
@@ -31,7 +31,12 @@ DOCUMENT: JsonObject = {
     },
 }
 A, B, C = (Author("agent", name) for name in "abc")
-FINE: JsonObject = {"image": "node", "task": "a", "networks": ["internal"], "limits": {"memory": 8_000_000}}
+FINE: JsonObject = {
+    "image": "node",
+    "task": "a",
+    "networks": ["internal"],
+    "limits": {"memory": 8_000_000, "pids": 100},
+}
 
 
 @pytest.fixture
@@ -70,6 +75,9 @@ WAYS: dict[str, tuple[Op, str]] = {
     "a folder beside, by steps": (mounted("a/../b"), "outside your workspace"),
     "an absolute folder": (mounted("/etc"), "`/etc` is outside"),
     "the home folder": (mounted("~/x"), "`~/x` is outside"),
+    "what is denied, by its name": (mounted("a/out/kept"), "denied by `write(a/out/kept/**)`"),
+    "the repository": (mounted("a/out/.git"), "from which git runs what it finds"),
+    "a part of the repository, by steps": (mounted("a/out/x/../.git/hooks"), "from which git runs what it finds"),
     "more than may be written": (mounted("a"), "it would write `a/**`"),
     "a volume of others": (new(mounts=[{"volume": "data", "container": "/d"}]), "`data` belongs to container/sut"),
     "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
@@ -86,6 +94,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     "a secret": (new(env={"X": "secret:KEY"}), "`secret:KEY` as `X`"),
     "to stay": (new(keep="always"), "it would stay after its task"),
     "more memory than its commands": (new(limits={"memory": 20_000_000}), "whose `memory` is 10000000"),
+    "processes without end": (new(limits={"memory": 8_000_000}), "whose `processes` is 1024"),
     "memory without end": (new(limits={}), "whose `memory` is 10000000"),
     "somebody else's": (Op("replace", ("containers", "sut", "image"), "node"), "only people change it"),
     "to take away somebody else's": (Op("remove", ("containers", "sut")), "only people change it"),

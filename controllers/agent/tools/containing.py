@@ -167,13 +167,9 @@ def _owned(context: Context, written: JsonObject) -> JsonObject:
     if not context.seen.spec.rights.network:
         out.setdefault("networks", [INTERNAL])
     sandbox = context.seen.spec.sandbox
-    bounds = (
-        {inside: sandbox[ours] for ours, inside in _BOUNDS.items() if ours in sandbox}
-        if isinstance(sandbox, dict)
-        else {}
-    )
-    if bounds:
-        out["limits"] = bounds | (out.get("limits") or {})
+    own: JsonObject = {"processes": limits.SANDBOX_PROCESSES} | (sandbox if isinstance(sandbox, dict) else {})
+    bounds = {inside: own[ours] for ours, inside in _BOUNDS.items() if ours in own}
+    out["limits"] = bounds | (out.get("limits") or {})
     return out
 
 
