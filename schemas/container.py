@@ -22,6 +22,8 @@ AWAITING_CONTAINERS: Final = "AwaitingContainers"
 """The reason of a task that begins when its containers are up."""
 AWAITING_TASK: Final = "AwaitingTask"
 """The reason of a container that comes up when its task begins."""
+NEED_FAILED: Final = "NeedFailed"
+"""The reason of a container that failed because one that it needs did."""
 
 Readiness: TypeAlias = Literal["started", "healthy", "completed"]
 """How far a container must be for whoever needs it. `completed`: it ended with exit code 0."""

@@ -13,7 +13,7 @@ from controllers.container import writing
 from controllers.container.deciding import is_kept
 from controllers.container.following import Following
 from controllers.container.observing import observe
-from controllers.container.standing import Standing
+from controllers.container.standing import Standing, standing
 from controllers.container.status import ContainerStatus, read, seen_of
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
@@ -51,7 +51,8 @@ def _is_to_go(one: Resource, yard: Yard) -> bool:
     has_given_up = seen.status.stuck is not None and seen.status.stuck.failures >= GIVEN_UP
     found = seen.status.seen
     is_at_rest = found is None or (is_kept(seen) and not found.is_up)
-    return not (is_at_rest or has_given_up)
+    is_told = writing.standing_draft(seen, standing(seen)) is None  # Who needs what failed hears of it a moment later.
+    return not ((is_at_rest and is_told) or has_given_up)
 
 
 async def take_down(yard: Yard, *, with_volumes: bool = False) -> Left:

@@ -7,8 +7,10 @@ from typing import Final
 from controllers.container.status import ContainerStatus, read
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
+from schemas.condition import of_status
 from schemas.container import (
     AWAITING_CONTAINERS,
+    NEED_FAILED,
     ContainerSpec,
     ContainerState,
     Readiness,
@@ -26,7 +28,10 @@ _FOR: Final = ":"  # Between the name of a job and what it is for.
 
 @frozen
 class Need:
-    """A container that must be `how` far first. `is_hopeless`: it has failed for good, or ended short of that."""
+    """A container that must be `how` far first. `is_hopeless`: it has failed for good, or ended short of that.
+
+    `last` is what it wrote last, or why it did not get that far itself: the words of the first that failed go along.
+    """
 
     address: str
     how: Readiness
@@ -131,7 +136,12 @@ def _need(view: View, name: str, how: Readiness, token: str) -> Need:
     is_far = {"started": is_up or is_completed, "healthy": is_well, "completed": is_completed}[how]
     is_hopeless = resource.state == ContainerState.FAILED or is_done  # Who failed may have failed for its own need.
     is_looked = status.looked == token
-    return Need(address, how, is_far and is_looked, is_hopeless and is_looked and not is_far, status.last)
+    return Need(address, how, is_far and is_looked, is_hopeless and is_looked and not is_far, _last(resource, status))
+
+
+def _last(resource: Resource, status: ContainerStatus) -> str:
+    ready = of_status(resource.status).get("Ready")
+    return ready.message if ready is not None and ready.reason == NEED_FAILED else status.last
 
 
 def _is_there(view: View, address: str, needed: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.container.deciding import LOWER, RAISE, STOP, is_kept, is_obsolete
 from controllers.container.observing import Observed
 from controllers.container.status import ContainerStatus, Seen, Trouble
-from schemas.container import AWAITING_TASK, ContainerState
+from schemas.container import AWAITING_TASK, NEED_FAILED, ContainerState
 from schemas.frozen import frozen
 
 
@@ -158,7 +158,7 @@ def _hopeless(seen: Observed) -> Standing | None:
         return None
     said = f": {need.last.strip()}" if need.last.strip() else ""
     why = f"{need.address} is not {need.how} and will not be{said}"
-    return Standing(ContainerState.FAILED, "NeedFailed", why, (f"plan describe {need.address}",))
+    return Standing(ContainerState.FAILED, NEED_FAILED, why, (f"plan describe {need.address}",))
 
 
 def _of_waiting(seen: Observed) -> Standing:

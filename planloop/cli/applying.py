@@ -29,10 +29,12 @@ from planloop.verdicts import refusal
 from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
 from reconciler.storing.store import View
-from schemas.container import ContainerState
+from schemas.condition import of_status
+from schemas.container import NEED_FAILED, ContainerState
 from schemas.encoding import JsonObject, decode, encode
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
+from schemas.resource import Resource
 from schemas.task import TaskState
 
 START_S: Final = 20.0  # A background owner that has not answered by then has failed.
@@ -194,9 +196,17 @@ def _next_for_root(view: View, place: Place) -> str:
     root = view.get(hosting.ROOT)
     if root is None or root.state != TaskState.FAILED:
         return "plan tree"
-    # Of a plan that is the run of its containers, one of them says more than the plan itself.
-    at = next((one.address for one in view.list("container") if one.state == ContainerState.FAILED), ".")
-    return f"plan describe {at} · plan logs {at}\nplan resume ., then {apply_command(place)}: tries it again"
+    failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
+    if not failed:
+        return f"plan describe . · plan logs .\nplan resume ., then {apply_command(place)}: tries it again"
+    # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
+    at = next((one.address for one in failed if not _failed_for_need(one)), failed[0].address)
+    return f"plan describe {at} · plan logs {at}\n{apply_command(place)} tries it again"
+
+
+def _failed_for_need(container: Resource) -> bool:
+    ready = of_status(container.status).get("Ready")
+    return ready is not None and ready.reason == NEED_FAILED
 
 
 def apply_command(place: Place) -> str:

@@ -186,3 +186,27 @@ def test_who_needs_one_that_ends_with_an_error_is_told_its_last_words_and_comes_
         assert owner.ended() == 0, owner.text
 
     assert yard.left() == []
+
+
+def test_a_plan_of_containers_that_failed_is_tried_again_by_apply(yard: Yard, folder: Folder) -> None:
+    health = "    health: {cmd: ['true']}\n"
+    chain = "".join(
+        f"  {name}:\n    image: {IMAGE}\n{health}    needs: [{need}]\n"
+        for name, need in (("api", "db"), ("web", "api"))
+    )
+    folder.write("p.yaml", one("cmd: [sh, -c, 'echo it burns; exit 3']").replace("  c:", "  db:") + chain)
+
+    first = folder.run("apply", "--yes", "p.yaml")
+
+    assert first.code == 10, first.text
+    reasons = {name: ready(found)[:2] for name, found in yard.objects().items()}
+    assert [reasons[f"container/{name}"][0] for name in ("db", "api", "web")] == ["Exited", "NeedFailed", "NeedFailed"]
+    assert all("it burns" in why for _, why in reasons.values()), reasons
+    assert "plan logs container/db\n" in first.err
+    assert "plan apply p.yaml tries it again" in first.err
+
+    again = folder.run("apply", "--yes", "p.yaml")
+
+    assert again.code == 10, again.text
+    assert "plan/p" in again.out and "it burns" in again.out, "it ran once more"
+    assert yard.left() == []
