@@ -10,10 +10,11 @@ import anyio
 import anyio.to_thread
 
 from containers.engine import HEALS, Ending, EngineFailed, Inside, Reason
+from controllers.container.environment import masks
 from controllers.container.status import Probed, Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
-from schemas.container import Health, container_from_json
+from schemas.container import ContainerSpec, Health, container_from_json
 from schemas.frozen import frozen
 
 PROBE_MARK: Final = "health"
@@ -40,11 +41,12 @@ class Probing:
             if resource is None or found is None or found.run != "running" or run not in (-1.0, found.started_at):
                 return
             run = found.started_at
-            health = container_from_json(resource.spec).health
+            spec = container_from_json(resource.spec)
+            health = spec.health
             if health is None:
                 return
             try:
-                fault = await self._fault(health, found)
+                fault = await self._fault(spec, health, found)
             except EngineFailed as failed:
                 if failed.reason not in _SAYS_NOTHING:
                     raise
@@ -64,17 +66,17 @@ class Probing:
         merge = {"started_at": probed.started_at, "is_well": probed.is_well, "said": probed.said}
         await page.write(lambda _: {"probed": merge})
 
-    async def _fault(self, health: Health, found: Seen) -> str | None:
+    async def _fault(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
         """What is wrong with it; None when it is well. Raises EngineFailed."""
         try:
             if health.cmd:
-                return await self._inside(health, found)
+                return await self._inside(spec, health, found)
             with anyio.fail_after(health.timeout_s):
                 return await _connects(health, found) if health.tcp else await answers(health.http, _host(found))
         except TimeoutError:
             return _late(health)
 
-    async def _inside(self, health: Health, found: Seen) -> str | None:
+    async def _inside(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
         ended = await self.yard.engine.run(
             found.id, Inside(health.cmd, f"{PROBE_MARK}-{self.uid}", timeout_s=health.timeout_s)
         )
@@ -82,7 +84,8 @@ class Probing:
             return _late(health)
         if ended.ending is Ending.EXITED and ended.code == 0:
             return None
-        said = ended.output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
+        output = masks(spec, self.yard).mask_bytes(ended.output)  # First: of a secret that is cut, half would be seen.
+        said = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
         how = f"exit code {ended.code}" if ended.ending is Ending.EXITED else ended.ending.value
         return f"{how}: {said}" if said else how
 

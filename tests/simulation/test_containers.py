@@ -115,6 +115,21 @@ def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_al
     assert seen == [[NAMES.network("front"), NAMES.network("back")]] * 7
 
 
+def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
+    secret = "hush-this-is-one"
+
+    def prepare(daemon: Daemon) -> None:
+        (daemon.folder / ".plan/secrets").mkdir(parents=True)
+        (daemon.folder / ".plan/secrets/TOKEN").write_text(secret)
+
+    ill = f"health: {{cmd: [sh, -c, 'echo no {secret}; exit 1']}}, env: {{A: 'secret:TOKEN'}}"
+    text = HOLDS.replace("RESTART", "").replace("health: {cmd: [echo, well]}", ill).replace("[db]", "[]")
+
+    story = simulate_yard(text, prepare=prepare)
+
+    assert story.objects["container/db"].status["probed"]["said"] == "exit code 1: no •••"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> None:
     chance = random.Random(seed)
