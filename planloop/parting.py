@@ -100,6 +100,8 @@ def discard(place: Place, address: str) -> tuple[str, ...]:
 def lines(left: Left) -> list[str]:
     """What is to be said of it, one line each."""
     out = [f"{amounts.plural(left.removed, 'container')} removed"] if left.removed else []
+    if left.volumes_removed:
+        out.append(f"{amounts.plural(len(left.volumes_removed), 'volume')} removed: {', '.join(left.volumes_removed)}")
     out += [f"{address} is kept; plan delete {address} removes it" for address in left.kept]
     if left.volumes:
         names = ", ".join(left.volumes)

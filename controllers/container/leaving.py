@@ -18,6 +18,7 @@ from controllers.container.status import ContainerStatus, read, seen_of
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
+from schemas.condition import of_status
 from schemas.container import ContainerState, container_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -29,11 +30,15 @@ GIVEN_UP: Final = 3
 
 @frozen
 class Left:
-    """What became of the containers of a plan. `faults` are sentences, each with a cure where there is one."""
+    """What became of the containers of a plan. `faults` are sentences, each with a cure where there is one.
+
+    `volumes` are those that are still there, `volumes_removed` those that are not.
+    """
 
     removed: int = 0
     kept: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
+    volumes_removed: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
@@ -88,11 +93,14 @@ class _Taking:
         self.removed = 0
         self.kept: list[str] = []
         self.volumes: tuple[str, ...] = ()
+        self.volumes_removed: tuple[str, ...] = ()
         self.faults: list[str] = []
+        self.is_for_volumes = False
 
     @property
     def left(self) -> Left:
-        return Left(self.removed, tuple(sorted(self.kept)), self.volumes, tuple(dict.fromkeys(self.faults)))
+        faults = tuple(dict.fromkeys(self.faults))
+        return Left(self.removed, tuple(sorted(self.kept)), self.volumes, self.volumes_removed, faults)
 
     async def within_time(self, act: Callable[[], Awaitable[None]]) -> None:
         with anyio.move_on_after(limits.CONTAINERS_DOWN_S) as scope:
@@ -135,6 +143,9 @@ class _Taking:
 
     async def all(self, *, with_volumes: bool) -> None:
         engine, ours = self._yard.engine, self._yard.names.ours
+        self.is_for_volumes = with_volumes and any(
+            mount["volume"] for one in self._yard.store.view.list("container") for mount in one.spec["mounts"]
+        )
         waiting = list(await engine.containers(ours))
         while waiting:
             now = _first(waiting, self._yard)
@@ -145,8 +156,10 @@ class _Taking:
         await self._networks()
         self.volumes = await engine.volumes(ours)
         if with_volumes:
-            await self._each(engine.remove_volume, self.volumes)
+            had = self.volumes
+            await self._each(engine.remove_volume, had)
             self.volumes = await engine.volumes(ours)
+            self.volumes_removed = tuple(name for name in had if name not in self.volumes)
         await self._note_gone()
 
     async def _one(self, found: Found) -> None:
@@ -196,12 +209,22 @@ class _Taking:
             if found is None or found.is_whole:
                 merge |= writing.seen_merge(None if found is None else seen_of(found))
             if found is None:
-                merge |= {"stuck": None, **self._stands(resource, ContainerState.REMOVED, "plan down removed it")}
+                merge |= {"stuck": None, **self._gone(resource)}
             elif stuck is None:
                 merge |= self._stands(
                     resource, ContainerState.KEPT, f"plan down left it (keep: {resource.spec['keep']})"
                 )
             await Page(self._yard, resource.address, resource.uid).write(lambda _: merge)  # noqa: B023 - awaited here
+
+    def _gone(self, resource: Resource) -> JsonObject:
+        """How it stands when the engine has none of it: how one ended of itself, or why it failed, stays to be read."""
+        was = of_status(resource.status).get("Ready")
+        if read(resource.status).seen is None and resource.state in (ContainerState.COMPLETED, ContainerState.REMOVED):
+            return {}
+        why = "plan down removed it" if read(resource.status).seen is not None else "the plan is down"
+        if resource.state == ContainerState.FAILED and was is not None:
+            why = f"{why}; it had failed: {was.message}"
+        return self._stands(resource, ContainerState.REMOVED, why)
 
     def _stands(self, resource: Resource, state: ContainerState, why: str) -> JsonObject:
         return writing.standing_merge(resource, Standing(state, state.title(), why), self._yard.clock.now())
@@ -209,8 +232,9 @@ class _Taking:
     async def _failed(self, fault: EngineFailed) -> None:
         """The engine does not answer: that stands in each status that tells of a container."""
         there = [one for one in self._yard.store.view.list("container") if read(one.status).seen is not None]
-        if there:
-            self.faults.append(_sentence("containers were not taken down", fault))
+        if there or self.is_for_volumes:
+            what = "containers and volumes" if self.is_for_volumes else "containers"
+            self.faults.append(_sentence(f"{what} were not taken down", fault))
         now = self._yard.clock.now()
         stands = Standing(ContainerState.STOPPING, str(fault.reason), str(fault), (fault.hint,) if fault.hint else ())
         for one in there:

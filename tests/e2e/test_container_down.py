@@ -11,7 +11,7 @@ import pytest
 from tests.containers import engines
 from tests.e2e import yards
 from tests.e2e.folder import Folder
-from tests.e2e.yards import IMAGE, Yard
+from tests.e2e.yards import IMAGE, Yard, ready
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +45,13 @@ def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard
     assert folder.run("logs", "container/quick").out == "quick words\n"
     assert folder.run("logs", "container/app").out == "app is up\n"
 
-    assert folder.run("down", "--volumes").code == 0
+    (data,) = volumes(yard)
+    said = folder.run("down", "--volumes")
+    assert said.code == 0
+    assert f"1 volume removed: {data}" in said.out
     assert volumes(yard) == []
+    whats = {name: ready(found)[1] for name, found in yard.objects().items()}
+    assert whats["container/quick"] == "plan down removed it", "by the first one"
 
 
 def test_who_leaves_is_told_what_goes_on_and_plan_down_ends_it_without_an_owner(yard: Yard, folder: Folder) -> None:
@@ -78,6 +83,19 @@ def test_a_network_that_a_stranger_has_joined_is_named_and_left(yard: Yard, fold
     yard.api.disconnect_container_from_network(stranger, network)
     assert folder.run("down").code == 0
     assert yard.left() == []
+
+
+def test_why_one_failed_is_still_there_after_plan_down(yard: Yard, folder: Folder) -> None:
+    folder.write("p.yaml", f"plan: p\ncontainers:\n  - {{name: c, image: {IMAGE}, cmd: [sh, -c, echo why; exit 3]}}\n")
+    assert folder.run("apply", "--yes", "p.yaml").code == 10
+
+    assert folder.run("down").code == 0
+
+    found = yard.objects()["container/c"]
+    assert (found.state, ready(found)[1]) == (
+        "removed",
+        "the plan is down; it had failed: it ended with exit code 3: why",
+    )
 
 
 def volumes(yard: Yard) -> list[str]:
