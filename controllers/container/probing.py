@@ -47,9 +47,8 @@ class Probing:
                 return
             try:
                 fault = await self._fault(spec, health, found)
-            except EngineFailed as failed:
-                if failed.reason not in _SAYS_NOTHING:
-                    raise
+            except EngineFailed:
+                pass  # Asked again: it says nothing about what runs in it.
             else:
                 failures = 0 if fault is None else failures + 1
                 is_early = self.yard.clock.now() - began < health.start_period_s
@@ -67,7 +66,7 @@ class Probing:
         await page.write(lambda _: {"probed": merge})
 
     async def _fault(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
-        """What is wrong with it; None when it is well. Raises EngineFailed."""
+        """What is wrong with it; None when it is well. Raises EngineFailed for faults that say nothing about that."""
         try:
             if health.cmd:
                 return await self._inside(spec, health, found)
@@ -75,6 +74,10 @@ class Probing:
                 return await _connects(health, found) if health.tcp else await answers(health.http, _host(found))
         except TimeoutError:
             return _late(health)
+        except EngineFailed as failed:
+            if failed.reason in _SAYS_NOTHING:
+                raise
+            return str(failed)
 
     async def _inside(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
         ended = await self.yard.engine.run(

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 
-from containers.engine import LISTENING
+from containers.engine import LISTENING, EngineFailed, Reason
 from containers.simulated_engine import Daemon
+from reconciler.effects.processes import Command
 from schemas import limits
 from schemas.record import Record, SetStatus
 from tests.simulation.harness import Crash, Edit, Point, drawn
@@ -128,6 +129,18 @@ def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
     story = simulate_yard(text, prepare=prepare)
 
     assert story.objects["container/db"].status["probed"]["said"] == "exit code 1: no •••"
+
+
+def test_a_health_check_that_the_engine_refuses_is_one_that_fails() -> None:
+    def refusing(command: Command) -> None:
+        if command.argv == ("refused",):
+            raise EngineFailed(Reason.REFUSED, "the engine refused: no")
+
+    text = HOLDS.replace("RESTART", "").replace("[echo, well]", "[refused]").replace("[db]", "[]")
+
+    story = simulate_yard(text, prepare=lambda daemon: daemon.programs.append(refusing))
+
+    assert story.objects["container/db"].status["probed"]["said"] == "the engine refused: no"
 
 
 @pytest.mark.parametrize("seed", range(4))
