@@ -47,7 +47,11 @@ class Following:
                     break
             failures += 1
             await self.yard.clock.sleep(backoff_s(failures))
-        written = quiet.mask_bytes(output.read())  # Again: a piece may have ended within a secret.
+        kept = output.read()
+        written = quiet.mask_bytes(kept)  # Again: a piece may have ended within a secret.
+        if written != kept:
+            output.clear()
+            output.add(written)
         blob = self.yard.store.put_blob(written) if written else None
         last = written[-limits.CONTAINER_LAST_CHARS :].decode(errors="replace")
         done: JsonObject = {"logged": found.started_at, "log": blob, "last": last or None}

@@ -131,6 +131,24 @@ def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
     assert story.objects["container/db"].status["probed"]["said"] == "exit code 1: no •••"
 
 
+def test_a_secret_that_is_printed_in_two_pieces_is_in_no_file_of_the_plan() -> None:
+    found: list[list[str]] = []
+
+    def prepare(daemon: Daemon) -> None:
+        (daemon.folder / ".plan/secrets").mkdir(parents=True)
+        (daemon.folder / ".plan/secrets/TOKEN").write_text("hush-this-\nis-one")
+
+    def look(daemon: Daemon) -> None:
+        found.append([file.read_text() for file in daemon.folder.rglob("container-db.out")])
+
+    text = HOLDS.replace("RESTART", ", env: {A: 'secret:TOKEN'}").replace(", health: {cmd: [echo, well]}", "")
+    text = text.replace('[sleep, "10000"]', "[sh, -c, 'echo hush-this-; sleep 1; echo is-one']").replace("[db]", "[]")
+
+    simulate_yard(text, prepare=prepare, outside=[Outside(20, look)])
+
+    assert found == [["•••\n"]]
+
+
 def test_a_health_check_that_the_engine_refuses_is_one_that_fails() -> None:
     def refusing(command: Command) -> None:
         if command.argv == ("refused",):
