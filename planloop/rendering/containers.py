@@ -94,9 +94,11 @@ def command(spec: ContainerSpec) -> str:
 
 
 def headline(found: Sequence[Resource]) -> str:
-    """`2 of 3 containers up`; empty without any."""
+    """`2 of 3 containers up, 1 completed`; empty without any."""
     up = sum(1 for one in found if is_well(one))
-    return f"{up} of {amounts.plural(len(found), 'container')} up" if found else ""
+    completed = sum(1 for one in found if one.state == ContainerState.COMPLETED)
+    rest = f", {completed} completed" if completed else ""
+    return f"{up} of {amounts.plural(len(found), 'container')} up{rest}" if found else ""
 
 
 def facts(item: Resource, now: float) -> list[tuple[str, str]]:

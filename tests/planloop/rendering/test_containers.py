@@ -70,6 +70,14 @@ def test_a_table_has_image_ports_age_restarts_and_what_it_waits_for() -> None:
     ]
 
 
+def test_a_headline_counts_those_that_are_up_and_those_that_have_done_their_work() -> None:
+    done = container("done", ContainerSpec(image="app"), state="completed")
+
+    assert containers.headline([]) == ""
+    assert containers.headline([well(), failed()]) == "1 of 2 containers up"
+    assert containers.headline([well(), done]) == "1 of 2 containers up, 1 completed"
+
+
 def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
     app = container("app", ContainerSpec(image="app", needs={"redis": "healthy"}), state="running")
     costs = Costs(())
