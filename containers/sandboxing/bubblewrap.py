@@ -68,9 +68,31 @@ def argv(bwrap: str, home: Home, command: Command, *, door: Door | None = None, 
     inner = command.argv or ("/bin/sh", "-c", command.shell)
     way = ("-", "-") if door is None else (f"{DOOR}/proxy", str(limits.SANDBOX_PROXY_PORT))
     entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
-    words = [*flags, *_mounts(home, command, door), "--chdir", os.path.realpath(command.cwd), "--"]
+    cwd = os.path.realpath(command.cwd)
+    words = [*flags, *_mounts(home, command, door), "--chdir", cwd, "--"]
     first = "-" if bound is None else str(bound)
-    return ["/bin/sh", "-c", LAUNCH, "sh", bwrap, *words, *entry, first, *way, *inner]
+    return ["/bin/sh", "-c", LAUNCH, "sh", bwrap, *words, *entry, _identity(home.folder, cwd), first, *way, *inner]
+
+
+def _identity(folder: str, cwd: str) -> str:
+    """What tells the folder `cwd` from every other, found without a step over a link. Raises Unfit.
+
+    Who may write around it could put a link in its place before it is mounted: then it is another inside.
+    """
+    if not _is_below(cwd, folder):
+        raise Unfit(f"its folder {cwd} is outside the plan's: give the task a `cwd` in the plan's folder")
+    handles: list[int] = []
+    try:
+        for step in (folder, *filter(None, cwd[len(folder) :].split("/"))):
+            last = handles[-1] if handles else None
+            handles.append(os.open(step, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=last))
+        found = os.fstat(handles[-1])
+    except OSError as error:
+        raise Unfit(f"its folder {cwd} is not there as a folder: {error.strerror}") from error
+    finally:
+        for handle in handles:
+            os.close(handle)
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:

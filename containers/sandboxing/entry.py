@@ -1,8 +1,9 @@
-"""The first program inside an enclosure: undoes what kept the enclosure alive, bounds, opens the way out, and becomes
-the command.
+"""The first program inside an enclosure: makes sure of the folder it is in, undoes what kept the enclosure alive,
+bounds, opens the way out, and becomes the command.
 
-Run as `python -I -S entry.py BOUND DOOR PORT ARGV…`: BOUND is how many processes there may be, DOOR the unix socket of
-the proxy outside and PORT where commands find it here; `-` for none. Knows nothing of the rest of the product.
+Run as `python -I -S entry.py FOLDER BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder, BOUND how
+many processes there may be, DOOR the unix socket of the proxy outside and PORT where commands find it here; `-` for
+none. Knows nothing of the rest of the product.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 from collections.abc import Sequence
 
 NONE = "-"
+MOVED_EXIT = 126
 NOT_FOUND_EXIT = 127
 PIECE_BYTES = 1 << 16
 CONNECTIONS_MAX = 256
@@ -25,7 +27,11 @@ _BACK = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SI
 
 def main(arguments: Sequence[str]) -> int:
     """Becomes the command; returns only when there is no such program."""
-    bound, door, port, *argv = arguments
+    folder, bound, door, port, *argv = arguments
+    found = os.stat(".")  # noqa: PTH116 - what starts each command imports little
+    if folder != f"{found.st_dev}:{found.st_ino}":
+        print("its folder was put out of its place: nothing was run", file=sys.stderr)  # noqa: T201
+        return MOVED_EXIT
     for number in _BACK:  # Bubblewrap was started deaf to them, so that the command has its grace.
         signal.signal(number, signal.SIG_DFL)
     if door != NONE:

@@ -273,6 +273,36 @@ async def test_a_link_in_place_of_the_plan_file_is_refused(plan: Plan) -> None:
     assert b"p.plan.yaml is a link" in ended.output
 
 
+@pytest.mark.parametrize("way", ["a link out", "another folder", "nothing"])
+async def test_a_folder_that_is_put_out_of_its_place_before_it_is_mounted_is_not_worked_in(
+    plan: Plan, way: str
+) -> None:
+    room = plan.folder / "room"
+    room.mkdir()
+    home = homes.home_of(plan.folder)
+    command = Command(str(room), shell="touch escaped", env=ENV, sandbox=Sandbox(2))
+    words = bubblewrap.argv(shutil.which("bwrap") or "", home, command)
+
+    room.rename(plan.folder / "away")
+    if way == "a link out":
+        room.symlink_to(plan.outside)
+    elif way == "another folder":
+        room.mkdir()
+    ended = await anyio.run_process(words, env=ENV, check=False, stderr=subprocess.STDOUT, cwd="/")
+
+    assert ended.returncode != 0
+    assert not list(plan.folder.parent.rglob("escaped"))
+
+
+async def test_a_folder_outside_the_plans_is_not_worked_in(plan: Plan) -> None:
+    (plan.folder / "way").symlink_to(plan.outside)
+    command = Command(str(plan.folder / "way"), shell="touch escaped", env=ENV, sandbox=Sandbox(2))
+
+    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+
+    assert ended.ending is Ending.NOT_STARTED and b"is outside the plan's" in ended.output
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="becomes nobody, as root can")
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
