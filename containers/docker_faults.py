@@ -30,6 +30,13 @@ _KNOWN: Final = (
         "make room: docker system df shows what takes it, docker system prune removes what nothing uses",
     ),
     _Known(
+        r"failed to update store for object type|database not open|shutting down|context canceled"
+        r"|transport is closing|client connection is closing|transport: error while dialing|containerd.*refused",
+        Reason.ENGINE_DOWN,
+        "the engine is going down or coming up",
+        "it is tried again; if that does not help: sudo systemctl restart docker",
+    ),
+    _Known(
         r"port is already allocated|address already in use",
         Reason.PORT_TAKEN,
         "a port that it publishes is taken",

@@ -45,6 +45,11 @@ SAID = [
     ("standard_init_linux.go:228: exec user process caused: exec format error", Reason.NO_COMMAND),
     ("No command specified", Reason.NO_COMMAND),
     ("write /var/lib/docker/tmp/x: no space left on device", Reason.DISK_FULL),
+    (
+        "failed to update store for object type *libnetwork.endpoint: open : no such file or directory",
+        Reason.ENGINE_DOWN,
+    ),
+    ("grpc: the client connection is closing: unknown", Reason.ENGINE_DOWN),
     ("Container 1f is not running", Reason.NOT_RUNNING),
     ("Container 1f is paused, unpause the container before exec", Reason.NOT_RUNNING),
     ("No such container: a", Reason.NOT_FOUND),

@@ -204,12 +204,21 @@ def load(api: Any, folder: Path, name: str, scripts: Mapping[str, str], cmd: tup
     archive.unlink()
 
 
+def may_have_an_engine() -> str:
+    """The program of an engine of the test's own. Skips the test, or fails it, where there can be none."""
+    dockerd = shutil.which("dockerd")
+    if dockerd is None or os.geteuid() != 0:
+        engines.without("only root can start a container engine of its own, and dockerd must be installed")
+    return dockerd
+
+
 @dataclass
 class OwnEngine:
     """A `dockerd` of the test's own, that may be stopped and started. `folder` is short: sockets' names are."""
 
     folder: Path
     process: subprocess.Popen[bytes] | None = None
+    has_run: bool = False
 
     @property
     def address(self) -> str:
@@ -217,9 +226,7 @@ class OwnEngine:
 
     def start(self) -> None:
         """Returns when it answers."""
-        dockerd = shutil.which("dockerd")
-        if dockerd is None or os.geteuid() != 0:
-            engines.without("only root can start a container engine of its own, and dockerd must be installed")
+        dockerd = may_have_an_engine()
         where = [f"--{name}={self.folder}/{name}" for name in ("data-root", "exec-root", "pidfile")]
         # Nothing of the machine's own engine is taken: `--bridge=none` would remove its bridge, and chains are shared.
         pools = ("--bridge=docker0", "--iptables=false", "--default-address-pool=base=10.213.0.0/16,size=24")
@@ -230,9 +237,11 @@ class OwnEngine:
         while not self.answers():
             if self.process.poll() is not None:
                 self.process = None
+                assert not self.has_run, f"dockerd does not start again: {(self.folder / 'log').read_text()[-500:]}"
                 engines.without(f"dockerd does not start here: {(self.folder / 'log').read_text()[-500:]}")
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.05)
+        self.has_run = True
 
     def answers(self) -> bool:
         """Whether anybody does. Docker's own client would leave its socket open when nobody does."""

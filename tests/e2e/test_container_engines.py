@@ -1,0 +1,93 @@
+"""An engine that goes down and comes back, and one whose disk is full: it is told, and all is well again after."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import yards
+from tests.e2e.folder import Folder
+from tests.e2e.yards import BEGUN, IMAGE, OwnEngine, Yard, ready
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+
+DISK_BYTES = 64_000_000
+PLAN = f"""\
+plan: p
+containers:
+  db: &service
+    image: {IMAGE}
+    restart: always
+    health: {{tcp: 8080, interval: 200ms}}
+  api:
+    <<: *service
+    needs: {{db: healthy}}
+"""
+
+
+@dataclass
+class Ground:
+    """A yard on an engine of its own with a small disk."""
+
+    yard: Yard
+    engine: OwnEngine
+    disk: Path
+
+
+@pytest.fixture
+def ground(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    with tempfile.TemporaryDirectory(prefix="pl-engine-") as name:
+        disk = Path(name) / "data-root"
+        disk.mkdir()
+        yards.may_have_an_engine()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], check=True)
+        with yards.own_engine(Path(name)) as engine:
+            monkeypatch.setenv("DOCKER_HOST", engine.address)
+            with yards.yard(folder, engine.address, tmp_path) as yard:
+                yield Ground(yard, engine, disk)
+
+
+def test_an_engine_that_goes_is_told_and_what_ran_on_it_comes_back_with_it(ground: Ground, folder: Folder) -> None:
+    yard = ground.yard
+    folder.write("p.yaml", PLAN)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        yard.until_settled()
+
+        ground.engine.stop()
+        seen = yard.until(lambda seen: all(ready(one)[0] == "EngineDown" for one in seen.values()))
+        assert all("systemctl" in ready(one)[2] for one in seen.values())
+
+        ground.engine.start()
+        for ref in yard.strangers:
+            yard.api.start(ref)
+        yard.until_settled()
+        assert folder.run("down").code == 0
+        owner.ended()
+
+    assert yard.left() == []
+
+
+def test_a_full_disk_is_told_and_waited_for(ground: Ground, folder: Folder) -> None:
+    yard, filler = ground.yard, ground.disk / "filler"
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    folder.write("p.yaml", PLAN)
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until(BEGUN)
+        seen = yard.until(lambda seen: ready(seen["container/db"])[0] == "DiskFull")
+        assert ready(seen["container/db"])[2], "there is a cure"
+
+        filler.unlink()
+        yard.until_settled()
+        assert folder.run("down").code == 0
+        owner.ended()
+
+    assert yard.left() == []
