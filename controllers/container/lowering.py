@@ -13,7 +13,7 @@ from controllers.container.status import Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
-from schemas.container import container_from_json
+from schemas.container import container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
@@ -50,8 +50,11 @@ async def stop(page: Page, found: Seen) -> None:
 
 async def remove(page: Page, found: Seen) -> None:
     """It is gone, and so are the networks that were left to it."""
+    resource = page.resource
+    is_other = resource is not None and found.of != what_runs(container_from_json(resource.spec))
+    gone: JsonObject = {"stuck": None, "failures": None} if is_other else {"stuck": None}
     await page.yard.engine.remove(found.id)
-    await page.look(found.id, {"stuck": None})
+    await page.look(found.id, gone)  # How often an earlier wish failed says nothing of what is wanted now.
     for network in _left(page):
         with suppress(EngineFailed):  # Others may have joined it; who takes down the plan says so.
             await page.yard.engine.remove_network(page.yard.names.network(network))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from schemas.resource import Resource
 from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, Yard
@@ -68,3 +69,42 @@ def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder) 
 
     assert yard.left() == []
     assert {path.name for path in folder.path.iterdir()} - before == {".plan"}
+
+
+def test_image_limits_and_ports_of_the_seeds_change_in_the_live_file(yard: Yard, folder: Folder) -> None:
+    file = folder.path / "p.plan.edn"
+    shutil.copy(SEED, file)
+    with folder.started("--yes", file.name) as owner:
+        owner.until(BEGUN)
+        yard.until_states(sut="completed", redis="healthy")
+        redis = yard.ref("redis")
+
+        _saved(file, '"node:20"', '"node:22"')
+        yard.until(lambda seen: "on 22" in str(seen["container/sut"].status.get("last")))
+        assert yard.ref("redis") == redis
+
+        _saved(file, ':image "redis:7"', ':image "redis:7" :limits {:memory "32MB"}')
+        yard.until(lambda seen: _seen(seen, "memory_bytes") == 32_000_000)
+        assert yard.ref("redis") == redis, "it goes on with other limits"
+        assert yard.inspect("redis")["HostConfig"]["Memory"] == 32_000_000
+
+        _saved(file, ":host 6379", ":host 6399")
+        yard.until(lambda seen: seen["container/redis"].state == "healthy" and _seen(seen, "ports") == [[6379, 6399]])
+        assert yard.ref("redis") != redis
+        assert yard.api.port(yard.ref("redis"), 6379) == [{"HostIp": "127.0.0.1", "HostPort": "6399"}]
+        assert yard.said_inside("redis", "redis-cli", "ping") == "PONG\n"
+
+        assert folder.run("down").code == 0
+        owner.ended()
+
+    assert yard.left() == []
+
+
+def _saved(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def _seen(seen: Mapping[str, Resource], what: str) -> object:
+    return (seen["container/redis"].status.get("seen") or {}).get(what)

@@ -172,6 +172,16 @@ def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> N
     assert (states(story), story.lines("effects")) == (CLEAN, ["t"])
 
 
+def test_what_was_edited_begins_with_no_failures() -> None:
+    text = HOLDS.replace("RESTART", ", restart: always")
+    kills = [Outside(at_s, lambda daemon: daemon.kill(db(daemon))) for at_s in (4, 7, 11, 20)]
+
+    story = simulate_yard(text, outside=kills, edits=[Edit(16, text.replace(", restart", ", env: {A: b}, restart"))])
+
+    changes = [change for record in story.log for change in record.draft.changes if isinstance(change, SetStatus)]
+    assert [change.merge["failures"] for change in changes if change.merge.get("failures")] == [1, 2, 3, 1]
+
+
 def get_stuck(daemon: Daemon) -> None:
     """The engine tells of it, and then no more."""
     daemon.stuck.add(db(daemon))
