@@ -11,6 +11,7 @@ from schemas.condition import Condition, of_status
 from schemas.encoding import Json
 from schemas.record import Record
 from schemas.resource import Resource
+from schemas.sandbox import wish_of
 
 LABEL_WIDTH = 10
 
@@ -96,6 +97,8 @@ def _facts(item: Resource, now: float) -> list[str]:
     if status.get("incarnation") and item.kind != "container":
         worked = cells.age_of(item, now)
         lines.append(labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
+    if item.kind == "task" and status.get("sandbox"):
+        lines.append(labelled("sandbox", wish_of(status["sandbox"]).words))
     result = cells.one_line(cells.value_text(status.get("result")))
     if result and result != status.get("why"):
         lines.append(labelled("result", result))

@@ -108,6 +108,16 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
                              "output    plan logs container/bad"]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("tier", "said"),
+    [({"tier": 2}, "tier 2 (bubblewrap)"), ({"tier": 3, "container": "redis"}, "tier 3 (container redis)")],
+)
+def test_a_task_says_which_sandbox_it_runs_in(tier: JsonObject, said: str) -> None:
+    one = Resource("task/app", Uid("u"), 1, {"parent": None, "children": [], "acceptance": []}, {"sandbox": tier})
+
+    assert f"sandbox   {said}" in descriptions.text(one, [], costs=Costs([one]), now=138.0).splitlines()
+
+
 def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
     group: JsonObject = {"acceptance": [], "goal": "", "work": {"kind": "group"}}
     tasks = [
