@@ -310,7 +310,7 @@ def test_two_that_wait_for_each_other_are_told_apart_at_once_and_it_becomes_a_co
         - call: {lock: {paths: [other.py]}}
         - sleep: 2
         - call: {lock: {paths: [src/api.py]}}
-        - expect: {error: Deadlock, contains: ring}
+        - expect: {error: Deadlock, contains: waited for each other}
         - call: {release: {}}
         - when: {message: "`front` keeps `src/api.py`"}
           done: x
