@@ -14,8 +14,9 @@ import anyio
 
 from containers import killing
 from containers.docker_client import UNHURRIED, Client, Stream, beside, until
-from containers.engine import Ended, Ending, EngineFailed, Inside, Reason
+from containers.engine import Ended, EngineFailed, Inside, Reason
 from containers.framing import Frames
+from reconciler.effects.processes import Ending
 from schemas import limits
 
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import field
-from enum import Enum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from reconciler.effects.processes import Ending
 from schemas.frozen import frozen
 
 
@@ -184,16 +185,6 @@ class Inside:
     stdin: bytes = b""
     timeout_s: float | None = None
     output_bytes_max: int | None = None
-
-
-class Ending(Enum):
-    """How a command inside came to its end."""
-
-    EXITED = "exited"
-    TIMED_OUT = "timed out"
-    TOO_MUCH_OUTPUT = "too much output"
-    NOT_STARTED = "not started"  # There is no such program inside; see `output`.
-    LOST = "lost"  # The container went away under it.
 
 
 @frozen

@@ -23,7 +23,6 @@ from containers.engine import (
     Build,
     Creation,
     Ended,
-    Ending,
     EngineFacts,
     EngineFailed,
     Event,
@@ -33,7 +32,7 @@ from containers.engine import (
     Reason,
     RunState,
 )
-from reconciler.effects.processes import Command
+from reconciler.effects.processes import Command, Ending
 from reconciler.effects.simulated_shell import Program, Run
 from schemas import limits
 from schemas.encoding import digest

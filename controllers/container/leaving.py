@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 
 from containers.engine import EngineFailed, Found
-from containers.naming import ADDRESS, tag_of
+from containers.naming import ADDRESS
 from controllers.container import writing
 from controllers.container.deciding import is_kept
 from controllers.container.following import Following
@@ -114,7 +114,7 @@ class _Taking:
     async def rest(self) -> None:
         """What nobody needs goes, unless it was tried often enough."""
         for one in await self._yard.engine.containers(self._yard.names.ours):
-            resource = _whose(one, self._yard)
+            resource = self._yard.whose(one)
             stuck = None if resource is None else read(resource.status).stuck
             if stuck is None:
                 await self._one(one)
@@ -163,7 +163,7 @@ class _Taking:
         await self._note_gone()
 
     async def _one(self, found: Found) -> None:
-        resource = _whose(found, self._yard)
+        resource = self._yard.whose(found)
         engine, is_kept_now = self._yard.engine, resource is not None and _stays(resource, found)
         try:
             if found.state in ("running", "paused"):
@@ -254,12 +254,6 @@ def _began(status: ContainerStatus, found: Found) -> float:
     return found.started_at if found.is_whole or status.seen is None else status.seen.started_at
 
 
-def _whose(found: Found, yard: Yard) -> Resource | None:
-    tag = tag_of(found.labels)
-    resource = None if tag is None else yard.store.view.get(tag.address)
-    return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
-
-
 def _stays(resource: Resource, found: Found) -> bool:
     """Whether it is kept for inspection."""
     spec, status = container_from_json(resource.spec), read(resource.status)
@@ -271,7 +265,7 @@ def _first(waiting: list[Found], yard: Yard) -> list[Found]:
     """Those that none of the others needs; all of them should they wait for each other."""
     needed: set[str] = set()
     for one in waiting:
-        resource = _whose(one, yard)
+        resource = yard.whose(one)
         needed |= set() if resource is None else set(container_from_json(resource.spec).needs)
     free = [one for one in waiting if one.labels.get(ADDRESS, "").partition("/")[2] not in needed]
     return free or waiting

@@ -9,11 +9,12 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import anyio.to_thread
 
-from containers.engine import HEALS, Ending, EngineFailed, Inside, Reason
+from containers.engine import HEALS, EngineFailed, Inside, Reason
 from controllers.container.environment import masks
 from controllers.container.status import Probed, Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from reconciler.effects.processes import Ending
 from schemas.container import ContainerSpec, Health, container_from_json
 from schemas.frozen import frozen
 

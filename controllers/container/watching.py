@@ -70,7 +70,7 @@ class Watching:
         """All of it: also what an earlier owner has left."""
         yard = self.yard
         there = await yard.engine.containers(yard.names.ours)
-        strays = [one for one in there if self._whose(one) is None]
+        strays = [one for one in there if self.yard.whose(one) is None]
         known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
         strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
         async with anyio.create_task_group() as group:
@@ -87,17 +87,11 @@ class Watching:
                 with suppress(EngineFailed):
                     await yard.engine.remove_network(network)
 
-    def _whose(self, found: Found) -> Resource | None:
-        """The object that it is the container of; None for one of nobody, however it came by our labels."""
-        tag = tag_of(found.labels)
-        resource = None if tag is None else self.yard.store.view.get(tag.address)
-        return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
-
     async def _look_at(self, ref: str, address: str) -> None:
         """One that cannot be looked at now is looked at with all of them."""
         with suppress(EngineFailed):
             found = await self.yard.engine.container(ref)
-            if found is not None and self._whose(found) is None:
+            if found is not None and self.yard.whose(found) is None:
                 await self._remove(found)
             elif (resource := self.yard.store.view.get(address)) is not None:
                 await Page(self.yard, address, resource.uid).look(ref)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import anyio
 
-from containers.engine import Engine
-from containers.naming import Names
+from containers.engine import Engine, Found
+from containers.naming import Names, tag_of
 from reconciler.clock import Clock
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.rolling_file import RollingFile
 from reconciler.storing.store import Store
 from schemas.frozen import frozen
+from schemas.resource import Resource
 
 
 @frozen
@@ -43,6 +44,12 @@ class Yard:
     def look_token(self) -> str:
         """Whose look at the engine it is: this owner's of this plan. That of a fork's origin is another."""
         return f"{self.names.label}@{self.epoch}"
+
+    def whose(self, found: Found) -> Resource | None:
+        """The object that it is the container of; None for one of nobody, however it came by our labels."""
+        tag = tag_of(found.labels)
+        resource = None if tag is None else self.store.view.get(tag.address)
+        return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
 
     def output(self, address: str, bytes_max: int) -> RollingFile:
         """The file with what a container writes."""

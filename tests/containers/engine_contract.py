@@ -18,7 +18,6 @@ from containers.engine import (
     Bound,
     Creation,
     Ended,
-    Ending,
     EngineFailed,
     Found,
     Inside,
@@ -26,6 +25,7 @@ from containers.engine import (
     Published,
     Reason,
 )
+from reconciler.effects.processes import Ending
 from tests.containers.engines import Ground
 
 FOREVER = ("sleep", "600")

@@ -11,8 +11,9 @@ import docker
 import pytest
 
 from containers.docker_engine import DockerEngine
-from containers.engine import Bound, Build, Creation, Ending, EngineFailed, Inside, Placed, Published, Reason
+from containers.engine import Bound, Build, Creation, EngineFailed, Inside, Placed, Published, Reason
 from containers.finding import engine_address
+from reconciler.effects.processes import Ending
 from tests.containers import engines
 from tests.containers.engine_contract import (
     EngineContract,

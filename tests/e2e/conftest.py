@@ -1,14 +1,22 @@
-"""Each test has a folder of its own."""
+"""Each test has a folder of its own; one with containers, a yard on this machine's engine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e import yards
 from tests.e2e.folder import Folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
+
+
+@pytest.fixture
+def yard(folder: Folder, tmp_path: Path) -> Iterator[yards.Yard]:
+    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
+        yield yard

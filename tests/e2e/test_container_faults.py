@@ -6,14 +6,12 @@ A stranger's container stands by in every test and is not touched; at the end no
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from containers.naming import Names
 from planloop.core import label_of
-from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
 
@@ -36,12 +34,6 @@ containers:
     env: {{NAME: web}}
     needs: [api]
 """
-
-
-@pytest.fixture
-def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
-    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
-        yield yard
 
 
 FROM_OUTSIDE: dict[str, Callable[[Yard, str], object]] = {

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.e2e import yards
 from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard
@@ -37,12 +34,6 @@ containers:
     env: {{NAME: web}}
     needs: [api]
 """
-
-
-@pytest.fixture
-def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
-    with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
-        yield yard
 
 
 def moment_s(seed: int, kill: int, longest_s: float) -> float:

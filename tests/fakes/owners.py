@@ -40,11 +40,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class BegunOwner:
-    """An owner in its own process that runs one operation."""
+    """An owner in its own process that runs one operation by `script`, which is given `before` and the operation."""
 
-    def __init__(self, folder: Path, op: str, command: Command) -> None:
+    def __init__(
+        self, folder: Path, op: str, command: Command, *, script: str = OWNER, before: tuple[str, ...] = ()
+    ) -> None:
         stated = {name: value for name, value in asdict(command).items() if name != "stdin"}
-        arguments = [sys.executable, "-c", OWNER, str(folder), op, encoding.encode(stated).decode()]
+        arguments = [sys.executable, "-c", script, *before, str(folder), op, encoding.encode(stated).decode()]
         self._process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE)
 
     async def until_begun(self) -> None:

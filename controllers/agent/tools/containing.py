@@ -7,12 +7,13 @@ plan says so already; a command inside is of class `once`, like one of the shell
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, TypedDict, Unpack, assert_never
+from typing import Annotated, Any, Final, TypedDict, Unpack
 
 from pydantic import AliasChoices, Field
 
-from containers.engine import Ended, Ending, EngineFailed, Inside
+from containers.engine import Ended, EngineFailed, Inside
 from controllers.agent.tools import composing
+from controllers.agent.tools.command_results import result_of
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, settlement_of
 from controllers.agent.tools.shell import time_bound_s
@@ -242,26 +243,5 @@ def _of_engine(failed: EngineFailed) -> str:
 
 def _result_of(context: Context, ended: Ended) -> CallResult:
     """What the caller reads of a command that ended inside."""
-    blob = context.world.store.put_blob(ended.output) if ended.output else None
-    shown = clamped(ended.output)
-    match ended.ending:
-        case Ending.EXITED if ended.code == 0:
-            return CallResult(CallState.SUCCEEDED, shown, "", 0, blob)
-        case Ending.EXITED:
-            text = f"exit {ended.code}\n{shown}" if shown else f"exit {ended.code}"
-            return CallResult(CallState.FAILED, text, "Exit", ended.code, blob)
-        case Ending.TIMED_OUT:
-            return _stopped("TimedOut", "it took too long and was stopped, with all it started", shown, blob)
-        case Ending.TOO_MUCH_OUTPUT:
-            return _stopped("TooMuchOutput", "it wrote too much and was stopped", shown, blob)
-        case Ending.NOT_STARTED:
-            return _stopped("NotStarted", "it could not be started", shown, blob)
-        case Ending.LOST:
-            text = f"the container went away under it: it may have happened\n{shown}"
-            return CallResult(CallState.UNKNOWN, text, "Unknown", None, blob)
-        case _:
-            assert_never(ended.ending)
-
-
-def _stopped(reason: str, words: str, shown: str, blob: str | None) -> CallResult:
-    return CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob)
+    late = "it took too long and was stopped, with all it started"
+    return result_of(context, ended, late=late, lost="the container went away under it")

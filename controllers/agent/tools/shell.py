@@ -13,11 +13,10 @@ from pydantic import AliasChoices, Field
 from controllers.agent.calling import workspaces
 from controllers.agent.calling.workspaces import environment
 from controllers.agent.tools import trespassing
+from controllers.agent.tools.command_results import result_of
 from controllers.agent.tools.tool import Context, Settlement
-from reconciler.effects.clamping import clamped
-from reconciler.effects.processes import Command, Ending, Exit
+from reconciler.effects.processes import Command, Exit
 from schemas import limits
-from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject
 
 
@@ -61,24 +60,5 @@ def time_bound_s(context: Context, wanted_s: float | None) -> float:
 
 def settlement_of(context: Context, ended: Exit) -> Settlement:
     """What the caller reads of an ended process."""
-    blob = context.world.store.put_blob(ended.output) if ended.output else None
-    shown = clamped(ended.output)
-    match ended.ending:
-        case Ending.EXITED if ended.code == 0:
-            return Settlement(CallResult(CallState.SUCCEEDED, shown, "", 0, blob))
-        case Ending.EXITED:
-            text = f"exit {ended.code}\n{shown}" if shown else f"exit {ended.code}"
-            return Settlement(CallResult(CallState.FAILED, text, "Exit", ended.code, blob))
-        case Ending.TIMED_OUT:
-            return _stopped("TimedOut", "it took too long and was stopped", shown, blob)
-        case Ending.TOO_MUCH_OUTPUT:
-            return _stopped("TooMuchOutput", "it wrote too much and was stopped", shown, blob)
-        case Ending.NOT_STARTED:
-            return _stopped("NotStarted", "it could not be started", shown, blob)
-        case Ending.LOST:
-            text = f"it began, and nobody saw how it ended: it may have happened\n{shown}"
-            return Settlement(CallResult(CallState.UNKNOWN, text, "Unknown", None, blob))
-
-
-def _stopped(reason: str, words: str, shown: str, blob: str | None) -> Settlement:
-    return Settlement(CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob))
+    late, lost = "it took too long and was stopped", "it began, and nobody saw how it ended"
+    return Settlement(result_of(context, ended, late=late, lost=lost))

@@ -7,11 +7,12 @@ from typing import Final, assert_never
 
 import anyio
 
-from containers.engine import Ended, Ending, EngineFailed, Inside
+from containers.engine import Ended, EngineFailed, Inside
 from controllers.inside import Standing
 from controllers.task.checking import container, shell
 from controllers.task.checking.contract import Bench, Finding
 from reconciler.effects.clamping import last_line
+from reconciler.effects.processes import Ending
 from schemas import limits
 from schemas.encoding import JsonObject, digest
 from schemas.task import CheckSpec

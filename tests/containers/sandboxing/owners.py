@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import asdict
 from pathlib import Path
 
-import anyio.to_thread
-
 from reconciler.effects.processes import Command
-from schemas import encoding
-from tests.containers.sandboxing.homes import REPOSITORY
+from tests.fakes.owners import BegunOwner
 
 OWNER = """
 import json, sys
@@ -36,21 +30,6 @@ anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
 """
 
 
-class BegunEnclosingOwner:
-    """Runs one operation and says so once it has begun."""
-
-    def __init__(self, home: Path, folder: Path, op: str, command: Command) -> None:
-        stated = {name: value for name, value in asdict(command).items() if name != "stdin"}
-        words = [sys.executable, "-c", OWNER, str(home), str(folder), op, encoding.encode(stated).decode()]
-        self._process = subprocess.Popen(words, cwd=REPOSITORY, stdout=subprocess.PIPE)
-
-    async def until_begun(self) -> None:
-        assert self._process.stdout is not None
-        line = await anyio.to_thread.run_sync(self._process.stdout.readline)
-        assert line == b"begun\n", "the owner could not begin"
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+def begun_enclosing(home: Path, folder: Path, op: str, command: Command) -> BegunOwner:
+    """An owner that runs `command` enclosed."""
+    return BegunOwner(folder, op, command, script=OWNER, before=(str(home),))

@@ -15,7 +15,7 @@ from reconciler.effects.processes import Command, Processes, Sandbox
 from schemas.sandbox import GROUP
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
-from tests.containers.sandboxing.owners import BegunEnclosingOwner
+from tests.containers.sandboxing.owners import begun_enclosing
 from tests.containers.sandboxing.rooming import rooms_of
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
@@ -33,7 +33,7 @@ class EnclosedMachine:
         return homes.enclosing(self.home, self.folder, self.epochs, rooms=rooms_of(self.container))
 
     async def begin_and_crash(self, op: str, command: Command) -> None:
-        owner = BegunEnclosingOwner(self.home, self.folder, op, command)
+        owner = begun_enclosing(self.home, self.folder, op, command)
         await owner.until_begun()
         while not _is_inside(self.folder, op, command):
             await anyio.lowlevel.checkpoint()
