@@ -22,6 +22,7 @@ from schemas import limits
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
 KILLED: Final = 137
 BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
+GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
 REST_S: Final = 1.0  # For what was written before it was killed.
 
 
@@ -105,9 +106,20 @@ class Execs:
         code = state["ExitCode"]
         if not state.get("Pid") and code in START_FAILED:
             return Ended(Ending.NOT_STARTED, None, output.strip())
-        if code in (None, KILLED) and await self._main(ref) is None:
+        if code in (None, KILLED) and await self._goes(ref):
             return Ended(Ending.LOST, None, output)
         return Ended(Ending.EXITED, code, output)
+
+    async def _goes(self, ref: str) -> bool:
+        """Whether the container does not run; one that is killed is told of a little after what ran inside."""
+
+        async def is_gone() -> bool:
+            return await self._main(ref) is None
+
+        with anyio.move_on_after(GOES_S):
+            await until(is_gone)
+            return True
+        return False
 
     async def _end_one(self, ref: str, identity: str, inside: Inside) -> None:
         """Ends it when it has begun: a request to start it that was given up may still be on its way."""

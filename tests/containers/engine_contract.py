@@ -425,8 +425,11 @@ class RunningContract:
         assert await refusal(self.run(ground, ref, "true")) is Reason.NOT_FOUND
 
     async def test_a_command_whose_container_goes_is_lost(self, ground: Ground, ref: str, outside: Outside) -> None:
+        async def it_runs() -> bool:
+            return await self.commands(ground, ref) == 1
+
         async def kill_when_it_runs() -> None:
-            await self.run(ground, ref, "true")
+            await until(it_runs)
             await outside.kill(ref)
 
         async with anyio.create_task_group() as group:
