@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
     from reconciler.effects.processes import Processes
+    from schemas.resource import Resource
     from schemas.sandbox import Answer
 
 
@@ -58,13 +59,24 @@ def container_engine() -> ContainerEngine:
     return DockerEngine(os.environ)
 
 
-async def containers_of(place: Place, address: str = "") -> tuple[Found, ...]:
-    """What the engine has of the plan's containers, of one without the others. Raises EngineFailed."""
-    from containers.naming import ADDRESS, Names
+def expect_containers() -> None:
+    """Has the engine's client loaded by a thread: it takes 0.1 s, and is asked for soon."""
+    import importlib
+    from threading import Thread
+
+    # None of our own modules: two threads that load what needs each other may see half of it.
+    Thread(target=importlib.import_module, args=("docker",), daemon=True).start()
+
+
+async def containers_of(place: Place, item: Resource) -> tuple[Found, ...]:
+    """What the engine has of the container `item` of the plan. Raises EngineFailed."""
+    from containers.naming import ADDRESS, Names, is_ours, tag_of
     from planloop.core import label_of
 
-    only = {ADDRESS: address} if address else {}
-    return await container_engine().containers({**Names(place.name, label_of(place)).ours, **only})
+    names, known = Names(place.name, label_of(place)), (str((item.status.get("seen") or {}).get("id", "")),)
+    there = await container_engine().containers({**names.ours, ADDRESS: item.address})
+    ours = [(one, tag_of(one.labels)) for one in there if is_ours(one, names, known)]
+    return tuple(one for one, tag in ours if tag is not None and tag.uid == item.uid)
 
 
 def image_folder() -> Path:
@@ -175,7 +187,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     work = WorkPools(queue, bounds)
     one_engine, root = cache(container_engine), place.root.absolute()
     inside = PlanContainers(core.store, one_engine)
-    sandboxes = TriedSandboxes(processes, core.ids, str(root.resolve()))
+    sandboxes = TriedSandboxes(processes, core.clock, core.ids, str(root.resolve()))
     surroundings = Surroundings(place.name, root, environment(), containers=inside, sandboxes=sandboxes)
     background = Background()
 
@@ -251,7 +263,7 @@ def bubblewrap_here() -> tuple[Answer, str]:
     from containers.sandboxing import cgroups
     from containers.sandboxing.enclosing import EnclosingProcesses
     from containers.sandboxing.probing import TriedSandboxes
-    from reconciler.clock import RandomIds
+    from reconciler.clock import RandomIds, SystemClock
     from reconciler.effects.local_processes import LocalProcesses
     from schemas.sandbox import BUBBLEWRAP, Wish
 
@@ -266,7 +278,7 @@ def bubblewrap_here() -> tuple[Answer, str]:
         local = LocalProcesses(folder / "run", f"doctor-{os.getpid()}", 0)
         home = sandbox_home(folder / "work")
         processes = EnclosingProcesses(local, folder / "enclosed", home, groups=lambda: groups)
-        tried = TriedSandboxes(processes, RandomIds(), str(folder / "work")).tried
+        tried = TriedSandboxes(processes, SystemClock(), RandomIds(), str(folder / "work")).tried
         answer = anyio.run(tried, Wish(BUBBLEWRAP))
         if groups is not None:
             groups.close()

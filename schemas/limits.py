@@ -29,6 +29,8 @@ SANDBOX_TMP_BYTES: Final = 1 << 30  # Of each folder in memory that an enclosed 
 SANDBOX_PROXY_PORT: Final = 3128  # Inside, where nothing else listens; the one that proxies have.
 SANDBOX_EMPTY_S: Final = 2.0  # For killed processes to leave their cgroup; one that takes longer hangs in the kernel.
 SANDBOX_PROBE_S: Final = 10.0  # To run `true` in an enclosure; it takes 0.02.
+SANDBOX_RETRY_S: Final = 1.0  # Before one that is not to be had is tried again; it doubles.
+SANDBOX_RETRY_CAP_S: Final = 30.0  # Who installs what is missing waits no longer.
 SANDBOX_CONNECTIONS_MAX: Final = 64  # Through the proxy of one command at once; browsers take 6 for each host.
 SANDBOX_REFUSALS_TOLD: Final = 8  # Hosts named in the output of a command that was refused them.
 

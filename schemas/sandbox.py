@@ -30,9 +30,16 @@ class Wish:
         name = TIERS[self.tier] if self.tier < len(TIERS) else "unknown"
         return f"tier {self.tier} ({f'container {self.container}' if self.container else name})"
 
-    def to_json(self) -> JsonObject:
-        own: JsonObject = {"container": self.container} if self.container else {}
-        return {"tier": self.tier, **own}
+
+def enforced_merge(written: Json, status: JsonObject) -> JsonObject:
+    """The merge after which the `status` of a task or an agent has the sandbox that a lowered agent says.
+
+    It has none where the plan says nothing of it.
+    """
+    if written is None:
+        return {"sandbox": None} if status.get("sandbox") else {}
+    wish = wish_of(written)
+    return {"sandbox": {"tier": wish.tier, "container": wish.container or None}}
 
 
 def wish_of(written: Json) -> Wish:
@@ -46,11 +53,19 @@ def wish_of(written: Json) -> Wish:
 
 @frozen
 class Answer:
-    """Whether a sandbox is to be had; if not, why, and what would help."""
+    """Whether a sandbox is to be had; if not, why, what would help, and from when on to look again (None: never).
+
+    Times in seconds since 1970.
+    """
 
     is_had: bool
     why: str = ""
     cure: str = ""
+    again_at: float | None = None
+
+    def is_due(self, now: float) -> bool:
+        """Whether what would help may have been done since."""
+        return self.again_at is not None and self.again_at <= now
 
     def to_json(self) -> JsonObject:
         return {"is_had": self.is_had, "why": self.why, "cure": self.cure}

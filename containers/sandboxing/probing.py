@@ -1,10 +1,17 @@
-"""Which sandboxes this machine has: found out by running nothing at all in one, and remembered."""
+"""Which sandboxes this machine has: found out by running nothing at all in one, and remembered.
+
+One that is not to be had is tried again, ever more seldom: what is missing may be put there meanwhile.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from typing import Final
 
-from reconciler.clock import Ids
+import anyio
+
+from reconciler.clock import Clock, Ids
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending, Processes, Sandbox
 from schemas import limits
@@ -22,20 +29,31 @@ LOOK: Final = "plan describe container/{} says how it is; a shell in it needs a 
 class TriedSandboxes:
     """A `controllers.sandboxes.Sandboxes` over processes that enclose. `folder` is the plan's."""
 
-    def __init__(self, processes: Processes, ids: Ids, folder: str) -> None:
+    def __init__(self, processes: Processes, clock: Clock, ids: Ids, folder: str) -> None:
         self._processes = processes
+        self._clock = clock
         self._ids = ids
         self._folder = folder
         self._known: dict[tuple[int, str], Answer] = {}
+        self._failures: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self._trying: defaultdict[tuple[int, str], anyio.Lock] = defaultdict(anyio.Lock)
 
     def known(self, wish: Wish) -> Answer | None:
-        return HAD if wish.tier <= GROUP else self._known.get((wish.tier, wish.container))
+        return HAD if wish.tier <= GROUP else self._known.get(_key(wish))
 
     async def tried(self, wish: Wish) -> Answer:
-        """Whether the shell comes up in it."""
-        answer = await self._try(wish)
-        self._known[wish.tier, wish.container] = answer
-        return answer
+        """Whether the shell comes up in it. Who asks while it is tried gets the same answer."""
+        key = _key(wish)
+        async with self._trying[key]:
+            known = self.known(wish)
+            if known is not None and not known.is_due(self._clock.now()):
+                return known
+            answer = await self._try(wish)
+            if not answer.is_had:
+                self._failures[key] += 1
+                answer = replace(answer, again_at=self._clock.now() + _pause_s(self._failures[key]))
+            self._known[key] = answer
+            return answer
 
     async def _try(self, wish: Wish) -> Answer:
         if wish.tier > CONTAINER:
@@ -51,6 +69,14 @@ class TriedSandboxes:
             return HAD
         said = last_line(ended.output) or ended.ending.value
         return Answer(False, f"the sandbox, {wish.words}, is not to be had: {said}", _cure(wish, said))
+
+
+def _key(wish: Wish) -> tuple[int, str]:
+    return wish.tier, wish.container
+
+
+def _pause_s(failures: int) -> float:
+    return float(min(limits.SANDBOX_RETRY_CAP_S, limits.SANDBOX_RETRY_S * 2.0 ** min(failures - 1, 30)))
 
 
 def _cure(wish: Wish, said: str) -> str:

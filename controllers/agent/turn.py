@@ -32,6 +32,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
+from schemas.sandbox import enforced_merge
 from schemas.thread import Answer
 from schemas.tools import FREE_TO_HOOKS
 
@@ -59,6 +60,7 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     if seen.status.asked:
         merge["inbox"] = answering.asked_again(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
+    merge |= enforced_merge(seen.spec.sandbox, seen.resource.status)
     # A change of its own: in one merge with what it replaces, the old keys of a map would stay.
     copied = (change(seen, origin.merge),) if origin.merge else ()
     data: JsonObject = {"incarnation": incarnation}

@@ -15,7 +15,7 @@ class Sandboxes(Protocol):
         ...
 
     async def tried(self, wish: Wish) -> Answer:
-        """Tries it, by running something in it."""
+        """Tries it, by running something in it, unless the answer is known and not due."""
         ...
 
 

@@ -11,10 +11,7 @@ from schemas.record import Draft, SetStatus
 
 async def find_out(desk: Desk, job: TryJob) -> None:
     """Tries it, once for all tasks that want the same, and says in the plan's status what came of it."""
-    sandboxes = desk.surroundings.sandboxes
-    if sandboxes.known(job.wish) is not None:
-        return
-    answer = await sandboxes.tried(job.wish)
+    answer = await desk.surroundings.sandboxes.tried(job.wish)
     plan = desk.store.view.get(f"plan/{desk.surroundings.plan}")
     told: JsonObject = {job.wish.words: answer.to_json()}
     if plan is None or (plan.status.get("sandbox") or {}).get(job.wish.words) == told[job.wish.words]:

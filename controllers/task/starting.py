@@ -12,12 +12,15 @@ from controllers.task import budgets, containing, flight, forking, jobs, keys, r
 from controllers.task.observing import Observed
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, TryJob, after
+from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK, FORK_FAILED
 from schemas.lock import ring_words
-from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX, wish_of
+from schemas.resource import Resource
+from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX, enforced_merge, wish_of
 from schemas.task import ByAgent, Group, Run, TaskState
 
+AGAIN = f"it is tried again within {limits.SANDBOX_RETRY_CAP_S:g} s, and the task goes on when that helped"
 _OPEN_PARENT = (Stage.WORK, Stage.VERIFY, Stage.DONE)
 
 
@@ -35,9 +38,8 @@ def start(observed: Observed) -> Step:
 def _waiting(observed: Observed, says: Says) -> Step:
     wait_s = observed.progress.not_before - observed.now
     again_s = wait_s if wait_s > 0 else None
-    if says.reason == TRYING_SANDBOX and observed.encloser is not None:
-        job = TryJob(keys.trying(observed.me.uid), wish_of(observed.encloser.spec.get("sandbox")))
-        return Step(says, start=() if job.key in observed.jobs else (job,))
+    if says.reason in (TRYING_SANDBOX, NO_SANDBOX) and observed.encloser is not None:
+        return _trying(observed, says, observed.encloser)
     if says.reason in (AWAITING_FORK, FORK_FAILED):
         return Step(says, forking.MADE, again_s=again_s)
     if says.reason == AWAITING and observed.lock is not None:
@@ -46,6 +48,15 @@ def _waiting(observed: Observed, says: Says) -> Step:
         return Step(says, again_s=again_s)
     notes = budgets.wanted(observed)
     return Step(says, notes.merge, notes.changes, again_s=again_s)
+
+
+def _trying(observed: Observed, says: Says, encloser: Resource) -> Step:
+    """Its sandbox is tried, or will be: a person may put there what is missing while the plan runs."""
+    answer = observed.sandbox
+    if answer is not None and not answer.is_due(observed.now):
+        return Step(says, again_s=None if answer.again_at is None else answer.again_at - observed.now)
+    job = TryJob(keys.trying(observed.me.uid), wish_of(encloser.spec.get("sandbox")))
+    return Step(says, start=() if job.key in observed.jobs else (job,))
 
 
 def obstacle(observed: Observed) -> Says | None:
@@ -75,6 +86,7 @@ def begin_work(observed: Observed) -> Step:
 
 def begun(observed: Observed, incarnation: int) -> JsonObject:
     """What is written when incarnation `incarnation` begins."""
+    encloser = observed.encloser
     return {
         "stage": "work",
         "incarnation": incarnation,
@@ -87,14 +99,8 @@ def begun(observed: Observed, incarnation: int) -> JsonObject:
         "skipped": None,
         "round_for": None,
         "fork": None,
-        **_enforced(observed),
+        **enforced_merge(None if encloser is None else encloser.spec.get("sandbox"), observed.me.status),
     }
-
-
-def _enforced(observed: Observed) -> JsonObject:
-    """What its commands are enclosed in, where the plan says anything of it."""
-    written = None if observed.encloser is None else observed.encloser.spec.get("sandbox")
-    return {} if written is None else {"sandbox": wish_of(written).to_json()}
 
 
 def queued(observed: Observed) -> Says:
@@ -148,7 +154,8 @@ def _sandbox(observed: Observed) -> Says | None:
         return Says(TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",))
     if answer.is_had:
         return None
-    return Says(TaskState.BLOCKED, NO_SANDBOX, answer.why, (answer.cure,), is_stuck=True)
+    cures = (answer.cure,) if answer.again_at is None else (answer.cure, AGAIN)
+    return Says(TaskState.BLOCKED, NO_SANDBOX, answer.why, cures, is_stuck=True)
 
 
 def _locks(observed: Observed) -> Says | None:

@@ -97,7 +97,7 @@ def _facts(item: Resource, now: float) -> list[str]:
     if status.get("incarnation") and item.kind != "container":
         worked = cells.age_of(item, now)
         lines.append(labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
-    if item.kind == "task" and status.get("sandbox"):
+    if status.get("sandbox") and item.kind in ("task", "agent"):
         lines.append(labelled("sandbox", wish_of(status["sandbox"]).words))
     result = cells.one_line(cells.value_text(status.get("result")))
     if result and result != status.get("why"):

@@ -112,8 +112,9 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
     ("tier", "said"),
     [({"tier": 2}, "tier 2 (bubblewrap)"), ({"tier": 3, "container": "redis"}, "tier 3 (container redis)")],
 )
-def test_a_task_says_which_sandbox_it_runs_in(tier: JsonObject, said: str) -> None:
-    one = Resource("task/app", Uid("u"), 1, {"parent": None, "children": [], "acceptance": []}, {"sandbox": tier})
+@pytest.mark.parametrize("address", ["task/app", "agent/app"])
+def test_a_task_and_its_agent_say_which_sandbox_they_run_in(address: str, tier: JsonObject, said: str) -> None:
+    one = Resource(address, Uid("u"), 1, {"parent": None, "children": [], "acceptance": []}, {"sandbox": tier})
 
     assert f"sandbox   {said}" in descriptions.text(one, [], costs=Costs([one]), now=138.0).splitlines()
 

@@ -1,0 +1,56 @@
+"""Whether a sandbox is to be had here, and from when on it is tried again. Over real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.sandboxing.probing import TriedSandboxes
+from schemas import limits
+from schemas.sandbox import BUBBLEWRAP, HAD, Wish
+from tests.containers.sandboxing import homes
+from tests.fakes.virtual_time import SeededIds
+
+pytestmark = pytest.mark.anyio
+BOX = Wish(BUBBLEWRAP)
+
+
+class SetClock:
+    """A clock that stands still."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing here sleeps")
+
+
+async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes.need_bubblewrap()
+    (tmp_path / "work").mkdir()
+    clock = SetClock()
+    sandboxes = TriedSandboxes(
+        homes.enclosing(tmp_path / "work", tmp_path / "state"), clock, SeededIds(1), str(tmp_path / "work")
+    )
+    assert sandboxes.known(BOX) is None
+
+    pauses = []
+    with monkeypatch.context() as without:
+        without.setenv("PATH", str(tmp_path))
+        for _ in range(8):
+            answer = await sandboxes.tried(BOX)
+            assert not answer.is_had and answer.again_at is not None
+            pauses.append(answer.again_at - clock.time)
+            clock.time = answer.again_at
+
+    clock.time -= 0.5
+    assert not (await sandboxes.tried(BOX)).is_had, "it is not due yet"
+    clock.time += 0.5
+    assert await sandboxes.tried(BOX) == sandboxes.known(BOX) == HAD
+    assert pauses == sorted(pauses) and pauses[0] < pauses[1] and pauses[-1] == limits.SANDBOX_RETRY_CAP_S

@@ -1,0 +1,25 @@
+"""What a status says of the sandbox that is enforced."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas import patching
+from schemas.encoding import Json, JsonObject
+from schemas.sandbox import enforced_merge
+
+
+@pytest.mark.parametrize(
+    ("status", "written", "left"),
+    [
+        ({}, None, {}),
+        ({}, 2, {"sandbox": {"tier": 2}}),
+        ({}, {"container": "x"}, {"sandbox": {"tier": 3, "container": "x"}}),
+        ({"sandbox": {"tier": 3, "container": "x"}}, 2, {"sandbox": {"tier": 2}}),
+        ({"sandbox": {"tier": 2}}, None, {}),
+    ],
+)
+def test_a_status_has_the_sandbox_of_the_newest_run_and_nothing_of_an_earlier_one(
+    status: JsonObject, written: Json, left: JsonObject
+) -> None:
+    assert patching.merge(status, enforced_merge(written, status)) == left
