@@ -6,7 +6,7 @@ without; a plan that is over is not left before they are gone, or it is said why
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -17,8 +17,8 @@ from planloop.places import Place
 from planloop.rendering import amounts
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
-from reconciler.storing.store import View
 from schemas import limits
+from schemas.container import ContainerState
 from schemas.resource import Resource
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ NAMED_MAX: Final = 5
 _UP: Final = frozenset({"running", "paused"})
 
 
-def going_on(view: View) -> str:
+def going_on(containers: Iterable[Resource]) -> str:
     """`3 containers go on: container/a, …; plan down removes them`; empty when there is none that runs."""
-    runs = [one.address for one in view.list("container") if _goes_on(one)]
+    runs = [one.address for one in containers if _goes_on(one)]
     if not runs:
         return ""
     verb, them = ("goes", "it") if len(runs) == 1 else ("go", "them")
@@ -76,14 +76,15 @@ async def take_down(core: Core, say: Callable[[str], None], *, with_volumes: boo
             say(line)
 
 
-def without_owner(place: Place, say: Callable[[str], None], *, with_volumes: bool) -> None:
-    """The same for a plan that nobody runs. Raises NotOwner."""
+def without_owner(place: Place, *, with_volumes: bool) -> Left:
+    """The same for a plan that nobody runs: what came of it. Raises NotOwner."""
+    from controllers import container
 
-    async def take() -> None:
+    async def take() -> Left:
         async with wiring.opened(place) as core:
-            await take_down(core, say, with_volumes=with_volumes)
+            return await container.take_down(_yard(core), with_volumes=with_volumes)
 
-    anyio.run(take)
+    return anyio.run(take)
 
 
 def discard(place: Place, address: str) -> tuple[str, ...]:
@@ -99,6 +100,11 @@ def discard(place: Place, address: str) -> tuple[str, ...]:
 
 def lines(left: Left) -> list[str]:
     """What is to be said of it, one line each."""
+    return done(left) + list(left.faults)
+
+
+def done(left: Left) -> list[str]:
+    """What has gone, and what stays because it is wanted to, one line each."""
     out = [f"{amounts.plural(left.removed, 'container')} removed"] if left.removed else []
     if left.volumes_removed:
         out.append(f"{amounts.plural(len(left.volumes_removed), 'volume')} removed: {', '.join(left.volumes_removed)}")
@@ -108,11 +114,14 @@ def lines(left: Left) -> list[str]:
         them = "it" if len(left.volumes) == 1 else "them"
         stay = f"{amounts.plural(len(left.volumes), 'volume')} with data left: {names}"
         out.append(f"{stay}; plan down --volumes removes {them}")
-    return out + list(left.faults)
+    return out
 
 
-def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes: bool) -> list[str]:
-    """What an owner that took the containers down has made of them, from their statuses before and now."""
+def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes: bool) -> tuple[list[str], bool]:
+    """What an owner that took the containers down has made of them, from their statuses before and now.
+
+    And whether all is as it was to be: nothing is left that is not kept.
+    """
     had = {one.address for one in before if one.status.get("seen")}
     left = [one for one in after if one.status.get("seen")]
     removed = len(had - {one.address for one in left})
@@ -125,7 +134,7 @@ def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes:
     if volumes and not with_volumes:
         stay = f"{amounts.plural(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
         out.append(f"{stay}; plan down --volumes removes {'it' if len(volumes) == 1 else 'them'}")
-    return out
+    return out, all(one.state == ContainerState.KEPT for one in left)
 
 
 def _yard(core: Core) -> Yard:

@@ -110,10 +110,11 @@ class _Taking:
                 await self._failed(fault)
         if scope.cancelled_caught:
             self.faults.append(f"containers were not taken down within {limits.CONTAINERS_DOWN_S:.0f} s")
+            self.faults.append(self._may_be_left(self._known()))
 
     async def rest(self) -> None:
         """What nobody needs goes, unless it was tried often enough."""
-        for one in await self._yard.engine.containers(self._yard.names.ours):
+        for one in await self._yard.containers():
             resource = self._yard.whose(one)
             stuck = None if resource is None else read(resource.status).stuck
             if stuck is None:
@@ -121,20 +122,19 @@ class _Taking:
             else:
                 self.faults.append(f"{one.name} is left: {stuck.why}" + (f"; {stuck.hint}" if stuck.hint else ""))
         await self._networks()
-        self.volumes = await self._yard.engine.volumes(self._yard.names.ours)
+        self.volumes = await self._yard.volumes()
 
     async def _networks(self) -> None:
         """They go with the last container; who else is in one is told of."""
         if not self.kept and not self.faults:
-            engine = self._yard.engine
-            await self._each(engine.remove_network, await engine.networks(self._yard.names.ours))
+            await self._each(self._yard.engine.remove_network, await self._yard.networks())
 
     async def kept_one(self, address: str) -> None:
-        engine, ours = self._yard.engine, self._yard.names.ours
-        await self._each(engine.remove, [one.id for one in await engine.containers({**ours, ADDRESS: address})])
-        there = await engine.containers(ours)
+        engine = self._yard.engine
+        await self._each(engine.remove, [one.id for one in await self._yard.containers(address)])
+        there = await self._yard.containers()
         if not there:
-            await self._each(engine.remove_network, await engine.networks(ours))
+            await self._each(engine.remove_network, await self._yard.networks())
         resource = self._yard.store.view.get(address)
         if resource is not None and not any(one.labels.get(ADDRESS) == address for one in there):
             stands = self._stands(resource, ContainerState.REMOVED, "plan delete removed what was kept")
@@ -142,11 +142,10 @@ class _Taking:
             await Page(self._yard, address, resource.uid).write(lambda _: merge)
 
     async def all(self, *, with_volumes: bool) -> None:
-        engine, ours = self._yard.engine, self._yard.names.ours
         self.is_for_volumes = with_volumes and any(
             mount["volume"] for one in self._yard.store.view.list("container") for mount in one.spec["mounts"]
         )
-        waiting = list(await engine.containers(ours))
+        waiting = list(await self._yard.containers())
         while waiting:
             now = _first(waiting, self._yard)
             async with anyio.create_task_group() as group:
@@ -154,11 +153,11 @@ class _Taking:
                     group.start_soon(self._one, one)
             waiting = [one for one in waiting if one not in now]
         await self._networks()
-        self.volumes = await engine.volumes(ours)
+        self.volumes = await self._yard.volumes()
         if with_volumes:
             had = self.volumes
-            await self._each(engine.remove_volume, had)
-            self.volumes = await engine.volumes(ours)
+            await self._each(self._yard.engine.remove_volume, had)
+            self.volumes = await self._yard.volumes()
             self.volumes_removed = tuple(name for name in had if name not in self.volumes)
         await self._note_gone()
 
@@ -202,7 +201,7 @@ class _Taking:
 
     async def _note_gone(self) -> None:
         """Writes what is left: the next owner begins anew."""
-        there = {one.labels.get(ADDRESS): one for one in await self._yard.engine.containers(self._yard.names.ours)}
+        there = {one.labels.get(ADDRESS): one for one in await self._yard.containers()}
         for resource in self._yard.store.view.list("container"):
             found, stuck = there.get(resource.address), read(resource.status).stuck
             merge: JsonObject = {"is_spent": True}
@@ -231,15 +230,25 @@ class _Taking:
 
     async def _failed(self, fault: EngineFailed) -> None:
         """The engine does not answer: that stands in each status that tells of a container."""
-        there = [one for one in self._yard.store.view.list("container") if read(one.status).seen is not None]
+        there = self._known()
         if there or self.is_for_volumes:
             what = "containers and volumes" if self.is_for_volumes else "containers"
             self.faults.append(_sentence(f"{what} were not taken down", fault))
+            self.faults += [self._may_be_left(there)] if there else []
         now = self._yard.clock.now()
         stands = Standing(ContainerState.STOPPING, str(fault.reason), str(fault), (fault.hint,) if fault.hint else ())
         for one in there:
             merge = {"is_spent": True} | writing.standing_merge(one, stands, now)
             await Page(self._yard, one.address, one.uid).write(lambda _: merge)  # noqa: B023 - awaited here
+
+    def _known(self) -> list[Resource]:
+        """Those that the engine had when it was asked last, or may have been given in the middle of a crash."""
+        stored = [(one, read(one.status)) for one in self._yard.store.view.list("container")]
+        return [one for one, status in stored if status.seen is not None or status.doing == "start"]
+
+    def _may_be_left(self, known: Iterable[Resource]) -> str:
+        names = [self._yard.names.container(one.address.partition("/")[2]) for one in known]
+        return f"may still be there: {', '.join(names)}; plan down again removes what is left, once the engine answers"
 
     def _tell(self, name: str, fault: EngineFailed) -> None:
         self.faults.append(_sentence(f"{name} is left", fault))

@@ -161,7 +161,7 @@ async def _own(place: Place, wish: Wish) -> None:
 
         def leave(how: Leaving) -> NoReturn:
             if how is Leaving.HANDED_OVER:
-                if said := parting.going_on(core.store.view):
+                if said := parting.going_on(core.store.view.list("container")):
                     click.echo(said)
                 _hand_over(wish)
             _leave_at_once(core.store.view, place)
@@ -224,7 +224,7 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
 
 def _left_running(view: View, place: Place) -> str:
     calls = [call for call in view.list("call") if call.state == "Started"]
-    containers = parting.going_on(view)
+    containers = parting.going_on(view.list("container"))
     if not calls and containers:
         return f"{containers}\nnext: {apply_command(place)} goes on"
     if not calls:

@@ -24,10 +24,12 @@ Examples:
   plan down                  stop the owner and what it runs
   plan down --leave          stop only the owner; commands and containers go on by themselves
   plan down --volumes        also remove what its containers keep in named volumes
+  plan down --force          kill an owner that does not answer, then stop and remove the same
 """
 PATIENCE_S = 30.0
 STARTING_S = 5.0
 LOOK_S = 0.05
+AGAIN = "plan down again removes what is left"
 FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is well answers in milliseconds.
 
 
@@ -35,30 +37,34 @@ FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is 
 @plan_option
 @click.option("--leave", is_flag=True, help="Leave what runs; the next plan apply takes it over.")
 @click.option("--volumes", is_flag=True, help="Remove the named volumes of its containers with their data.")
-@click.option("--force", is_flag=True, help="Kill an owner that does not answer.")
+@click.option("--force", is_flag=True, help="Kill an owner that does not answer, then stop what it ran.")
 def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
     Running commands are stopped (TERM, then KILL), and `plan apply` goes on from there. A stopped command runs again
     when its task says `effect: idempotent`; any other waits for `plan approve`, which is named. Containers are removed
-    with their networks; named volumes stay, and are named. With no owner it stops what one left behind.
+    with their networks; named volumes stay, and are named. With no owner it stops what one left behind. The exit code
+    is 1 when something is left that was to go: it is named, with the reason.
     """
     if leave and volumes:
         raise Halt(Exit.USAGE, "containers that go on need their volumes", "--leave or --volumes")
     access = access_to(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
-    while not _stopped(access, leave=leave, volumes=volumes, force=force):
+    while not (is_stopped := _stopped(access, leave=leave, volumes=volumes, force=force)):
         # One that starts, ends or hands over to the background holds the plan for a moment without listening.
-        if time.monotonic() > deadline:
+        if is_stopped is None or time.monotonic() > deadline:
             if not force:
                 raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
             _kill(access)
-            return
+            force, deadline = False, time.monotonic() + STARTING_S
         time.sleep(LOOK_S)
 
 
-def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool:
-    """Stops the owner, or what is left of one; False while one holds the plan and does not listen."""
+def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool | None:
+    """Stops the owner, or what is left of one; False while one holds the plan and does not listen.
+
+    None for one that is to be killed, because it does not answer in time.
+    """
     from reconciler.errors import NotOwner
     from reconciler.storing import owning
 
@@ -77,14 +83,14 @@ def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool
     except Halt as halt:
         if not force or halt.exit is not Exit.TIMEOUT:
             raise
-        _kill(access)
-        return True
+        return None
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
-    if before and not leave:
-        _tell_containers(access, before, with_volumes=volumes)
+    is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
     file = access.place.file
     click.echo(f"{access.place.name} is down; plan apply {file.name if file else 'FILE'} goes on from here")
     _tell_doubts(access)
+    if not is_whole:
+        raise Halt(Exit.FAILED, "not all containers were removed", AGAIN)
     return True
 
 
@@ -102,12 +108,17 @@ def _containers(answer: JsonObject) -> list[Resource]:
     return [resource_from_json(raw) for raw in answer["objects"]]
 
 
-def _tell_containers(access: Access, before: list[Resource], *, with_volumes: bool) -> None:
-    """The owner had the words in its own log; whoever asked for it reads here what became of them."""
+def _tell_containers(access: Access, before: list[Resource], *, with_volumes: bool) -> bool:
+    """The owner had the words in its own log; whoever asked for it reads here what became of them.
+
+    Whether nothing is left that was to go.
+    """
     from planloop import parting
 
-    for line in parting.told(before, access.objects("container"), with_volumes=with_volumes):
+    lines, is_whole = parting.told(before, access.objects("container"), with_volumes=with_volumes)
+    for line in lines:
         click.echo(line)
+    return is_whole
 
 
 def _until_gone(access: Access, patience_s: float = PATIENCE_S) -> None:
@@ -121,16 +132,25 @@ def _until_gone(access: Access, patience_s: float = PATIENCE_S) -> None:
 
 
 def _stop_strays(access: Access, *, leave: bool, volumes: bool) -> None:
-    from planloop import wiring
+    from planloop import parting, wiring
 
+    if leave:
+        click.echo(f"nobody runs {access.place.name}")
+        if said := parting.going_on(access.objects("container")):
+            click.echo(said)
+        return
     stopped = wiring.stop_strays(access.place)
-    left = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
-    click.echo(f"nobody runs {access.place.name}{left}")
-    if not leave and access.objects("container"):
-        from planloop import parting
-
-        parting.without_owner(access.place, click.echo, with_volumes=volumes)
+    behind = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
+    click.echo(f"nobody runs {access.place.name}{behind}")
+    faults: tuple[str, ...] = ()
+    if access.objects("container"):
+        left = parting.without_owner(access.place, with_volumes=volumes)
+        faults = left.faults
+        for line in parting.done(left):
+            click.echo(line)
     _tell_doubts(access)
+    if faults:
+        raise Halt(Exit.FAILED, "\n".join(faults))
 
 
 def _kill(access: Access) -> None:
@@ -141,5 +161,3 @@ def _kill(access: Access) -> None:
         os.kill(owner.pid, signal.SIGKILL)
         _until_gone(access)
     click.echo(f"the owner of {access.place.name} was killed; plan apply goes on from the log")
-    if any((one.status.get("seen") or {}) for one in access.objects("container")):
-        click.echo("its containers go on; plan down removes them")

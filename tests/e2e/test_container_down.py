@@ -98,6 +98,60 @@ def test_why_one_failed_is_still_there_after_plan_down(yard: Yard, folder: Folde
     )
 
 
+def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
+    yard: Yard, folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    socket = tmp_path / "engine.sock"
+    socket.symlink_to(yard.address.removeprefix("unix://"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+        socket.unlink()
+        of_owner = folder.run("down")
+        owner.ended()
+    alone = folder.run("down", "--volumes")
+    made = sorted(one["Names"][0].removeprefix("/") for name, one in yard.containers().items())
+    socket.symlink_to(yard.address.removeprefix("unix://"))
+
+    again = folder.run("down", "--volumes")
+
+    assert (of_owner.code, alone.code, again.code) == (1, 1, 0)
+    assert f"no container engine answers at unix://{socket}" in of_owner.out
+    assert "error: not all containers were removed" in of_owner.err
+    assert len(made) == 3
+    (named,) = [line for line in alone.err.splitlines() if "may still be there" in line]
+    assert all(name in named for name in made)
+    assert (yard.left(), volumes(yard)) == ([], [])
+
+
+def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+        owner.process.send_signal(signal.SIGSTOP)
+
+        said = folder.run("down", "--force", "--volumes")
+
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[:3] == [
+        "the owner of p was killed; plan apply goes on from the log",
+        "nobody runs p",
+        "3 containers removed",
+    ]
+    assert (yard.left(), volumes(yard)) == ([], [])
+
+
+def test_who_leaves_what_runs_is_told_of_it_also_with_nobody_there(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/app")
+        owner.process.send_signal(signal.SIGSTOP)
+
+        said = folder.run("down", "--force", "--leave")
+
+    assert "2 containers go on running: container/db, container/app; plan down removes them" in said_by(said.out)
+    assert len(yard.containers()) == 3
+    assert folder.run("down", "--volumes").code == 0
+
+
 def volumes(yard: Yard) -> list[str]:
     return [one["Name"] for one in yard.api.volumes(filters=yard.selected)["Volumes"] or []]
 
