@@ -113,7 +113,8 @@ def listed_of(raw: Mapping[str, Any]) -> Found:
     """What one of `GET /containers/json` says: less than the whole."""
     return Found(
         id=raw["Id"],
-        name=(raw.get("Names") or [raw["Id"]])[0].lstrip("/"),
+        # One that others are linked to has names of theirs as well, as in `/theirs/alias`.
+        name=min(raw.get("Names") or [raw["Id"]], key=lambda name: name.count("/")).lstrip("/"),
         image=raw.get("ImageID") or "",
         state=_state(raw["State"]),
         labels=raw.get("Labels") or {},

@@ -1,14 +1,15 @@
 """How what is ours is called and marked in an engine: the same names and labels after a crash, for whoever looks.
 
-What carries the label of the plan is ours, whatever its name; nothing else is ever touched.
+What is ours says `is_ours`, and `Names.networks` and `Names.volumes`; nothing else is ever touched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from containers.engine import Found
 from schemas.encoding import digest
 from schemas.frozen import frozen
 
@@ -21,7 +22,10 @@ SPEC: Final = "planloop.spec"
 
 DEFAULT_NETWORK: Final = "default"
 _SUFFIX_CHARS: Final = 8
+_GAP: Final = "/"  # In no name.
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_CONTAINER: Final = "container/"
 
 
 @frozen
@@ -44,6 +48,18 @@ class Names:
 
     def volume(self, name: str) -> str:
         return self._named(f"vol-{name}")
+
+    def networks(self, found: Iterable[str]) -> tuple[str, ...]:
+        """Those among networks with the plan's label that have such a name: others may have copied the label."""
+        return self._of_form(self.network(_GAP), found)
+
+    def volumes(self, found: Iterable[str]) -> tuple[str, ...]:
+        """The same of volumes."""
+        return self._of_form(self.volume(_GAP), found)
+
+    def _of_form(self, form: str, found: Iterable[str]) -> tuple[str, ...]:
+        head, _, tail = form.partition(_GAP)
+        return tuple(name for name in found if name.startswith(head) and name.endswith(tail) and len(name) >= len(form))
 
     def _named(self, name: str) -> str:
         # Engines take few letters; that two plans are told apart is the work of the suffix.
@@ -68,7 +84,20 @@ class Tag:
 
 def tag_of(labels: Mapping[str, str]) -> Tag | None:
     """Inverse of `Tag.labels`; None when they are not ours, or not whole."""
+    address, uid, of = (labels.get(name, "") for name in (ADDRESS, UID, SPEC))
     incarnation = labels.get(INCARNATION, "")
-    if PLAN not in labels or not incarnation.isdigit():
-        return None
-    return Tag(labels.get(ADDRESS, ""), labels.get(UID, ""), int(incarnation), labels.get(SPEC, ""))
+    is_whole = PLAN in labels and uid and of and _NUMBER.fullmatch(incarnation)
+    return Tag(address, uid, int(incarnation), of) if is_whole and address.startswith(_CONTAINER) else None
+
+
+def is_ours(found: Found, names: Names, known: Collection[str] = ()) -> bool:
+    """Whether we have made the container for the plan of `names`; `known` are the ids of those that we know of.
+
+    Its labels are whole, and it has the name that its address gives it. Labels alone say nothing: `docker commit` gives
+    them to an image and so to whatever is run of that, and other tools copy them. No two containers share a name, or
+    an id: one that we know is ours also when somebody has renamed it.
+    """
+    tag = tag_of(found.labels)
+    if tag is None or found.labels[PLAN] != names.label:
+        return False
+    return found.id in known or found.name == names.container(tag.address.removeprefix(_CONTAINER))

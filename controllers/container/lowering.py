@@ -55,9 +55,10 @@ async def remove(page: Page, found: Seen) -> None:
     gone: JsonObject = {"stuck": None, "failures": None} if is_other else {"stuck": None}
     await page.yard.engine.remove(found.id)
     await page.look(found.id, gone)  # How often an earlier wish failed says nothing of what is wanted now.
-    for network in _left(page):
+    if left := {page.yard.names.network(network) for network in _left(page)}:
         with suppress(EngineFailed):  # Others may have joined it; who takes down the plan says so.
-            await page.yard.engine.remove_network(page.yard.names.network(network))
+            for network in left.intersection(await page.yard.networks()):
+                await page.yard.engine.remove_network(network)
 
 
 def _left(page: Page) -> set[str]:

@@ -14,7 +14,7 @@ import anyio.to_thread
 from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Published, Reason
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
-from containers.naming import DEFAULT_NETWORK, PLAN, Tag
+from containers.naming import DEFAULT_NETWORK, Tag
 from controllers.container import mounting, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
@@ -85,7 +85,7 @@ class Raising:
             return await engine.create(creation)
         except EngineFailed as fault:
             left = await engine.container(creation.name) if fault.reason is Reason.NAME_TAKEN else None
-            if left is None or left.labels.get(PLAN) != self.yard.names.label:
+            if left is None or not self.yard.is_ours(left):
                 raise
         await engine.remove(left.id)
         return await engine.create(creation)

@@ -69,7 +69,7 @@ class Watching:
     async def _look(self) -> None:
         """All of it: also what an earlier owner has left."""
         yard = self.yard
-        there = await yard.engine.containers(yard.names.ours)
+        there = await yard.containers()
         strays = [one for one in there if self.yard.whose(one) is None]
         known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
         strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
@@ -83,7 +83,7 @@ class Watching:
             if not resource.status.get("looked"):  # It came while we looked.
                 yard.work.poke(resource.address)
         if not known and not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
-            for network in await yard.engine.networks(yard.names.ours):
+            for network in await yard.networks():
                 with suppress(EngineFailed):
                     await yard.engine.remove_network(network)
 
@@ -91,13 +91,16 @@ class Watching:
         """One that cannot be looked at now is looked at with all of them."""
         with suppress(EngineFailed):
             found = await self.yard.engine.container(ref)
-            if found is not None and self.yard.whose(found) is None:
+            is_stray = found is not None and self.yard.whose(found) is None
+            if found is not None and is_stray:
                 await self._remove(found)
             elif (resource := self.yard.store.view.get(address)) is not None:
                 await Page(self.yard, address, resource.uid).look(ref)
 
     async def _remove(self, stray: Found) -> None:
-        """Nobody's goes; one that cannot go yet is met again at the next look."""
+        """One of nobody goes if it is ours; one that cannot go yet is met again at the next look."""
+        if not self.yard.is_ours(stray):
+            return
         with suppress(EngineFailed):
             await self.yard.engine.remove(stray.id)
 

@@ -170,9 +170,9 @@ class Page:
         """Writes what the engine has under `ref`, unless that is another's, and `also`. Raises EngineFailed."""
         async with self.yard.looking[self.address]:
             made = await self.yard.engine.container(ref)
-            found = None if made is None else seen_of(made)
-            if found is not None and found.uid != self.uid:
-                found = None
+            resource = None if made is None else self.yard.whose(made)
+            is_its = resource is not None and (resource.address, resource.uid) == (self.address, self.uid)
+            found = seen_of(made) if made is not None and is_its else None
             await self.write(lambda status: _instead_of(status, ref, found) | (also or {}))
         return found
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 
 from containers.engine import Engine, Found
-from containers.naming import Names, tag_of
+from containers.naming import ADDRESS, Names, is_ours, tag_of
+from controllers.container.status import read
 from reconciler.clock import Clock
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.rolling_file import RollingFile
@@ -46,10 +47,30 @@ class Yard:
         return f"{self.names.label}@{self.epoch}"
 
     def whose(self, found: Found) -> Resource | None:
-        """The object that it is the container of; None for one of nobody, however it came by our labels."""
+        """The object that it is the container of; None for one of ours of nobody, and for one that is not ours."""
         tag = tag_of(found.labels)
         resource = None if tag is None else self.store.view.get(tag.address)
-        return resource if tag is not None and resource is not None and resource.uid == tag.uid else None
+        is_its = tag is not None and resource is not None and resource.uid == tag.uid
+        return resource if is_its and self.is_ours(found) else None
+
+    def is_ours(self, found: Found) -> bool:
+        """See `naming.is_ours`; what the status of a container says that the engine has is known."""
+        resource = self.store.view.get(found.labels.get(ADDRESS, ""))
+        seen = None if resource is None else read(resource.status).seen
+        return is_ours(found, self.names, () if seen is None else (seen.id,))
+
+    async def containers(self, address: str = "") -> tuple[Found, ...]:
+        """Ours, of one address or of all. Raises EngineFailed, as the next two."""
+        only = {ADDRESS: address} if address else {}
+        return tuple(one for one in await self.engine.containers({**self.names.ours, **only}) if self.is_ours(one))
+
+    async def networks(self) -> tuple[str, ...]:
+        """The names of ours."""
+        return self.names.networks(await self.engine.networks(self.names.ours))
+
+    async def volumes(self) -> tuple[str, ...]:
+        """The names of ours."""
+        return self.names.volumes(await self.engine.volumes(self.names.ours))
 
     def output(self, address: str, bytes_max: int) -> RollingFile:
         """The file with what a container writes."""

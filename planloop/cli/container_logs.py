@@ -132,8 +132,7 @@ def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed:
 async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bool) -> bool:
     from planloop import wiring
 
-    there = await wiring.containers_of(access.place, item.address)
-    own = next((one for one in there if one.labels.get("planloop.uid") == item.uid and one.started_at), None)
+    own = next((one for one in await wiring.containers_of(access.place, item) if one.started_at), None)
     if own is None:
         return False
     engine, text = wiring.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")

@@ -9,6 +9,7 @@ import click
 
 from planloop.access import Access
 from planloop.exits import Exit, Halt
+from schemas.resource import Resource
 
 
 def discard(access: Access, addresses: Sequence[str], *, dry_run: bool) -> None:
@@ -22,7 +23,7 @@ def discard(access: Access, addresses: Sequence[str], *, dry_run: bool) -> None:
             continue
         access.refuse_insiders()
         if access.is_owned():
-            _remove(access, address)
+            _remove(access, access.object(address))
         else:
             from planloop import parting
 
@@ -31,17 +32,17 @@ def discard(access: Access, addresses: Sequence[str], *, dry_run: bool) -> None:
         click.echo(f"{address}: what was kept of it is removed; plan logs {address} stays")
 
 
-def _remove(access: Access, address: str) -> None:
+def _remove(access: Access, item: Resource) -> None:
     from containers.engine import EngineFailed
     from planloop import wiring
 
     async def remove() -> None:
         engine = wiring.container_engine()
-        for one in await wiring.containers_of(access.place, address):
+        for one in await wiring.containers_of(access.place, item):
             if one.state not in ("running", "paused", "restarting"):
                 await engine.remove(one.id)
 
     try:
         anyio.run(remove)
     except EngineFailed as failed:
-        raise Halt(Exit.FAILED, f"{address}: {failed}", failed.hint) from failed
+        raise Halt(Exit.FAILED, f"{item.address}: {failed}", failed.hint) from failed

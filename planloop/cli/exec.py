@@ -114,8 +114,7 @@ def _found(access: Access, item: Resource) -> Found:
 
     from planloop import wiring
 
-    there = anyio.run(wiring.containers_of, access.place, item.address)
-    own = [one for one in there if one.labels.get("planloop.uid") == item.uid]
+    own = anyio.run(wiring.containers_of, access.place, item)
     running = next((one for one in own if one.state == "running"), None)
     if running is not None:
         return running

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from containers.naming import Names
+from containers.engine import Found
+from containers.naming import ADDRESS, INCARNATION, PLAN, SPEC, UID, Names, Tag, is_ours
 
 
 @pytest.mark.parametrize(
@@ -16,3 +17,43 @@ def test_a_plan_of_any_name_has_names_that_engines_take(plan: str, begins: str) 
     assert name.startswith(begins)
     assert name.isascii()
     assert name != Names(plan, "another").container("db")
+
+
+NAMES = Names("p", "p-0123")
+TAG = Tag("container/db", "u1", 3, "spec")
+OWN = TAG.labels(NAMES, 7)
+OURS = NAMES.container("db")
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "ours"),
+    [
+        (OURS, OWN, True),
+        ("renamed", OWN, False),
+        (f"{OURS}-copy", OWN, False),
+        (NAMES.container("api"), OWN, False),
+        (OURS, {PLAN: NAMES.label}, False),
+        (OURS, {**OWN, PLAN: "another"}, False),
+        (OURS, {name: value for name, value in OWN.items() if name != PLAN}, False),
+        *((OURS, {**OWN, INCARNATION: text}, False) for text in ("", "-1", "x", "²", "9" * 5000)),
+        (NAMES.container("."), {**OWN, ADDRESS: "task/."}, False),
+        (NAMES.container(""), {**OWN, ADDRESS: ""}, False),
+        (OURS, {**OWN, UID: ""}, False),
+        (OURS, {**OWN, SPEC: ""}, False),
+    ],
+)
+def test_ours_has_whole_labels_and_the_name_that_its_address_gives_it(
+    name: str, labels: dict[str, str], ours: bool
+) -> None:
+    found = Found("1", name, "image", "running", labels)
+    assert is_ours(found, NAMES) is ours
+    if labels == OWN:
+        assert is_ours(found, NAMES, {"1"}), "one that we know is ours under any name"
+        assert is_ours(found, NAMES, {"2"}) is ours
+
+
+def test_networks_and_volumes_with_a_copied_label_are_not_ours() -> None:
+    network, volume = NAMES.network("a-b"), NAMES.volume("data")
+    others = ("mine", NAMES.network(""), f"{network}-copy", Names("p", "p-4567").network("a-b"), OURS)
+    assert NAMES.networks((network, volume, *others)) == (network,)
+    assert NAMES.volumes((network, volume, *others)) == (volume,)
