@@ -7,6 +7,7 @@ no DNS to leak through. Whatever is refused is remembered, to be told with the c
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,14 +23,19 @@ from schemas.frozen import frozen
 SOCKET: Final = "proxy"
 HEAD_BYTES_MAX: Final = 64 << 10
 PIECE_BYTES: Final = 64 << 10
+HEAD_S: Final = 30.0  # For the whole head of a request: who says nothing keeps nobody else from asking.
 CONNECT_S: Final = 30.0
 HTTP_PORT: Final = 80
+_OURS: Final = ("proxy-", "connection:", "host:")  # Headers that we say ourselves, or nobody does.
+_FORGED: Final = re.compile(r"[\r\n\0]|^[ \t]")
+"""In a line of a head: what one program takes for the end of it, or for more of the line before, and another not."""
+
 _ENDS: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 @frozen
 class Asked:
-    """Where a request goes, and what is sent there first: nothing for a tunnel."""
+    """Where a request goes, and what is sent there first: nothing for a tunnel. Its `Host` is where it goes."""
 
     host: str
     port: int
@@ -66,7 +72,9 @@ async def serving(folder: Path, hosts: Sequence[str]) -> AsyncIterator[list[str]
 
 
 async def _answer(client: ByteStream, hosts: Sequence[str], refused: list[str]) -> None:
-    head, rest = await _head(client)
+    head, rest = b"", b""
+    with anyio.move_on_after(HEAD_S):
+        head, rest = await _head(client)
     asked = parsed(head)
     if asked is None:
         await client.send(_said(400, "this is a proxy for http and https"))
@@ -116,6 +124,8 @@ async def _pour(source: ByteStream, sink: ByteStream) -> None:
 def parsed(head: bytes) -> Asked | None:
     """What a request to the proxy asks for; None for what is no such request."""
     lines = head.decode("latin-1").split("\r\n")
+    if any(map(_FORGED.search, lines)):
+        return None
     method, _, rest = lines[0].partition(" ")
     target, _, version = rest.rpartition(" ")
     if not version.startswith("HTTP/1."):
@@ -132,9 +142,15 @@ def parsed(head: bytes) -> Asked | None:
     if parts.scheme != "http":
         return None
     path = parts._replace(scheme="", netloc="").geturl() or "/"
-    kept = [line for line in lines[1:-2] if not line.lower().startswith(("proxy-", "connection:"))]
-    sent = [f"{method} {path} {version}", *kept, "Connection: close", "", ""]
+    # Servers choose a site by `Host`: it is the one that was looked at, whatever the request says.
+    host = parts.netloc.rpartition("@")[2]
+    kept = [line for line in lines[1:-2] if not _name_of(line).startswith(_OURS)]
+    sent = [f"{method} {path} {version}", f"Host: {host}", *kept, "Connection: close", "", ""]
     return Asked(parts.hostname, port or HTTP_PORT, "\r\n".join(sent).encode("latin-1"))
+
+
+def _name_of(line: str) -> str:
+    return line.partition(":")[0].strip().lower() + ":"
 
 
 def is_allowed(name: str, hosts: Sequence[str]) -> bool:

@@ -1,0 +1,80 @@
+"""The way out of an enclosure: what is asked of the proxy, and what is asked of a host in its name."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import anyio
+import pytest
+
+from containers.sandboxing import proxy
+from containers.sandboxing.proxy import Asked, parsed
+
+pytestmark = pytest.mark.anyio
+
+
+def head(*lines: str) -> bytes:
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["Host: other.example"],
+        ["HOST : other.example", "host:other.example"],
+        ["Proxy-Authorization: x", "Host: other.example", "Connection: keep-alive"],
+        [],
+    ],
+)
+def test_a_request_is_for_the_host_that_was_looked_at(said: list[str]) -> None:
+    asked = parsed(head("GET http://allowed.example:8080/a?b HTTP/1.1", *said, "Accept: */*"))
+
+    wanted = head("GET /a?b HTTP/1.1", "Host: allowed.example:8080", "Accept: */*", "Connection: close")
+    assert asked == Asked("allowed.example", 8080, wanted)
+
+
+def test_who_is_named_before_the_host_is_not_sent_along() -> None:
+    asked = parsed(head("GET http://other.example:80@allowed.example/ HTTP/1.1"))
+
+    assert asked is not None and asked.name == "allowed.example:80"
+    assert b"\r\nHost: allowed.example\r\n" in asked.head
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["GET http://allowed.example/ HTTP/1.1", "X: a\nHost: other.example"],
+        ["GET http://allowed.example/ HTTP/1.1", "X: a\rHost: other.example"],
+        ["GET http://allowed.example/ HTTP/1.1", "X: a", " folded"],
+        ["GET http://allowed.example/\nX: HTTP/1.1"],
+        ["GET https://allowed.example/ HTTP/1.1"],
+        ["GET /a HTTP/1.1", "Host: allowed.example"],
+        ["CONNECT allowed.example HTTP/1.1"],
+        ["hello"],
+        [""],
+    ],
+)
+def test_what_two_programs_may_read_in_two_ways_is_no_request(lines: list[str]) -> None:
+    assert parsed(head(*lines)) is None
+
+
+async def test_who_says_nothing_is_answered_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy, "HEAD_S", 0.01)
+    async with proxy.serving(tmp_path, ["*"]), await anyio.connect_unix(tmp_path / proxy.SOCKET) as quiet:
+        with anyio.fail_after(10):
+            answer = await quiet.receive()
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+async def test_the_socket_of_an_owner_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / proxy.SOCKET))
+        dead.listen()
+
+    async with proxy.serving(tmp_path, []) as refused, await anyio.connect_unix(tmp_path / proxy.SOCKET) as client:
+        await client.send(head("CONNECT a.example:443 HTTP/1.1"))
+        answer = await client.receive()
+
+    assert answer.startswith(b"HTTP/1.1 403 ") and refused == ["a.example:443"]
