@@ -26,6 +26,7 @@ from schemas.frozen import frozen
 T = TypeVar("T")
 READ_BYTES: Final = 65_536
 LOOK_S: Final = 0.02
+LOOK_LAST_S: Final = 0.5  # A command that has closed its outputs may run for hours.
 DETACHING: Final = "ctrl-@,ctrl-\\,ctrl-@"
 """The keys that make the engine let go: such as nobody presses, because those it has by default begin with ctrl-p."""
 START_FAILED: Final = frozenset({125, 126, 127, 255})
@@ -195,8 +196,10 @@ class _Attached:
 
     def _ended(self, identity: str) -> Left:
         state = self._ask(lambda api: api.exec_inspect(identity))
+        pause_s = LOOK_S
         while state["Running"]:  # It has closed its outputs before its end.
-            time.sleep(LOOK_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
             state = self._ask(lambda api: api.exec_inspect(identity))
         code = state["ExitCode"]
         if self._withheld and not state.get("Pid") and code in START_FAILED:

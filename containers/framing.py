@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 HEAD_BYTES: Final = 8
+GONE: Final = b"[planloop] the container went away under it, or its engine did\n"
+GONE_EXIT: Final = 250
+"""With `GONE` at the end of its output, how a command ends that runs in a container when nobody knows how it ended."""
+
 _ERRORS: Final = 2
 
 

@@ -1,8 +1,9 @@
 """Ends what was started inside a container under a mark: by a script that runs in there, or from outside by the host.
 
 The mark is a variable of the environment, which children inherit. Some lose it (they clear their environment, or write
-their title over it), so what is in a session with a marked process, or is a child of one, goes with it. Everything is
-stopped before it is killed: what forks faster than one can kill comes to rest that way.
+their title over it), so what is in a session with a marked process, or is a child of one, goes with it; and where there
+may be a group for it (`grouping.py`), whatever is in that, which none gets out of. Everything is stopped before it is
+killed: what forks faster than one can kill comes to rest that way.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from containers import grouping
 from schemas.frozen import frozen
 
 VARIABLE: Final = "PLANLOOP_MARK"
 END: Final = ";"  # After each mark, so that none is the beginning of another.
 TURNS_MAX: Final = 500  # Looks at the process table; what has not died of KILL by then hangs in the kernel.
+EMPTY_LOOKS: Final = 100
+EMPTY_LOOK_S: Final = 0.005  # Who was killed takes a moment to leave its group.
 _MARK: Final = re.compile(r"[0-9A-Za-z_.-]+")
 
 SCRIPT: Final = r"""
@@ -94,14 +99,20 @@ def kill_from_outside(container: str, main: int, mark: str) -> bool:
     try:
         if container not in Path(f"/proc/{main}/cgroup").read_text():
             return False  # Another machine's number: the engine is elsewhere, or in a virtual machine.
-        return _extinguish(container, main, sought(mark).encode())
+        if not _extinguish(container, main, mark):
+            return False
+        for _ in range(EMPTY_LOOKS):
+            if grouping.removed(main, mark):
+                break
+            time.sleep(EMPTY_LOOK_S)
     except OSError:
         return False
+    return True
 
 
 @frozen
 class Process:
-    """One of a container. `is_marked` is whether its own environment says so."""
+    """One of a container. `is_marked` is whether its own environment or its group says so."""
 
     pid: int
     parent: int
@@ -121,13 +132,13 @@ def doomed(processes: Iterable[Process], sessions: set[int], known: set[int], ma
     return out
 
 
-def _extinguish(container: str, main: int, sought: bytes) -> bool:
-    own = _process(main, sought).session
+def _extinguish(container: str, main: int, mark: str) -> bool:
+    own = _process(main, mark, "").session
     sessions: set[int] = set()
     known: set[int] = set()
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for _ in range(TURNS_MAX):
-            found = doomed(_processes(container, main, sought), sessions, known, own)
+            found = doomed(processes_of(container, main, mark), sessions, known, own)
             if number == signal.SIGSTOP:
                 found = [one for one in found if one.state not in "Tt"]
             if not found:
@@ -140,20 +151,20 @@ def _extinguish(container: str, main: int, sought: bytes) -> bool:
     return True
 
 
-def _processes(container: str, main: int, sought: bytes) -> Iterator[Process]:
-    """Those of the container that live, but for its first."""
+def processes_of(container: str, main: int, mark: str) -> Iterator[Process]:
+    """Those of the container that live, but for its first. Raises OSError where we may not look."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit() and int(entry.name) != main:
             with suppress(FileNotFoundError, ProcessLookupError):  # It ended while we looked.
-                if container in Path(entry.path, "cgroup").read_text():
-                    process = _process(int(entry.name), sought)
+                cgroups = Path(entry.path, "cgroup").read_text()
+                if container in cgroups:
+                    process = _process(int(entry.name), mark, cgroups)
                     if process.state not in "ZX":
                         yield process
 
 
-def _process(pid: int, sought: bytes) -> Process:
+def _process(pid: int, mark: str, cgroups: str) -> Process:
     folder = Path("/proc", str(pid))
     state, parent, _, session, *_ = folder.joinpath("stat").read_text(errors="replace").rpartition(") ")[2].split()
-    return Process(
-        pid, int(parent), int(session), state, b"\0" + sought in b"\0" + folder.joinpath("environ").read_bytes()
-    )
+    is_told = b"\0" + sought(mark).encode() in b"\0" + folder.joinpath("environ").read_bytes()
+    return Process(pid, int(parent), int(session), state, is_told or grouping.is_in(cgroups, mark))

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -343,7 +343,6 @@ def agents_world(
 
     asked = models_of(core)
     background.start(asked.run)
-    background.start(partial(containers.end_all, containers.left()))
     return World(
         core.store,
         core.clock,

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from containers import grouping
 from schemas.frozen import frozen
 
 ROOT: Final = Path("/sys/fs/cgroup")
@@ -71,7 +72,7 @@ class Cgroups:
         places = dict(self.places)
         memory, pids = places["memory"] / op, places["pids"] / op
         events = memory / ("memory.events" if self.is_unified else "memory.oom_control")
-        return Told(_count(events, "oom_kill"), _count(pids / "pids.events", "max"))
+        return Told(grouping.count(events, "oom_kill"), grouping.count(pids / "pids.events", "max"))
 
     def remove(self, op: str) -> bool:
         """Kills whoever is still in the folders of `op`, and removes them; whether all have died and they are gone.
@@ -158,12 +159,3 @@ def _members(folder: Path) -> list[int]:
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     with suppress(OSError):
         yield from os.scandir(folder)
-
-
-def _count(file: Path, name: str) -> int:
-    with suppress(OSError):
-        for line in file.read_text().splitlines():
-            key, _, value = line.partition(" ")
-            if key == name:
-                return int(value)
-    return 0

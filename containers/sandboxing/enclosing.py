@@ -17,9 +17,11 @@ from typing import Final
 
 import anyio
 
+from containers.framing import GONE, GONE_EXIT
 from containers.sandboxing import bubblewrap, cgroups, proxy
-from containers.sandboxing.bubblewrap import Door, Home, Unfit
+from containers.sandboxing.bubblewrap import Door, Home
 from containers.sandboxing.cgroups import Cgroups
+from containers.sandboxing.guarding import Unfit, let_in
 from containers.sandboxing.rooms import NoRooms, Rooms
 from reconciler.effects.local_processes import obstacle_of
 from reconciler.effects.processes import Command, Ending, Exit, Processes, Sandbox, Trace
@@ -144,6 +146,7 @@ class EnclosingProcesses:
         processes = command.processes_max or limits.SANDBOX_PROCESSES
         has_groups = self._groups is not None
         argv = bubblewrap.argv(bwrap, self._home, command, door=door, bound=None if has_groups else processes)
+        let_in(self._home.folder)
         wrapped = replace(command, argv=tuple(argv), shell="", env=env, sandbox=None, processes_max=None)
         bounded = replace(command, processes_max=processes)
         return self._bounded(op, bounded, wrapped, wrapped.argv)
@@ -182,6 +185,8 @@ class EnclosingProcesses:
 
     def _told(self, op: str, refused: Sequence[str], ended: Exit) -> Exit:
         """`ended`, with what the enclosure did to it at the end of the output."""
+        if ended.code == GONE_EXIT and ended.output.endswith(GONE) and self._read(op).get("container"):
+            return replace(ended, ending=Ending.LOST, code=None)
         lines = []
         if self._groups is not None:
             told = self._groups.told(op)

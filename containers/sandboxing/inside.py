@@ -2,7 +2,8 @@
 
 Run under the shim, so what its owner does not live to see is written down and the next one adopts it. It speaks to the
 engine's socket by itself: a second of start-up is too much for a shell line. TERM is passed on to all that carries the
-mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here.
+mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here. Where there
+may be a group for it (`containers/grouping.py`), it waits until it is in there, so that none of it gets away.
 
 `python -I -S inside.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to take along, with
 commas between; STDIN is `in` when there is any.
@@ -27,8 +28,8 @@ from typing import Any
 # Found by its place: a bare interpreter knows nothing that is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from containers import killing
-from containers.framing import Frames
+from containers import grouping, killing
+from containers.framing import GONE, GONE_EXIT, Frames
 
 NOT_FOUND_EXIT = 127
 BROKEN_EXIT = 126
@@ -36,6 +37,12 @@ PIECE_BYTES = 1 << 16
 LOOK_S = 0.01
 LOOK_LAST_S = 0.5
 CALL_S = 30.0
+GONE_S = 1.0  # By then, an engine tells that a container was killed whose commands were.
+KILLED_EXIT = 137
+GATE = 'IFS= read -r go && [ "$go" = go ] || exit 126; exec "$@"'
+CLOSED_GATE = f"{GATE} </dev/null"
+"""Lines of sh that become the command when they are told to `go`; what it is to read comes behind that, or nothing."""
+
 TERM_SCRIPT = r"""
 for folder in /proc/[0-9]*; do
   pid=${folder##*/}
@@ -107,13 +114,25 @@ class Room:
 
     def state(self, command: str) -> dict[str, Any]:
         """How far it is, once it has ended."""
+        pause_s = LOOK_S
         while (state := dict(self.ask("GET", f"/exec/{command}/json")))["Running"]:
-            time.sleep(LOOK_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
         return state
+
+    def pid(self, command: str) -> int:
+        """Its number on the engine's machine; 0 for one that did not begin. Engines say first that it runs."""
+        deadline = time.monotonic() + CALL_S
+        while time.monotonic() < deadline:
+            state = self.ask("GET", f"/exec/{command}/json")
+            if state.get("Pid") or _has_ended(state):
+                return int(state.get("Pid") or 0)
+            time.sleep(LOOK_S)
+        raise TimeoutError("the engine does not say whether it began")
 
     def is_over(self, command: str) -> bool:
         """Whether it has ended; what it left running may still hold its output."""
-        return not self.ask("GET", f"/exec/{command}/json")["Running"]
+        return _has_ended(self.ask("GET", f"/exec/{command}/json"))
 
     def main(self) -> tuple[str, int]:
         """The container's whole id, and its first process; 0 when it has none."""
@@ -124,12 +143,30 @@ class Room:
         """Runs something of ours to its end."""
         command = self.make(argv)
         stream, _ = self.begin(command)
+        deadline = time.monotonic() + CALL_S
         with stream:
-            while stream.recv(PIECE_BYTES):
-                pass
+            while select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if not stream.recv(PIECE_BYTES):
+                    return
+        raise TimeoutError("what was asked for inside does not end")
+
+    def is_gone(self) -> bool:
+        """Whether it does not run any more; one that is killed is told of a little after what ran inside."""
+        deadline = time.monotonic() + GONE_S
+        while self.main()[1]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK_S)
+        return True
 
 
+_TROUBLES = (Refused, OSError, http.client.HTTPException, ValueError)
 _JSON = {"Content-Type": "application/json", "Host": "engine"}
+
+
+def _has_ended(state: dict[str, Any]) -> bool:
+    """One that was begun may not run for a while yet: only one that has ended has an exit code."""
+    return not state["Running"] and state["ExitCode"] is not None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -143,19 +180,58 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
+        first = room.main()
+        place = grouping.place_of(*first) if first[1] else None
         has_input = given == "in"
-        command = room.make(argv, Env=env, WorkingDir=workdir, AttachStdin=has_input)
+        gate = () if place is None else ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
+        is_fed = has_input or place is not None
+        command = room.make((*gate, *argv), Env=env, WorkingDir=workdir, AttachStdin=is_fed)
         stream, rest = room.begin(command)
+    except _TROUBLES as error:
+        print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
+        return BROKEN_EXIT
+    try:
+        before = grouping.counts(first[1]) if place is not None else grouping.Counts()
+        if place is not None and (pid := room.pid(command)):
+            _let_in(stream, place, mark, pid)
         if has_input:
             threading.Thread(target=_feed, args=(stream,), daemon=True).start()
         _show(stream, rest, lambda: _end_if_over(room, command, mark))
         state = room.state(command)
+        code = int(state["ExitCode"] if state["ExitCode"] is not None else KILLED_EXIT)
+        if code == KILLED_EXIT and room.is_gone():
+            return _gone()
+    except _TROUBLES as error:
+        print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
+        return _gone()
+    if place is not None:
+        _tell(before, grouping.counts(first[1]))
+    with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
         _end(room, mark)
-    except (Refused, OSError, http.client.HTTPException, ValueError) as error:
-        print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
-        return BROKEN_EXIT
-    code = int(state["ExitCode"] if state["ExitCode"] is not None else BROKEN_EXIT)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
+
+
+def _let_in(stream: socket.socket, place: Path, mark: str, pid: int) -> None:
+    """Puts the command into its group and lets it begin; where that cannot be, it is ended by its mark alone."""
+    with contextlib.suppress(OSError):
+        grouping.enter(place, mark, pid)
+    stream.sendall(b"go\n")
+
+
+def _gone() -> int:
+    os.write(1, b"\n" + GONE)
+    return GONE_EXIT
+
+
+def _tell(before: grouping.Counts, after: grouping.Counts) -> None:
+    """What the kernel did in the container while the command ran, at the end of its output."""
+    lines = []
+    if after.memory_kills > before.memory_kills:
+        lines.append("its container has no more memory, and processes in it were stopped")
+    if after.refused_processes > before.refused_processes:
+        lines.append("more processes at once were wanted in its container than its limits allow")
+    for line in lines:
+        os.write(1, f"\n[planloop] {line}\n".encode())
 
 
 def _feed(stream: socket.socket) -> None:
@@ -181,34 +257,25 @@ def _show(stream: socket.socket, rest: bytes, look: Callable[[], object]) -> Non
 
 
 def _pass_on(room: Room, mark: str) -> None:
-    with contextlib.suppress(Refused, OSError, http.client.HTTPException, ValueError):
+    with contextlib.suppress(*_TROUBLES):
         container, first = room.main()
-        if not first or _term_from_outside(container, first, killing.sought(mark).encode()):
+        if not first or _term_from_outside(container, first, mark):
             return
         room.script(("/bin/sh", "-c", TERM_SCRIPT, "sh", killing.sought(mark)))
 
 
-def _term_from_outside(container: str, first: int, sought: bytes) -> bool:
-    """Whether this machine shows us the container's processes; then those with the mark have heard TERM."""
+def _term_from_outside(container: str, first: int, mark: str) -> bool:
+    """Whether this machine shows us the container's processes; then those under the mark have heard TERM."""
     try:
         if container not in Path(f"/proc/{first}/cgroup").read_text():
             return False
-        for folder in Path("/proc").iterdir():
-            is_there = folder.name.isdigit() and container in _text(folder / "cgroup")
-            if is_there and b"\0" + sought in b"\0" + (folder / "environ").read_bytes():
-                os.kill(int(folder.name), signal.SIGTERM)
-    except PermissionError:
+        for process in killing.processes_of(container, first, mark):
+            if process.is_marked:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
+    except OSError:
         return False
-    except (FileNotFoundError, ProcessLookupError):
-        return True
     return True
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
 
 
 def _end_if_over(room: Room, command: str, mark: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from containers.engine import Engine, EngineFailed, Reason
-from containers.sandboxing.bubblewrap import Unfit
+from containers.sandboxing.guarding import Unfit
 from reconciler.effects.processes import Command
 from schemas.frozen import frozen
 
@@ -83,7 +83,8 @@ class EngineRooms:
         given = "in" if command.stdin else "-"
         # An engine takes both outputs by themselves, and their order would be lost.
         inner = command.argv or ("/bin/sh", "-c", f"exec 2>&1\n{command.shell}")
-        told = (path, room.id, op, room.place_of(command.cwd), names, given)
+        folder = room.place_of(command.cwd) if box.inside is None else box.inside
+        told = (path, room.id, op, folder, names, given)
         argv = (self._python, "-I", "-S", str(CLIENT), *told, *inner)
         # The bounds are the container's own: what runs here only stands for it.
         return room.id, replace(

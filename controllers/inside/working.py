@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import aclosing, suppress
-from typing import Final, Protocol
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Protocol
 
 import anyio
 
 from containers.engine import Ended, Engine, EngineFailed, Inside, Reason
 from controllers.inside.standing import Standing, standing
 from reconciler.storing.store import Store
-from schemas.call import CallState
 from schemas.container import KIND
-
-EXEC: Final = "container_exec"
-_UNSEEN: Final = (CallState.STARTED, CallState.UNKNOWN)
 
 
 class Containers(Protocol):
@@ -93,19 +89,3 @@ class PlanContainers:
 
     async def end(self, ref: str, mark: str) -> None:
         await self._engine().end(ref, mark)
-
-    def left(self) -> list[tuple[str, str]]:
-        """The container and the mark of each command of which an owner before this one did not see the end."""
-        found = []
-        for call in self._store.view.list("call"):
-            if call.spec.get("tool") == EXEC and call.state in _UNSEEN:
-                there = self.find(str(call.spec["arguments"].get("name", "")))
-                if there is not None and there.id:
-                    found.append((there.id, str(call.spec["op"])))
-        return found
-
-    async def end_all(self, left: Sequence[tuple[str, str]]) -> None:
-        """Ends those; in a container that has gone they have ended."""
-        for ref, mark in left:
-            with suppress(EngineFailed):
-                await self._engine().end(ref, mark)

@@ -22,11 +22,13 @@ class Sandbox:
 
     At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; all are absolute.
     `network` is whether it may ask anybody; without it, `hosts` are patterns of `host:port` that it may, through a
-    proxy. `memory_bytes` and `processes` bound all of it together where that can be, else each process.
+    proxy. `memory_bytes` and `processes` bound all of it together where that can be, else each process. `inside` is the
+    folder in the container; None for that in which the command's `cwd` is mounted, empty for the container's own.
     """
 
     tier: int
     container: str = ""
+    inside: str | None = None
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()

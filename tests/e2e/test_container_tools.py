@@ -247,11 +247,12 @@ def test_rights_bound_what_is_run_inside_and_how_many_containers_there_are(folde
     assert said.code == 0, said.text
 
 
-def test_a_command_inside_whose_owner_died_is_ended_by_the_next_and_in_doubt(folder: Folder) -> None:
-    """It holds a pipe open for as long as it lives."""
+def test_a_command_inside_outlives_its_owner_and_the_next_one_reads_how_it_ended(folder: Folder) -> None:
+    """It waits at a pipe until it is told to go on."""
     (folder.path / "src").mkdir()
-    pipe = folder.path / "src/pipe"
-    os.mkfifo(pipe)
+    begun, on = folder.path / "src/begun", folder.path / "src/on"
+    os.mkfifo(begun)
+    os.mkfifo(on)
     lines = f"""\
 plan: team
 rights: {{tools: [all]}}
@@ -262,17 +263,17 @@ tasks:
       tools: [lib:containers]
       script:
         - call: {{container: {{name: sut, image: {IMAGE}, cmd: [sleep, "600"], mounts: {{src: /src}}}}}}
-        - call: {{container_exec: {{name: sut, command: "exec 3>/src/pipe; echo begun >&3; sleep 3333"}}}}
+        - call: {{container_exec: {{name: sut, command: "echo $$ > /src/begun; read on < /src/on; echo was $$ $on; exit 3"}}}}
+        - expect: {{exit: 3, contains: "well"}}
         - done: "seen"
 """
     folder.write("task.yaml", lines)
     with folder.killed("--yes", "task.yaml"):
-        read = pipe.open()
-        assert read.readline() == "begun\n"
-    with folder.started("--yes", "task.yaml") as owner, read:
-        owner.until("in doubt")
-        assert read.read() == ""
-    assert folder.run("down").code == 0
+        number = begun.read_text().strip()
+    with folder.started("--yes", "task.yaml") as owner:
+        on.write_text("well\n")
+        assert owner.ended() == 0, owner.text
+    assert f"was {number} well" in folder.run("logs", "agent/build").text
     assert left(folder, "team") == []
 
 

@@ -19,10 +19,8 @@ from controllers.agent.calling import holding, waiting
 from controllers.agent.calling.workspaces import workspace_of
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
-from controllers.agent.tools import trespassing
 from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
-from controllers.agent.tools.shell import settlement_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, failure
 from reconciler.effects import journal
 from reconciler.effects.processes import Trace
@@ -186,12 +184,11 @@ class CallRun:
     async def _resumed(self) -> Ending | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
         trace = await self.world.processes.trace(self.spec.op) if self.spec.is_process else Trace.LOST
-        if trace in (Trace.RUNNING, Trace.ENDED):
+        if trace in (Trace.RUNNING, Trace.ENDED) and self.tool.ended is not None:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
-            ended = settlement_of(context, await self.world.processes.adopt(self.spec.op))
-            return await trespassing.judged(context, ended)
+            return await self.tool.ended(context, await self.world.processes.adopt(self.spec.op))
         if trace is Trace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, journal.UNSEEN, "Unknown"))
         await self._go_back()

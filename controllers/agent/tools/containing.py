@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, TypedDict, Unpack
 
 from pydantic import AliasChoices, Field
 
-from containers.engine import Ended, EngineFailed, Inside
+from containers.engine import EngineFailed
 from controllers.agent.tools import composing
 from controllers.agent.tools.command_results import result_of
 from controllers.agent.tools.faults import ToolFailed
@@ -22,12 +22,14 @@ from controllers.agent.tools.workspace import read_file
 from controllers.inside import Containers, Standing
 from reconciler.admitting.containing import CONTAINERS
 from reconciler.effects.clamping import clamped
+from reconciler.effects.processes import Command, Exit, Sandbox
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.container import INTERNAL
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Accepted, Patch
 from schemas.patching import Op
+from schemas.sandbox import CONTAINER
 
 NameText = Annotated[str, Field(min_length=1, description="The container's name.")]
 WaitSeconds = Annotated[
@@ -103,18 +105,14 @@ async def container_exec(
     found = await _containers(context).settled(name, min(bound_s, limits.CONTAINER_WAIT_S)) or _found(context, name)
     if not found.is_up:
         return Settlement(failure("NotUp", _told(found)))
-    inside = Inside(
-        ("sh", "-c", command),
-        context.spec.op,
-        workdir=workdir,
+    wanted = Command(
+        cwd=str(context.workspace.root),
+        shell=command,
         timeout_s=bound_s,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+        sandbox=Sandbox(CONTAINER, name, inside=workdir),
     )
-    try:
-        ended = await _containers(context).run(found.id, inside)
-    except EngineFailed as failed:
-        raise ToolFailed(str(failed.reason), _of_engine(failed)) from failed
-    return Settlement(_result_of(context, ended))
+    return await ended(context, await context.world.processes.run(context.spec.op, wanted))
 
 
 async def container_logs(
@@ -241,7 +239,7 @@ def _of_engine(failed: EngineFailed) -> str:
     return f"{failed}{f'; {failed.hint}' if failed.hint else ''}"
 
 
-def _result_of(context: Context, ended: Ended) -> CallResult:
+async def ended(context: Context, found: Exit) -> Settlement:
     """What the caller reads of a command that ended inside."""
     late = "it took too long and was stopped, with all it started"
-    return result_of(context, ended, late=late, lost="the container went away under it")
+    return Settlement(result_of(context, found, late=late, lost="nobody saw how it ended"))

@@ -27,7 +27,7 @@ from controllers.agent.tools import (
     talking,
 )
 from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.tool import Exact, Resolve, Subjects, Tool, ToolFunction
+from controllers.agent.tools.tool import Ended, Exact, Resolve, Subjects, Tool, ToolFunction
 from schemas.encoding import JsonObject
 from schemas.tools import TOOLS
 
@@ -38,10 +38,10 @@ def _tool(
     wide: Subjects = subjects.untold,
     *,
     exact: Exact = subjects.untellable,
-    is_process: bool = False,
+    ended: Ended | None = None,
     resolve: Resolve | None = None,
 ) -> Tool:
-    return Tool(name, function, TOOLS[name].effect, wide, is_process, name in FREE, resolve, exact=exact)
+    return Tool(name, function, TOOLS[name].effect, wide, name in FREE, resolve, exact=exact, ended=ended)
 
 
 def _writing(name: str, function: ToolFunction) -> Tool:
@@ -62,7 +62,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _writing("edit", files.edit),
         _tool("lock", locking.lock, subjects.paths),
         _tool("release", locking.release),
-        _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, is_process=True),
+        _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, ended=shell.ended),
         _tool("fetch", fetching.fetch, subjects.wide_url, exact=subjects.plain_url),
         _tool("resource", resources.resource, subjects.subjects_of, exact=subjects.plain_texts),
         _tool("plan_view", planning.plan_view),
@@ -82,6 +82,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
             containing.container_exec,
             subjects.commands_inside,
             exact=subjects.plain_commands_inside,
+            ended=containing.ended,
         ),
         _tool("container_logs", containing.container_logs, subjects.name, exact=subjects.name),
         _tool("container_stop", containing.container_stop, subjects.name, exact=subjects.name),

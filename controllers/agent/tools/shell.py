@@ -32,8 +32,8 @@ async def shell(
     context.workspace.ensure()
     wanted = command_of(context, command, timeout_s)
     await trespassing.watched(context)
-    ended = await context.world.processes.run(context.spec.op, wanted)
-    return await trespassing.judged(context, settlement_of(context, ended))
+    found = await context.world.processes.run(context.spec.op, wanted)
+    return await ended(context, found)
 
 
 def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
@@ -58,7 +58,8 @@ def time_bound_s(context: Context, wanted_s: float | None) -> float:
     return min(bound for bound in bounds if bound is not None)
 
 
-def settlement_of(context: Context, ended: Exit) -> Settlement:
+async def ended(context: Context, found: Exit) -> Settlement:
     """What the caller reads of an ended process."""
     late, lost = "it took too long and was stopped", "it began, and nobody saw how it ended"
-    return Settlement(result_of(context, ended, late=late, lost=lost))
+    settled = Settlement(result_of(context, found, late=late, lost=lost))
+    return await trespassing.judged(context, settled)

@@ -17,6 +17,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments, checked, plain
 from controllers.agent.tools.subjects import untellable, untold
 from controllers.agent.tools.workspace import Workspace
+from reconciler.effects.processes import Exit
 from schemas.call import CallResult, CallSpec, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -97,6 +98,10 @@ Resolve: TypeAlias = Callable[[Context], Ending | None]
 `Waiting`, whose changes must bring about a state in which the answer is a different one), or None: as before."""
 
 
+Ended: TypeAlias = Callable[[Context, Exit], Awaitable[Settlement]]
+"""What the end of a call's process means, also for an owner that did not start it."""
+
+
 @frozen
 class Tool:
     """`subjects` are what a call may be about, for denials such as `shell(rm *)`; `exact` is what it is about and
@@ -112,7 +117,6 @@ class Tool:
     function: ToolFunction
     effect: EffectClass
     subjects: Subjects = untold
-    is_process: bool = False
     is_free: bool = False
     resolve: Resolve | None = None
     parameters: JsonObject | None = field(default=None, compare=False)
@@ -121,6 +125,12 @@ class Tool:
     withheld: str = ""
     exact: Exact = untellable
     locks: Locks | None = None
+    ended: Ended | None = None
+
+    @property
+    def is_process(self) -> bool:
+        """Whether its effect is one process under the call's operation, which outlives a crash of the owner."""
+        return self.ended is not None
 
     @property
     def is_instant(self) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from containers import killing
 from containers.engine import Creation, Placed
+from containers.sandboxing import cgroups
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Processes, Sandbox
 from schemas.sandbox import GROUP
@@ -106,3 +107,19 @@ class TestInContainer(Enclosed):
         if "timeout_s" in more:
             more["timeout_s"] = 2.0  # An engine takes a while to begin.
         return ProcessesContract.command(self, folder, shell, sandbox=Sandbox(3, self.container), **more)
+
+
+@pytest.mark.anyio
+async def test_the_bounds_of_an_owner_that_was_killed_go_when_the_next_one_begins(tmp_path: Path) -> None:
+    if cgroups.found("test-looks") is None:
+        pytest.skip("no cgroups may be made here")
+    state = tmp_path / "run"
+    command = Command(str(tmp_path), shell="sleep 60", sandbox=Sandbox(GROUP, processes=20))
+    owner = begun_enclosing(tmp_path, state, "a", command)
+    await owner.until_begun()
+    owner.kill()
+    assert homes.leftovers(state) != []
+
+    await homes.enclosing(tmp_path, state, 2).sweep(frozenset())
+
+    assert homes.leftovers(state) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from containers import grouping
 from containers.engine import Bound, Creation, Placed
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Room
@@ -36,6 +37,10 @@ class Sut:
         box = Sandbox(3, self.container)
         return Command(str(self.folder / "work"), shell=line, env=env, timeout_s=timeout_s, sandbox=box)
 
+    def groups(self) -> list[Path]:
+        """Those that were made for commands and not removed."""
+        return list(grouping.ROOT.glob(f"**/*{self.container}*/{grouping.PREFIX}*"))
+
     async def sleepers(self) -> bytes:
         return (await self.processes.run("look", self.command("ps | grep '[s]leep 77'"))).output
 
@@ -55,13 +60,21 @@ async def sut(ground: Ground, tmp_path: Path) -> AsyncIterator[Sut]:
 
 
 @pytest.mark.parametrize(
-    "line", ["setsid sleep 77 & exit 0", "(setsid sh -c 'sleep 77 & sleep 77' &); exit 0", "sleep 77; sleep 77"]
+    "line",
+    [
+        "setsid sleep 77 & exit 0",
+        "(setsid sh -c 'sleep 77 & sleep 77' &); exit 0",
+        "sleep 77; sleep 77",
+        "env -i setsid sh -c 'sleep 77 & sleep 77 & exit 0' & sleep 77",
+        "(env -i setsid sh -c '(env -i setsid sleep 77 &); exit 0' &) ; exit 0",
+    ],
 )
 async def test_nothing_outlives_its_command_inside(sut: Sut, line: str) -> None:
     ended = await sut.processes.run("a", sut.command(line, timeout_s=2.0))
 
-    assert ended.ending is (Ending.TIMED_OUT if line.startswith("sleep") else Ending.EXITED)
+    assert ended.ending is (Ending.TIMED_OUT if line.endswith("sleep 77") else Ending.EXITED)
     assert await sut.sleepers() == b""
+    assert sut.groups() == []
 
 
 @pytest.mark.parametrize(

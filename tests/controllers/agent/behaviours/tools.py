@@ -45,7 +45,7 @@ class Flaky:
 
         from controllers.agent.tools.registry import BUILT_IN
 
-        return replace(BUILT_IN[self.name], function=flaky, effect=self.effect, is_process=False)
+        return replace(BUILT_IN[self.name], function=flaky, effect=self.effect, ended=None)
 
 
 def tools_with(*flaky: Flaky) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+"""A group for what one command starts inside a container: a cgroup below the container's own, that nothing leaves.
+
+A mark in the environment can be cleared and a session left; who may write no cgroups stays in the one it was started
+in. Groups can be made where the engine's processes are processes of this machine and we may write its cgroups (as
+root); elsewhere marks have to do. Knows nothing of the rest of the product: `inside.py` is run bare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from schemas.frozen import frozen
+
+ROOT: Final = Path("/sys/fs/cgroup")
+PREFIX: Final = "planloop-exec."
+KIND: Final = "pids"  # Of version 1, the one that always counts below as well as above, so that no bound is shed.
+
+
+@frozen
+class Counts:
+    """How often the kernel killed in a container because its memory was full, and refused it a process."""
+
+    memory_kills: int = 0
+    refused_processes: int = 0
+
+
+def place_of(container: str, main: int, root: Path = ROOT) -> Path | None:
+    """Where groups of the container with that id and first process stand; None where none can be made."""
+    with suppress(OSError):
+        for folder in _folders(main, root, KIND):
+            if container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split():
+                trial = folder / f"{PREFIX}-"
+                trial.mkdir(exist_ok=True)
+                trial.rmdir()
+                return folder
+    return None
+
+
+def enter(place: Path, mark: str, pid: int) -> None:
+    """Puts a process into the group of `mark`; what it starts from now on is there too. Raises OSError."""
+    group = place / f"{PREFIX}{mark}"
+    group.mkdir(exist_ok=True)
+    (group / "cgroup.procs").write_text(str(pid))
+
+
+def is_in(cgroups: str, mark: str) -> bool:
+    """Whether a process with these `cgroups` is in the group of `mark`; of the empty mark, in any."""
+    names = {name for line in cgroups.splitlines() for name in line.split("/")}
+    return f"{PREFIX}{mark}" in names if mark else any(name.startswith(PREFIX) for name in names)
+
+
+def removed(main: int, mark: str, root: Path = ROOT) -> bool:
+    """Removes the group of `mark`, of the empty mark all, which nobody is in; whether it is gone."""
+    groups = [
+        group
+        for folder in _folders(main, root, KIND)
+        for group in (folder.glob(f"{PREFIX}*") if not mark else [folder / f"{PREFIX}{mark}"])
+    ]
+    for group in groups:
+        with suppress(OSError):
+            group.rmdir()
+    return not any(group.exists() for group in groups)
+
+
+def counts(main: int, root: Path = ROOT) -> Counts:
+    """What the kernel did so far in the container with that first process; nothing where that is not to be read."""
+    kills = refused = 0
+    with suppress(OSError):
+        for folder in _folders(main, root, "memory"):
+            kills += count(folder / "memory.events", "oom_kill") + count(folder / "memory.oom_control", "oom_kill")
+        for folder in _folders(main, root, KIND):
+            # Some kernels count where the bound is, others where the one was that wanted a process.
+            refused += sum(count(each / "pids.events", "max") for each in (folder, *folder.glob(f"{PREFIX}*")))
+    return Counts(kills, refused)
+
+
+def count(file: Path, name: str) -> int:
+    """The number behind `name` in a file of such lines; 0 when it is not there."""
+    with suppress(OSError):
+        for line in file.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
+                return int(value)
+    return 0
+
+
+def _folders(pid: int, root: Path, kind: str) -> Iterator[Path]:
+    """The cgroup of a process that bounds `kind`: of version 1 if it has that, else of version 2."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    own = {name: path for _, names, path in lines for name in names.split(",")}
+    if kind in own:
+        yield root / kind / own[kind].strip("/")
+    elif (root / "cgroup.controllers").is_file() and "" in own:
+        yield root / own[""].strip("/")
