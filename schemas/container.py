@@ -24,6 +24,8 @@ AWAITING_TASK: Final = "AwaitingTask"
 """The reason of a container that comes up when its task begins."""
 NEED_FAILED: Final = "NeedFailed"
 """The reason of a container that failed because one that it needs did."""
+VANISHED: Final = "Vanished"
+"""The reason of a container that somebody else removed while it ran: another takes its place."""
 
 Readiness: TypeAlias = Literal["started", "healthy", "completed"]
 """How far a container must be for whoever needs it. `completed`: it ended with exit code 0."""

@@ -52,7 +52,8 @@ async def remove(page: Page, found: Seen) -> None:
     """It is gone, and so are the networks that were left to it."""
     resource = page.resource
     is_other = resource is not None and found.of != what_runs(container_from_json(resource.spec))
-    gone: JsonObject = {"stuck": None, "failures": None} if is_other else {"stuck": None}
+    counts = ("failures", "tries", "losses") if is_other else ()
+    gone: JsonObject = dict.fromkeys(("stuck", *counts))
     await page.yard.engine.remove(found.id)
     await page.look(found.id, gone)  # How often an earlier wish failed says nothing of what is wanted now.
     if left := {page.yard.names.network(network) for network in _left(page)}:

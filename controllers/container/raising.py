@@ -48,15 +48,14 @@ class Raising:
             await self._failed(page, of, fault)
 
     async def _failed(self, page: Page, of: str, fault: EngineFailed) -> None:
-        merge = writing.failing(of, fault, self.yard)
+        merge = writing.failing(of, fault, self.yard.look_token, self.yard.clock.now())
         await page.write(lambda status: merge(status) | {"doing": None})
 
     async def _raise(self, page: Page, spec: ContainerSpec, of: str, status: ContainerStatus) -> None:
         found = status.seen
         if found is not None and found.run != "created":
-            starts = status.starts + (found.run != "paused")
-            await page.write(lambda _: {**writing.WELL, "doing": "start", "starts": starts})
-            await self._start(page, found.id)
+            await page.write(lambda _: {**writing.WELL, "doing": "start"})
+            await self._start(page, found.id, status.starts + (found.run != "paused"))
             return
         if found is None:
             await page.write(lambda _: {**writing.WELL, "doing": "image"})
@@ -64,19 +63,22 @@ class Raising:
         else:  # Created again: who made it may have died before it was in all of its networks.
             image, incarnation = found.image, found.incarnation
         tag = Tag(self.address, self.uid, incarnation, of)
-        await page.write(lambda _: {**writing.WELL, "doing": "start", "incarnation": incarnation, "starts": 1})
+        await page.write(lambda _: {**writing.WELL, "doing": "start", "incarnation": incarnation, "starts": 0})
         creation = await self._creation(spec, image, tag)
         # What the engine was asked for happens, also when nobody waits any more: nothing begins after this has ended.
         with anyio.CancelScope(shield=True):
             ref = await self._created(creation)
-        await self._start(page, ref)
+        await self._start(page, ref, 1)
 
-    async def _start(self, page: Page, ref: str) -> None:
+    async def _start(self, page: Page, ref: str, starts: int) -> None:
+        """It has begun for the time `starts`. A start that the engine could not do is none."""
+        is_begun: JsonObject = {}
         try:
             with anyio.CancelScope(shield=True):
                 await self.yard.engine.start(ref)
+            is_begun = {"starts": starts, "tries": None}
         finally:
-            await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None})
+            await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})
 
     async def _created(self, creation: Creation) -> str:
         """Makes it, in place of what an earlier try may have left under its name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.container.deciding import LOWER, RAISE, STOP, is_kept, is_obsolete
 from controllers.container.observing import Observed
 from controllers.container.status import ContainerStatus, Seen, Trouble
-from schemas.container import AWAITING_TASK, NEED_FAILED, ContainerState
+from schemas.container import AWAITING_TASK, NEED_FAILED, VANISHED, ContainerState
 from schemas.frozen import frozen
 
 
@@ -44,7 +44,7 @@ def _of_past(seen: Observed) -> Standing:
     """
     status, found = seen.status, seen.status.seen
     kept = _kept_words(seen) if found is not None and is_kept(seen) else ""
-    if status.failed_of == seen.of:
+    if status.failed_of == seen.of and status.reason != VANISHED:
         failed = _of_failed(seen)
         return Standing(failed.state, failed.reason, "; ".join(filter(None, (failed.why, kept))), failed.unblocks)
     if (hopeless := _hopeless(seen)) is not None:
@@ -67,9 +67,7 @@ def _is_going(seen: Observed, found: Seen) -> bool:
     """Whether it is on its way out."""
     if seen.jobs & {STOP, LOWER} or seen.resource.deleting:
         return True
-    if seen.is_wanted:
-        return is_obsolete(seen, found)
-    return True
+    return not seen.is_wanted or found.run == "removing" or is_obsolete(seen, found)
 
 
 def _of_unknown(seen: Observed) -> Standing:
@@ -137,8 +135,10 @@ def _of_failed(seen: Observed) -> Standing:
     cures = _cures(status.hint)
     if status.retry_at is None or not seen.is_wanted:
         return Standing(ContainerState.FAILED, status.reason, status.why, cures)
+    if status.reason == VANISHED:
+        return Standing(ContainerState.RESTARTING, VANISHED, f"{status.why}; another one takes its place", cures)
     state = ContainerState.RESTARTING if _has_run(status) else ContainerState.WAITING
-    return Standing(state, status.reason, f"{status.why}; tried {_times(status.failures)}", cures)
+    return Standing(state, status.reason, f"{status.why}; tried {_times(status.tries or status.failures)}", cures)
 
 
 def _has_run(status: ContainerStatus) -> bool:

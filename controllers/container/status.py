@@ -114,9 +114,10 @@ class ContainerStatus:
 
     `looked` says which owner last looked at the engine (`Yard.look_token`); `seen` is None when there is no container.
     `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.
-    `failures` are starts and runs in a row that failed, the last of `failed_of`, for `reason` with the words `why`. It
-    is tried again at `retry_at`; None for not before something changes: another digest is wanted, or, where the engine
-    refused it, another owner than `failed_by` asks.
+    `failures` are runs in a row that failed, the last of `failed_of`, for `reason` with the words `why`; `tries` are
+    calls in a row that the engine could not do, and `losses` running containers in a row that somebody else removed:
+    neither says anything of the program. It is tried again at `retry_at`; None for not before something changes:
+    another digest is wanted, or, where the engine refused it, another owner than `failed_by` asks.
     `stopping` is the run that we have begun to end: the container goes, and how it ends says nothing. `counted` is the
     run whose end was taken into account, `logged` that whose output is kept whole in the blob `log`.
     `done_of` is not run again, because it ended well, or `is_expired`. `is_spent`: it was not wanted any more; when it
@@ -131,6 +132,8 @@ class ContainerStatus:
     seen: Seen | None = None
     doing: str = ""
     failures: int = 0
+    tries: int = 0
+    losses: int = 0
     failed_of: str = ""
     failed_by: str = ""
     reason: str = ""

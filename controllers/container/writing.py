@@ -14,7 +14,7 @@ from controllers.container.yard import Yard
 from reconciler.errors import Conflict
 from schemas import condition, limits, patching
 from schemas.condition import Condition
-from schemas.container import UP, ContainerState
+from schemas.container import UP, VANISHED, ContainerState
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Draft, Mark, SetStatus
@@ -22,8 +22,11 @@ from schemas.resource import Resource
 
 ACTOR: Final = "controller:container"
 _TRIES: Final = 64  # Of a write that others come before; the watcher and a job are two.
-_VANISHED: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
+_AGAIN: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Reasons to try again: what heals, and what went away under our hands and is made anew."""
+
+_VANISHED_WORDS: Final = "it was removed while it ran, and not by this plan"
+_VANISHED_HINT: Final = "plan delete takes it out of the plan, plan down takes all of them down"
 
 Merge: TypeAlias = Callable[[ContainerStatus], JsonObject]
 """From the newest status, what is merged into it."""
@@ -33,7 +36,8 @@ WELL: Final[JsonObject] = dict.fromkeys(("failed_of", "failed_by", "reason", "wh
 
 CLEARED: Final[JsonObject] = {
     **WELL,
-    **dict.fromkeys(("failures", "done_of", "is_expired", "is_spent", "counted", "stuck", "bound_of", "bound_why")),
+    **dict.fromkeys(("failures", "tries", "losses", "done_of", "is_expired", "is_spent", "counted", "stuck")),
+    **dict.fromkeys(("bound_of", "bound_why")),
 }
 """The merge that forgets how it has ended."""
 
@@ -73,25 +77,35 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
         why = f"its command cannot be run: {found.error}"
     is_final = seen.spec.restart == "no" or reason == Reason.NO_COMMAND
     retry_at = None if is_final else seen.now + backoff_s(failures)
-    trouble = Trouble(failures, reason, why, hint)
-    return _failed(seen.of, seen.token, trouble, retry_at) | {"counted": found.end, "done_of": None}
+    failed = _failed(seen.of, seen.token, Trouble(failures, reason, why, hint), retry_at)
+    return failed | {"failures": failures, "tries": None, "losses": None, "counted": found.end, "done_of": None}
 
 
-def failing(of: str, fault: EngineFailed, yard: Yard) -> Merge:
+def failing(of: str, fault: EngineFailed, token: str, now: float) -> Merge:
     """The merge that says that the engine did not do what was asked of it for `of`."""
 
     def merge(status: ContainerStatus) -> JsonObject:
-        failures = status.failures + 1
-        retry_at = yard.clock.now() + backoff_s(failures) if fault.reason in _VANISHED else None
-        trouble = Trouble(failures, str(fault.reason), str(fault), fault.hint)
-        return _failed(of, yard.look_token, trouble, retry_at)
+        tries = status.tries + 1
+        retry_at = now + backoff_s(tries) if fault.reason in _AGAIN else None
+        trouble = Trouble(tries, str(fault.reason), str(fault), fault.hint)
+        return {**_failed(of, token, trouble, retry_at), "tries": tries}
 
     return merge
 
 
+def lost(status: ContainerStatus, found: Seen, token: str, now: float) -> JsonObject:
+    """The merge that says that the running container `found` was removed, and not by us.
+
+    It says nothing of the program. Another is made, after a pause that grows while somebody goes on removing them.
+    """
+    was_steady = now - found.started_at >= limits.CONTAINER_STEADY_S
+    losses = 1 if was_steady else status.losses + 1
+    trouble = Trouble(losses, VANISHED, _VANISHED_WORDS, _VANISHED_HINT)
+    return {**_failed(found.of, token, trouble, now + backoff_s(losses)), "losses": losses}
+
+
 def _failed(of: str, token: str, trouble: Trouble, retry_at: float | None) -> JsonObject:
     return {
-        "failures": trouble.failures,
         "failed_of": of,
         "failed_by": token,
         "reason": trouble.reason,
@@ -173,11 +187,22 @@ class Page:
             resource = None if made is None else self.yard.whose(made)
             is_its = resource is not None and (resource.address, resource.uid) == (self.address, self.uid)
             found = seen_of(made) if made is not None and is_its else None
-            await self.write(lambda status: _instead_of(status, ref, found) | (also or {}))
+            token, now = self.yard.look_token, self.yard.clock.now()
+            await self.write(lambda status: seen_under(ref, found, status, token, now) | (also or {}))
         return found
 
 
-def _instead_of(status: ContainerStatus, ref: str, found: Seen | None) -> JsonObject:
+def seen_under(ref: str, found: Seen | None, status: ContainerStatus, token: str, now: float) -> JsonObject:
     """The merge that says what there is under `ref`: that there is nothing tells nothing of another one."""
-    is_of_other = found is None and status.seen is not None and status.seen.id != ref
-    return {} if is_of_other else seen_merge(found)
+    before = status.seen
+    if found is not None or before is None:
+        return seen_merge(found)
+    if before.id != ref:
+        return {}
+    return seen_merge(None) | (lost(status, before, token, now) if _was_wanted(status, before) else {})
+
+
+def _was_wanted(status: ContainerStatus, gone: Seen) -> bool:
+    """Whether one that is gone was in the middle of its run, which we had not begun to end."""
+    is_cut_off = gone.is_up or (gone.run == "removing" and status.counted != gone.end)
+    return is_cut_off and gone.started_at != status.stopping

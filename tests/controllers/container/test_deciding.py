@@ -84,6 +84,11 @@ CASES: dict[str, tuple[Observed, Step]] = {
     "it failed for good": (observed(BROKEN, **FAILED), Rest()),
     "it is tried again later": (observed(BROKEN, retry_at=NOW + 3, **FAILED), Rest(3.0)),
     "it is tried again now": (observed(BROKEN, retry_at=NOW, **FAILED), Start("raise")),
+    "it was removed from outside": (observed(failed_of=OF, reason="Vanished", retry_at=NOW + 2), Rest(2.0)),
+    "it was removed from outside, a while ago": (
+        observed(failed_of=OF, reason="Vanished", retry_at=NOW),
+        Start("raise"),
+    ),
     "the engine refused it for this owner": (
         observed(failed_of=OF, reason="NoImage", failed_by=TOKEN),
         Rest(),

@@ -53,6 +53,22 @@ CASES: dict[str, tuple[Observed, str]] = {
         observed(BROKEN, retry_at=1.0, **FAILED),
         "restarting Exited: it ended with exit code 3; tried 2 times",
     ),
+    "it was removed from outside": (
+        observed(reason="Vanished", why="it was removed", losses=1, failed_of=OF, retry_at=1.0),
+        "restarting Vanished: it was removed; another one takes its place",
+    ),
+    "it was removed from outside, and the plan is over": (
+        observed(reason="Vanished", why="it was removed", losses=1, failed_of=OF, retry_at=1.0, unwanted=OVER),
+        "removed Removed: the plan is over",
+    ),
+    "others remove it": (
+        observed(replace(UP, run="removing")),
+        "stopping Stopping: another one is to take its place",
+    ),
+    "no engine was there to start it again": (
+        observed(BROKEN, retry_at=1.0, **{**FAILED, "reason": "EngineDown", "why": "no engine", "tries": 5}),
+        "restarting EngineDown: no engine; tried 5 times",
+    ),
     "it never ran and is tried again": (
         observed(failed_of=OF, reason="PortTaken", why="port 80 is taken", failures=1, retry_at=1.0),
         "waiting PortTaken: port 80 is taken; tried once",

@@ -1,0 +1,89 @@
+"""What is written of how a container ended, of what the engine could not do, and of what others did to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from containers.engine import EngineFailed, Reason
+from controllers.container import writing
+from controllers.container.status import ContainerStatus, Seen, read
+from schemas import limits, patching
+from schemas.container import Restart
+from tests.controllers.container.table import BROKEN, DONE, NOW, OF, SPEC, TOKEN, UP, observed
+
+YOUNG = replace(UP, started_at=NOW - 1)
+OLD = replace(UP, started_at=NOW - limits.CONTAINER_STEADY_S)
+GONE = replace(YOUNG, run="removing", ended_at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("before", "status", "found", "losses"),
+    [
+        pytest.param(YOUNG, {}, None, 1, id="it ran"),
+        pytest.param(YOUNG, {"losses": 2}, None, 3, id="as did the two before it"),
+        pytest.param(OLD, {"losses": 2}, None, 1, id="it ran for long"),
+        pytest.param(replace(YOUNG, run="paused"), {}, None, 1, id="it was paused"),
+        pytest.param(GONE, {}, None, 1, id="it was seen to go"),
+        pytest.param(YOUNG, {}, YOUNG, 0, id="it is there"),
+        pytest.param(YOUNG, {"stopping": YOUNG.started_at}, None, 0, id="we had begun to end it"),
+        pytest.param(GONE, {"counted": GONE.end}, None, 0, id="it had ended before it was removed"),
+        pytest.param(BROKEN, {}, None, 0, id="it had ended"),
+        pytest.param(replace(YOUNG, run="created"), {}, None, 0, id="it had not begun"),
+        pytest.param(replace(YOUNG, id="another"), {}, None, 0, id="it is another"),
+    ],
+)
+def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
+    before: Seen, status: dict[str, Any], found: Seen | None, losses: int
+) -> None:
+    merge = writing.seen_under("c1", found, ContainerStatus(seen=before, **status), TOKEN, NOW)
+
+    assert merge.get("losses", 0) == losses
+    assert "failures" not in merge
+    if losses:
+        assert (merge["reason"], merge["failed_of"], merge["seen"]) == ("Vanished", OF, None)
+        assert merge["retry_at"] - NOW == min(limits.BACKOFF_CAP_S, limits.CONTAINER_BACKOFF_S * 2 ** (losses - 1))
+
+
+@pytest.mark.parametrize(
+    ("ended", "restart", "failures", "state"),
+    [
+        (DONE, "no", None, "done"),
+        (DONE, "on-failure", None, "done"),
+        (DONE, "always", 3, "again"),
+        (BROKEN, "no", 3, "failed"),
+        (BROKEN, "on-failure", 3, "again"),
+        (replace(BROKEN, error="no such file"), "always", 3, "failed"),
+        (replace(BROKEN, started_at=BROKEN.ended_at - limits.CONTAINER_STEADY_S), "always", 1, "again"),
+    ],
+)
+def test_the_end_of_a_run_is_counted_whatever_the_engine_could_not_do_before_it(
+    ended: Seen, restart: Restart, failures: int | None, state: str
+) -> None:
+    short = (
+        ended if ended.ended_at - ended.started_at == limits.CONTAINER_STEADY_S else replace(ended, started_at=949.0)
+    )
+    seen = observed(short, spec=replace(SPEC, restart=restart), failures=2, tries=7, losses=4)
+
+    merge = writing.counted(seen, short)
+
+    assert (merge["failures"], merge["tries"], merge["losses"]) == (failures, None, None)
+    how = "done" if merge["done_of"] else "failed" if merge["retry_at"] is None else "again"
+    assert how == state
+
+
+@pytest.mark.parametrize(
+    ("reason", "pause_s"),
+    [(Reason.ENGINE_DOWN, 2.0), (Reason.PORT_TAKEN, 2.0), (Reason.NOT_FOUND, 2.0), (Reason.NO_IMAGE, None)],
+)
+def test_what_the_engine_cannot_do_is_tried_again_and_no_failed_run(reason: Reason, pause_s: float | None) -> None:
+    status: dict[str, Any] = {"failures": 4}
+    for _ in range(3):
+        merge = writing.failing(OF, EngineFailed(reason, "no", "do it"), TOKEN, NOW)(read(status))
+        status = patching.merge(status, merge)
+
+    assert (status["failures"], status["tries"]) == (4, 3)
+    assert status.get("retry_at") == (None if pause_s is None else NOW + pause_s)
+    assert (status["reason"], status["why"], status["hint"], status["failed_by"]) == (reason, "no", "do it", TOKEN)
