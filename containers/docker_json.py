@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, get_args
 
 from containers.engine import Bound, Creation, EngineFacts, Event, Found, ImageFacts, Placed, RunState
+from containers.hiding import variables
 
 CPU_PERIOD_US: Final = 100_000
 UNBOUND: Final = -1
@@ -106,6 +107,7 @@ def found_of(raw: Mapping[str, Any]) -> Found:
         },
         ports=dict(_ports(network.get("Ports") or {})),
         bound=_bound(raw.get("HostConfig") or {}),
+        env=variables(raw["Config"].get("Env")),
     )
 
 

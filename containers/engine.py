@@ -150,6 +150,7 @@ class Found:
     """A container as the engine has it. Times in seconds since 1970, 0 for never.
 
     `addresses` are its own by network, `ports` the host ports by the port inside. `error` is why it could not start.
+    `env` are all its variables, secrets too: never kept, never shown.
     Not `is_whole` is one that is listed and not answered about: its state may be old, and only `labels` are sure.
     """
 
@@ -168,6 +169,7 @@ class Found:
     ports: Mapping[int, int] = field(default_factory=dict)
     bound: Bound = Bound()
     is_whole: bool = True
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @frozen

@@ -270,6 +270,7 @@ def _found_of(one: _Container) -> Found:
         addresses=addresses if is_up else dict.fromkeys(one.networks, ""),
         ports=dict(one.ports),
         bound=one.bound,
+        env=one.creation.env,
     )
 
 

@@ -1,15 +1,13 @@
-"""The variables of a container with what they point at, and how their secrets are kept out of what it writes."""
+"""The variables of a container with what they point at, and how its secrets are kept out of what it writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from containers.engine import EngineFailed, Reason
+from containers.hiding import masks_of
 from controllers.container.yard import Yard
 from reconciler.effects import secrets
-from reconciler.storing.masking import Masks
+from reconciler.effects.masking import Masks
 from schemas.container import ContainerSpec
-from schemas.secret import SECRET
 
 
 def environment(spec: ContainerSpec, yard: Yard) -> dict[str, str]:
@@ -21,15 +19,7 @@ def environment(spec: ContainerSpec, yard: Yard) -> dict[str, str]:
         raise EngineFailed(Reason.NO_SECRET, str(missing), hint) from None
 
 
-def masks(spec: ContainerSpec, yard: Yard) -> Masks:
-    """What stands in the way of its `secret:` values, wherever it prints them."""
-    return Masks().with_secrets(_values(spec, yard))
-
-
-def _values(spec: ContainerSpec, yard: Yard) -> Iterator[str]:
-    for value in spec.env.values():
-        if value.startswith(SECRET):
-            try:
-                yield secrets.secret(value, yard.environment, yard.folder)
-            except secrets.NotThere:
-                continue
+async def masks(yard: Yard, ref: str) -> Masks:
+    """What stands in the way of the secrets of the container `ref`, wherever it prints them. Raises EngineFailed."""
+    found = await yard.engine.container(ref)
+    return Masks() if found is None else masks_of(found.labels, found.env)

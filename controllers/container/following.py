@@ -31,14 +31,15 @@ class Following:
             return
         found, after = status.seen, max(0.0, status.counted)  # What is quick writes before engines say that it started.
         spec = container_from_json(resource.spec)
-        quiet = masks(spec, self.yard)
         output = self.yard.output(self.address, spec.logs_bytes)
         failures = 0
         while True:
             output.clear()
             try:
+                quiet = (await masks(self.yard, found.id)).stream()
                 async for piece in self.yard.engine.logs(found.id, after=after):
-                    output.add(quiet.mask_bytes(piece))
+                    output.add(quiet.feed(piece))
+                output.add(quiet.flush())
                 break
             except EngineFailed as fault:
                 if fault.reason not in HEALS:
@@ -47,11 +48,7 @@ class Following:
                     break
             failures += 1
             await self.yard.clock.sleep(backoff_s(failures))
-        kept = output.read()
-        written = quiet.mask_bytes(kept)  # Again: a piece may have ended within a secret.
-        if written != kept:
-            output.clear()
-            output.add(written)
+        written = output.read()
         blob = self.yard.store.put_blob(written) if written else None
         last = written[-limits.CONTAINER_LAST_CHARS :].decode(errors="replace")
         done: JsonObject = {"logged": found.started_at, "log": blob, "last": last or None}

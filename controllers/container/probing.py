@@ -15,7 +15,7 @@ from controllers.container.status import Probed, Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from reconciler.effects.processes import Ending
-from schemas.container import ContainerSpec, Health, container_from_json
+from schemas.container import Health, container_from_json
 from schemas.frozen import frozen
 
 PROBE_MARK: Final = "health"
@@ -47,7 +47,7 @@ class Probing:
             if health is None:
                 return
             try:
-                fault = await self._fault(spec, health, found)
+                fault = await self._fault(health, found)
             except EngineFailed:
                 pass  # Asked again: it says nothing about what runs in it.
             else:
@@ -66,11 +66,11 @@ class Probing:
         merge = {"started_at": probed.started_at, "is_well": probed.is_well, "said": probed.said}
         await page.write(lambda _: {"probed": merge})
 
-    async def _fault(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
+    async def _fault(self, health: Health, found: Seen) -> str | None:
         """What is wrong with it; None when it is well. Raises EngineFailed for faults that say nothing about that."""
         try:
             if health.cmd:
-                return await self._inside(spec, health, found)
+                return await self._inside(health, found)
             with anyio.fail_after(health.timeout_s):
                 return await _connects(health, found) if health.tcp else await answers(health.http, _host(found))
         except TimeoutError:
@@ -80,7 +80,7 @@ class Probing:
                 raise
             return str(failed)
 
-    async def _inside(self, spec: ContainerSpec, health: Health, found: Seen) -> str | None:
+    async def _inside(self, health: Health, found: Seen) -> str | None:
         ended = await self.yard.engine.run(
             found.id, Inside(health.cmd, f"{PROBE_MARK}-{self.uid}", timeout_s=health.timeout_s)
         )
@@ -88,7 +88,8 @@ class Probing:
             return _late(health)
         if ended.ending is Ending.EXITED and ended.code == 0:
             return None
-        output = masks(spec, self.yard).mask_bytes(ended.output)  # First: of a secret that is cut, half would be seen.
+        # First: of a secret that is cut, half would be seen.
+        output = (await masks(self.yard, found.id)).mask(ended.output)
         said = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
         how = f"exit code {ended.code}" if ended.ending is Ending.EXITED else ended.ending.value
         return f"{how}: {said}" if said else how

@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Published, Reason
+from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
 from containers.naming import DEFAULT_NETWORK, Tag
@@ -140,7 +141,7 @@ class Raising:
         return Creation(
             name=names.container(name),
             image=image,
-            labels={**spec.labels, **tag.labels(names, self.yard.epoch)},
+            labels={**spec.labels, **tag.labels(names, self.yard.epoch), SECRETS: secrets_label(spec.env)},
             cmd=spec.cmd,
             entrypoint=spec.entrypoint,
             env=environment(spec, self.yard),

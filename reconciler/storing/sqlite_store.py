@@ -22,7 +22,6 @@ from reconciler.clock import Clock
 from reconciler.errors import Conflict, StoreFailed
 from reconciler.storing import blobs, layout, sqlite_log
 from reconciler.storing.committing import Adaptive, Committing, Inline, as_failure
-from reconciler.storing.masking import Masks
 from reconciler.storing.sqlite_writing import Blob, Hook, Line, LogWriter, Settings
 from reconciler.storing.view import MemoryView
 from schemas import encoding, limits
@@ -42,22 +41,20 @@ _FOREIGN_POLL_S: Final = 0.2  # How often a reader looks for what another proces
 class StoreOptions:
     """What only few need. `hook` is called at every step of a write and may raise to crash there.
 
-    `secrets` are values to keep out of the log. `snapshot_every` counts records.
+    `snapshot_every` counts records.
     """
 
     hook: Hook | None = None
-    secrets: tuple[str, ...] = ()
     snapshot_every: int = limits.SNAPSHOT_EVERY_RECORDS
 
 
 class SqliteStore:
     """A `store.Store` in the state folder of a plan. Made by `SqliteStore.open`."""
 
-    def __init__(self, folder: Path, clock: Clock, epoch: int, masks: Masks) -> None:
+    def __init__(self, folder: Path, clock: Clock, epoch: int) -> None:
         self._folder = folder
         self._clock = clock
         self._epoch = epoch
-        self._masks = masks
         self._view = MemoryView()
         self._durable_rev = 0
         self._reader: sqlite3.Connection
@@ -89,7 +86,7 @@ class SqliteStore:
         durable when it was opened; `watch` follows what another process writes.
         Raises StoreFailed and StoreCorrupt.
         """
-        store = cls(folder, clock, epoch, Masks().with_secrets(options.secrets))
+        store = cls(folder, clock, epoch)
         if read_only:
             store._open_for_reading()
         else:
@@ -156,7 +153,6 @@ class SqliteStore:
 
     def put_blob(self, content: bytes) -> str:
         committing = self._require_sound()
-        content = self._masks.mask_bytes(content)
         digest = encoding.digest(content)
         if digest not in self._unwritten_blobs:  # One that is stored is found where it is written, in its transaction.
             self._unwritten_blobs[digest] = (self._view.rev + 1, content)
@@ -229,9 +225,6 @@ class SqliteStore:
     def _encoded(self, draft: Draft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
         body = encoding.encode_text(records.record_to_json(record))
-        if self._masks.needles and self._masks.are_in(body):
-            record = Record(record.rev, record.at, record.epoch, self._masks.mask_draft(draft))
-            body = encoding.encode_text(records.record_to_json(record))
         return record, body, body.encode()  # Raises for text that is no Unicode, before anything has changed.
 
     def _check(self, expect: Mapping[str, int | None]) -> None:

@@ -20,7 +20,7 @@ PURE = [
         "admitting/commanding.py", "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
         "admitting/recording.py", "admitting/restricting.py", "admitting/scoping.py", "driving/fighting.py",
         "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
-        "editing/selecting.py", "storing/masking.py", "storing/view.py",
+        "editing/selecting.py", "effects/masking.py", "storing/view.py",
     )),
     *(f"controllers/{kind}/deciding.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
     *(f"controllers/{kind}/observing.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),

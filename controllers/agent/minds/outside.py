@@ -16,7 +16,7 @@ from controllers.agent.minds.port import MindFailed, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from reconciler.effects.clamping import clamped
 from reconciler.effects.processes import Command, Ending, Exit, Processes, Trace
-from reconciler.storing.masking import Masks
+from reconciler.effects.masking import Masks
 from schemas import limits
 from schemas.agent import Outside
 from schemas.encoding import Json, JsonObject
@@ -100,7 +100,7 @@ class OutsideMind:
         )
 
     def _reply(self, turn: TurnInput, session: str, ended: Exit) -> Reply:
-        output = Masks().with_secrets(self.secrets).mask_bytes(ended.output)
+        output = Masks(self.secrets).mask(ended.output)
         blob = self.keep(output) if output else ""
         printed = outside_output.read(output.decode(errors="replace"), self.how)
         if ended.ending is not Ending.EXITED or ended.code != 0 or printed.is_error or printed.answer is None:

@@ -13,12 +13,10 @@ import pytest
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.storing import blobs, layout, replaying, sqlite_log
-from reconciler.storing.masking import MASK
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas import encoding, limits
-from schemas.patching import Op
-from schemas.record import Draft, PatchSpec, Put, SetStatus
-from tests.reconciler.store.drafts import UID, made, status
+from schemas.record import Draft
+from tests.reconciler.store.drafts import made, status
 
 STEPS = ("before-write", "before-commit", "after-commit", "after-mirror")
 
@@ -215,44 +213,6 @@ async def test_a_line_longer_than_what_is_read_at_once_is_found_again(tmp_path: 
     async with opened(tmp_path) as store:
         await store.append(status(n=1))
     assert replaying.replay(tmp_path).mirror_rev == 2
-
-
-# Masks.
-
-SECRET = 'tok"en\n-12345'
-
-
-@pytest.mark.anyio
-async def test_a_known_secret_is_masked_wherever_a_writer_puts_it(tmp_path: Path) -> None:
-    quoted = encoding.encode_text({"inner": SECRET})
-    changes = (
-        Put("task/a", UID, {"env": {"KEY": SECRET}, SECRET: [f"a {SECRET} b"], "quoted": quoted}),
-        SetStatus("task/a", UID, {"message": SECRET}),
-        Put("plan/p", UID, {}),
-        PatchSpec("plan/p", (Op("add", ("notes",), f"use {SECRET}"),)),
-    )
-    async with opened(tmp_path, options=StoreOptions(secrets=(SECRET,))) as store:
-        await store.append(Draft("plan.patched", "agent:.", "plan/p", changes, {"reason": SECRET}))
-        digest = store.put_blob(b"out: " + SECRET.encode())
-        assert store.get_blob(digest) == f"out: {MASK}".encode()
-        task = store.view.get("task/a")
-        assert task is not None
-        assert task.spec["env"] == {"KEY": MASK}
-        assert task.spec[MASK] == [f"a {MASK} b"]
-        assert task.spec["quoted"] == encoding.encode_text({"inner": MASK})
-        await store.append(made("task/b", text="clean"))
-    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert b"12345" not in stored
-    assert replaying.replay(tmp_path).different == ()
-
-
-@pytest.mark.anyio
-async def test_secrets_are_masked_and_short_ones_are_left_alone(tmp_path: Path) -> None:
-    async with opened(tmp_path, options=StoreOptions(secrets=("hunter22", "no"))) as store:
-        await store.append(made(text="no hunter22 here"))
-        task = store.view.get("task/a")
-        assert task is not None
-        assert task.spec == {"text": f"no {MASK} here"}
 
 
 # Blobs.

@@ -1,0 +1,50 @@
+"""Values of secrets in what is kept and shown: as they are, in JSON, and in pieces."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from reconciler.effects.masking import MASK, Masks
+from schemas import encoding
+
+SECRET = 'tok"en\n-12345-ü'
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        (f"a {SECRET} b {SECRET}", f"a {MASK} b {MASK}"),
+        (encoding.encode_text({"inner": SECRET}), f'{{"inner":"{MASK}"}}'),
+        ('"tok\\"en\\n-12345-\\u00fc"', f'"{MASK}"'),
+        ("hunter22 and hunter2", f"{MASK} and {MASK}"),
+        ("no short", "no short"),
+        ("it is spaced out!", f"it is {MASK}!"),
+    ],
+)
+def test_a_secret_is_masked_as_it_is_and_in_json_and_short_ones_are_left_alone(text: str, masked: str) -> None:
+    masks = Masks([SECRET, "hunter2", "hunter22", "short", "", "  spaced out\n"])
+    assert masks.mask_text(text) == masked
+    assert masks.mask(text.encode()) == masked.encode()
+
+
+WORDS = some.lists(
+    some.sampled_from([b"secret", b"secrets", b"secre", b"ts-of", b"s", b"\n", b"-x", b"x"]), max_size=12
+)
+
+
+@given(WORDS)
+def test_pieces_are_masked_as_the_whole_and_only_what_may_be_a_secret_waits(pieces: list[bytes]) -> None:
+    masks = Masks(["secret", "secrets-of-x", "cretsx"])
+    stream, said = masks.stream(), b""
+    for count, piece in enumerate(pieces, 1):
+        said += stream.feed(piece)
+        come = b"".join(pieces[:count])
+        assert not come.endswith(b"\n") or said == masks.mask(come)
+    assert said + stream.flush() == masks.mask(b"".join(pieces))
+
+
+def test_nothing_waits_where_nothing_is_secret() -> None:
+    stream = Masks(["abc"]).stream()
+    assert (stream.feed(b"ab"), stream.flush()) == (b"ab", b"")
