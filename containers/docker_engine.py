@@ -80,14 +80,16 @@ class DockerEngine:
     async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
         # Engines look for the name and take it in two steps: two at once would make two, and neither could be used.
         async with self._naming:
-            if not await self._networks_named(name):
+            there = await self._networks_named(name)
+            if not there:
                 with _if(Reason.NAME_TAKEN):  # Another process was faster.
                     await self._client.call(
                         lambda api: api.create_network(
                             name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
                         )
                     )
-            first, *others = await self._networks_named(name)
+                there = await self._networks_named(name)
+            first, *others = there
             _check_ours("network", name, first.get("Labels"), labels)
             for other in others:
                 await self._remove_network(other["Id"])

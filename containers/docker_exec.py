@@ -38,7 +38,7 @@ class Execs:
         output = _Output(limits.OUTPUT_KEPT_BYTES_MAX if inside.output_bytes_max is None else inside.output_bytes_max)
         try:
             async with self._client.stream(_start(identity)) as stream:
-                ending = await self._follow(stream, identity, inside, output)
+                ending, state = await self._follow(stream, identity, inside, output)
                 if ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT):
                     with anyio.CancelScope(shield=True):
                         await self._end_while_reading(ref, identity, inside, stream, output)
@@ -47,7 +47,7 @@ class Execs:
             with anyio.CancelScope(shield=True), suppress(EngineFailed):
                 await self._end_one(ref, identity, inside)
             raise
-        return await self._ended(ref, identity, output.kept())
+        return await self._ended(ref, identity, state, output.kept())
 
     async def _end_while_reading(
         self, ref: str, identity: str, inside: Inside, stream: Stream, output: _Output
@@ -72,7 +72,10 @@ class Execs:
         )
         return str(made["Id"])
 
-    async def _follow(self, stream: Stream, identity: str, inside: Inside, output: _Output) -> Ending:
+    async def _follow(
+        self, stream: Stream, identity: str, inside: Inside, output: _Output
+    ) -> tuple[Ending, dict[str, Any] | None]:
+        """How it ended, and its last state, if the engine said it."""
         with anyio.move_on_after(inside.timeout_s):
             async with beside() as group:
                 if inside.stdin:
@@ -80,25 +83,32 @@ class Execs:
                 await output.fill(stream)
                 group.cancel_scope.cancel()  # It ended without reading all of its input.
             if output.is_too_much():
-                return Ending.TOO_MUCH_OUTPUT
-            await self._until_over(identity)  # It may have closed its outputs long before its end.
-            return Ending.EXITED
-        return Ending.TIMED_OUT
+                return Ending.TOO_MUCH_OUTPUT, None
+            # It may have closed its outputs long before its end.
+            return Ending.EXITED, await self._until_over(identity)
+        return Ending.TIMED_OUT, None
 
-    async def _until_over(self, identity: str) -> None:
+    async def _until_over(self, identity: str) -> dict[str, Any] | None:
+        """Its state once it is over; None when that cannot be asked: whoever looks next says what is wrong."""
+        state: dict[str, Any] | None = None
+
         async def is_over() -> bool:
-            return not (await self._state(identity))["Running"]
+            nonlocal state
+            state = await self._state(identity)
+            return not state["Running"]
 
-        with suppress(EngineFailed):  # Whoever looks next says what is wrong.
+        with suppress(EngineFailed):
             await until(is_over)
+            return state
+        return None
 
     async def _state(self, identity: str) -> dict[str, Any]:
         return dict(await self._client.call(lambda api: api.exec_inspect(identity)))
 
-    async def _ended(self, ref: str, identity: str, output: bytes) -> Ended:
+    async def _ended(self, ref: str, identity: str, state: dict[str, Any] | None, output: bytes) -> Ended:
         """How a command ended whose output is at its end."""
         try:
-            state = await self._state(identity)
+            state = await self._state(identity) if state is None else state
         except EngineFailed as failed:
             if failed.reason is Reason.NOT_FOUND:
                 return Ended(Ending.LOST, None, output)

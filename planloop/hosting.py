@@ -95,6 +95,8 @@ class Owning:
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
         core = self._core
+        if self._wish.file.document.get("containers") or core.store.view.list("container"):
+            wiring.expect_containers()
         bounds = limits_of(self._wish.file.document)
         machine = wiring.machine(core, parallel=bounds[0], models=bounds[1])
         machine.engine.on_bug = lambda report: self._screen.say(f"bug: {report.address}: {report.error!r}")

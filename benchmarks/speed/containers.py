@@ -103,7 +103,7 @@ def plan() -> str:
     rows = ["plan: speed", "containers:"]
     for name, needed in zip(NAMES, (None, *NAMES), strict=False):
         rows += [f"  {name}:", f"    image: {IMAGE}", f"    cmd: {json.dumps(COMMAND)}"]
-        rows += [f"    health: {{cmd: {json.dumps(WELL)}, interval: {PROBE_S}}}"]
+        rows += [f"    health: {{cmd: {json.dumps(WELL)}}}"]
         rows += [f"    needs: {{{needed}: healthy}}"] if needed else []
     return "\n".join(rows) + "\n"
 
@@ -122,7 +122,7 @@ def applied(folder: Path) -> Iterator[Any]:
     options: Any = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment}
     with subprocess.Popen([*command, "apply", "--yes", "speed.plan.yaml"], **options) as owner:
         try:
-            yield lambda: subprocess.run([*command, "down"], check=True, **options)
+            yield owner, lambda: subprocess.run([*command, "down"], check=True, **options)
         finally:
             owner.terminate()
 
@@ -131,8 +131,9 @@ def ours() -> tuple[float, float, float, float]:
     """Seconds up and down by the log, and of the whole processes."""
     with tempfile.TemporaryDirectory(prefix="containers-") as name:
         folder, start = Path(name), time.perf_counter()
-        with applied(folder) as down:
+        with applied(folder) as (owner, down):
             while not all_are(folder, "healthy"):
+                assert owner.poll() is None, "plan apply ended before its containers were up"
                 time.sleep(0.01)
             up_whole = time.perf_counter() - start
             down_whole = timed(down)

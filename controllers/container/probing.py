@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +20,7 @@ from schemas.container import Health, container_from_json
 from schemas.frozen import frozen
 
 PROBE_MARK: Final = "health"
+SOON_S: Final = 0.1  # From the first look at one that comes up to the second.
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _SAYS_NOTHING: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Faults of the engine that say nothing about what runs in it."""
@@ -36,6 +38,7 @@ class Probing:
         """Returns when this run of it is over."""
         page = Page(self.yard, self.address, self.uid)
         failures, began, run = 0, self.yard.clock.now(), -1.0
+        pauses: Iterator[float] | None = None
         while True:
             resource = page.resource
             found = None if resource is None else read(resource.status).seen
@@ -46,16 +49,21 @@ class Probing:
             health = spec.health
             if health is None:
                 return
+            pauses = pauses_at_first(health.interval_s) if pauses is None else pauses
+            pause_s = next(pauses, None)
             try:
                 fault = await self._fault(health, found)
             except EngineFailed:
                 pass  # Asked again: it says nothing about what runs in it.
             else:
-                failures = 0 if fault is None else failures + 1
+                if fault is None:
+                    failures, pauses, pause_s = 0, iter(()), None
+                elif pause_s is None:  # Within its first interval, that it is not well yet is no failure.
+                    failures += 1
                 is_early = self.yard.clock.now() - began < health.start_period_s
                 if fault is None or (failures >= health.retries and not is_early):
                     await self._write(page, Probed(run, fault is None, fault or ""))
-            await self.yard.clock.sleep(health.interval_s)
+            await self.yard.clock.sleep(health.interval_s if pause_s is None else pause_s)
 
     async def _write(self, page: Page, probed: Probed) -> None:
         """Writes it when it is another than before; that it says the same in other words is no news."""
@@ -93,6 +101,15 @@ class Probing:
         said = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
         how = f"exit code {ended.code}" if ended.ending is Ending.EXITED else ended.ending.value
         return f"{how}: {said}" if said else how
+
+
+def pauses_at_first(interval_s: float) -> Iterator[float]:
+    """Seconds between the looks within the first interval: short ones, that double, until it is over."""
+    pause_s, left_s = SOON_S, interval_s
+    while left_s > 0:
+        yield min(pause_s, left_s)
+        left_s -= pause_s
+        pause_s *= 2
 
 
 def _late(health: Health) -> str:

@@ -161,6 +161,19 @@ def test_a_health_check_that_the_engine_refuses_is_one_that_fails() -> None:
     assert story.objects["container/db"].status["probed"]["said"] == "the engine refused: no"
 
 
+@pytest.mark.parametrize(("tells", "state", "at_s"), [("ok", "healthy", (1, 2)), ("never", "unhealthy", (180, 181))])
+def test_one_that_comes_up_is_looked_at_soon_and_has_its_intervals_to_get_there(
+    tells: str, state: str, at_s: tuple[float, float]
+) -> None:
+    health = f"health: {{cmd: [test, -f, {tells}], interval: 60s}}"
+    text = STACK.replace("health: {cmd: [test, -f, ok]}", health).replace("containers: [app], ", "")
+    story = simulate_yard(text.replace("sleep 2;", "sleep 300;"))
+
+    told = [record for record in story.log if record.draft.subject == "container/db" and record.draft.data]
+    began = next(record.at for record in told if record.draft.data["state"] == "preparing")
+    assert at_s[0] <= next(record.at for record in told if record.draft.data["state"] == state) - began < at_s[1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_deaths_in_one_life_change_nothing_of_the_end(seed: int) -> None:
     chance = random.Random(seed)
