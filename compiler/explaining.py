@@ -33,7 +33,7 @@ _KINDS: Final = {
     "number": "a number",
     "count": "a count: 5000, 200k, 2M",
     "duration": "a time: 90s, 10m, 1h30m; kept in seconds",
-    "size": "a size: 512MB, 2GiB; kept in bytes",
+    "size": "a size: 512MB (1,000s), 512MiB (1,024s) or 512m (MiB, as in docker); kept in bytes",
     "money": "an amount: 20, 4.50",
     "loose": "text or a whole number",
     "any": "anything",

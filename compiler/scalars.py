@@ -15,7 +15,7 @@ from compiler import naming
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
-from schemas import durations
+from schemas import durations, sizes
 from schemas.fields import SETTING_PATTERN, Scalar
 from schemas.rule import TEXT_EFFECTS
 
@@ -278,16 +278,12 @@ def _duration(value: SourceValue) -> int | float:
         raise Misfit("a time", misfit.hint or "write it as 90s, 10m, 1h30m", misfit.code) from None
 
 
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmMgGtT]?)(i?)[bB]?")
-
-
 def _size(value: SourceValue) -> int:
     if isinstance(value, str) and not isinstance(value, Trap):
-        found = _SIZE.fullmatch(value.strip())
+        found = sizes.parse(value)
         if found is None:
             raise Misfit("a size", "write it as 512MB, 2GiB or a number of bytes")
-        power = "kmgt".index(found[2].lower()) + 1 if found[2] else 0
-        return _whole(Decimal(found[1]) * (1024 if found[3] else 1000) ** power)
+        return _whole(found)
     return _integer(value)
 
 

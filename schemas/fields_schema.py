@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from schemas import durations
+from schemas import durations, sizes
 from schemas.encoding import JsonObject
 from schemas.fields import SETTING_PATTERN, Either, Field, FieldType, Keyed, Many, Scalar, ScalarKind, Table
 from schemas.fields_all import TABLES, fields_of
@@ -32,7 +32,7 @@ _NUMBERS: Final[Mapping[ScalarKind, tuple[str, str]]] = {
     "number": ("number", ""),
     "count": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGbB]?$"),
     "duration": ("number", f"^{durations.PATTERN}$"),
-    "size": ("integer", r"^\d+(\.\d+)?\s*[kKmMgGtT]?i?[bB]?$"),
+    "size": ("integer", f"^{sizes.PATTERN}$"),
     "money": ("number", r"^\$?\d+(\.\d+)?$"),
 }
 _SETTING: Final[JsonObject] = {"type": "string", "pattern": f"^{SETTING_PATTERN}$"}

@@ -12,7 +12,7 @@ from controllers.container.standing import Standing
 from controllers.container.status import ContainerStatus, Seen, Trouble, read, seen_of
 from controllers.container.yard import Yard
 from reconciler.errors import Conflict
-from schemas import condition, limits, patching
+from schemas import condition, exit_codes, limits, patching
 from schemas.condition import Condition
 from schemas.container import UP, VANISHED, ContainerState
 from schemas.encoding import JsonObject
@@ -68,7 +68,7 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
     was_steady = found.ended_at - found.started_at >= limits.CONTAINER_STEADY_S
     failures = 1 if was_steady else seen.status.failures + 1
     said = seen.status.last.strip().rpartition("\n")[2]
-    why = f"it ended with exit code {found.exit_code}{f': {said}' if said else ''}"
+    why = f"it ended with {exit_codes.words(found.exit_code)}{f': {said}' if said else ''}"
     reason, hint = "Exited", f"plan logs {seen.resource.address}"
     if found.is_out_of_memory:
         reason, why, hint = "OutOfMemory", "it used more memory than it may", "give it more under `limits: {memory: …}`"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reconciler.effects.clamping import clamped, last_line
 from reconciler.effects.processes import Ending, Exit
-from schemas import limits
+from schemas import exit_codes, limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -67,4 +67,4 @@ def _trouble(exit_: Exit, work: Run) -> tuple[str, str]:
         case _ if exit_.code == 0:
             return "", ""
         case _:
-            return "CommandFailed", f"`{name}` ended with exit code {exit_.code}{said}"
+            return "CommandFailed", f"`{name}` ended with {exit_codes.words(exit_.code)}{said}"

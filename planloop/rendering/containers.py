@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from planloop.rendering import amounts
+from schemas import exit_codes, sizes
 from schemas.condition import of_status
 from schemas.container import KIND, UP, ContainerSpec, ContainerState, Health, Mount, container_from_json
 from schemas.encoding import JsonObject
@@ -79,7 +80,9 @@ def what_of(item: Resource) -> str:
     """Why it is not further; of one that is well, what runs in it."""
     ready = of_status(item.status).get("Ready")
     if ready is not None and ready.message and not is_well(item):
-        return _one_line(ready.message)
+        said = _one_line(ready.message)
+        # Nothing goes on anywhere without an engine: what to do is said where people look first.
+        return f"{said} · {ready.unblocks[0]}" if item.status.get("engine") and ready.unblocks else said
     return _one_line(command(container_from_json(item.spec)))
 
 
@@ -140,9 +143,9 @@ def _settings(spec: ContainerSpec) -> list[tuple[str, str]]:
 
 
 def limits_words(cpu: float | None, memory_bytes: int | None, pids: int | None) -> str:
-    """`0.5 cpu, 64.0 MiB memory, 100 processes`; empty without any."""
+    """`0.5 cpu, 64 MiB memory, 100 processes`; empty without any."""
     parts = [f"{cpu:g} cpu"] if cpu is not None else []
-    parts += [f"{amounts.size(memory_bytes)} memory"] if memory_bytes is not None else []
+    parts += [f"{sizes.words(memory_bytes)} memory"] if memory_bytes is not None else []
     parts += [amounts.plural(pids, "process", "processes")] if pids is not None else []
     return ", ".join(parts)
 
@@ -192,7 +195,8 @@ def _ended(item: Resource, status: JsonObject) -> list[tuple[str, str]]:
     out = []
     if found.get("run") in ("exited", "dead"):
         memory = ", it used more memory than it may" if found.get("is_out_of_memory") else ""
-        out.append(("exit code", f"{found.get('exit_code', 0)}{memory}"))
+        meaning = "" if memory else exit_codes.meaning(found.get("exit_code", 0))
+        out.append(("exit code", f"{found.get('exit_code', 0)}{memory}{f', {meaning}' if meaning else ''}"))
     last = str(status.get("last") or "").rstrip().splitlines()
     if last and not _is_up(found):
         labels = ["last", *("" for _ in last)]
@@ -232,13 +236,16 @@ def related(known: Sequence[Resource], item: Resource) -> list[Resource]:
 def stand(item: Resource) -> str:
     """Another one for each thing that `notice` has to tell."""
     ready = of_status(item.status).get("Ready")
-    return f"{item.state} {'' if ready is None else ready.message}"
+    if ready is None or item.state == ContainerState.REMOVED:  # There is none of it, for whatever reason.
+        return item.state
+    return f"{item.state} {ready.message}"
 
 
 def notice(item: Resource, at: float) -> str | None:
     """What a reader of a run is told of the state that the container is in since `at`; None for what goes by itself."""
     ready = of_status(item.status).get("Ready")
     why = "" if ready is None else _one_line(ready.message)
+    on = " · ".join(filter(None, (f"{why}{_next_try(item.status, at)}", cure(item))))
     match item.state:
         case ContainerState.RUNNING | ContainerState.HEALTHY:
             started = float((item.status.get("seen") or {}).get("started_at") or at)
@@ -247,13 +254,28 @@ def notice(item: Resource, at: float) -> str | None:
         case ContainerState.PREPARING:
             return why or None
         case ContainerState.WAITING:
-            return None if ready is None or ready.reason in WAITS else why
+            return None if ready is None or ready.reason in WAITS else on
         case ContainerState.KEPT:
             return None if item.spec["keep"] == "never" else f"{why} · plan delete {item.address}"
         case ContainerState.STARTING | ContainerState.STOPPING | "":
             return None
+        case ContainerState.FAILED | ContainerState.RESTARTING | ContainerState.UNHEALTHY:
+            return on
         case _:
             return why
+
+
+def cure(item: Resource) -> str:
+    """The first of what would get it further; empty when nothing is known to, or it is well."""
+    ready = of_status(item.status).get("Ready")
+    return "" if ready is None or is_well(item) else next(iter(ready.unblocks), "")
+
+
+def _next_try(status: JsonObject, at: float) -> str:
+    """`, next in 8 s`, of one that is tried again."""
+    retry_at = status.get("retry_at")
+    is_over = retry_at is None or status.get("state") not in (ContainerState.WAITING, ContainerState.RESTARTING)
+    return "" if is_over else f", next in {amounts.duration(max(0.0, float(retry_at) - at))}"
 
 
 def words(draft: Draft) -> str:

@@ -11,8 +11,10 @@ from typing import Final
 
 import anyio
 
+from planloop import wiring
 from planloop.rendering import containers, questions, records, verdicts
 from planloop.rendering import objects as cells
+from planloop.screens.folding import Folding
 from planloop.screens.port import Key
 from reconciler.storing.store import View
 from schemas.container import ContainerState
@@ -32,12 +34,12 @@ TOLD: Final = {
 
 OWN: Final = ("human:file", "controller:")  # Who needs no naming: the file is being followed.
 UNTOLD: Final = ("waiting", "new")
-WITH_WAY: Final = ("failed", "waiting", "restarting", "unhealthy")  # Of a container.
 WITH_REASON: Final = ("failed", "blocked", "cancelled")  # Of a plan: nobody asks why it runs or is done.
 GROUP: Final[JsonObject] = {"kind": "group"}  # A task that is only its tasks.
 NAMED_MAX: Final = 5  # In the remark on a quiet run.
 QUIET_S: Final = 60.0
 PULL_S: Final = 5.0  # Between two remarks on how far an image is.
+HELD_S: Final = 1.0  # How often it is looked whether a container that crashed before goes on running.
 GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
 
@@ -49,8 +51,10 @@ class Lines:
         self._states: dict[str, str] = {}
         self._asked: set[str] = set()  # Approvals that were told of.
         self._pulled: dict[str, float] = {}  # When it was last told of each container how far its image is.
+        self._folding = Folding()
         self._told = 0
         self._waiting = anyio.Event()
+        self._holding = anyio.Event()
 
     def begin(self, view: View, plan: str) -> None:
         """Shows `view` from here on; what is in it already is not told again."""
@@ -95,6 +99,7 @@ class Lines:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._reassure)
+                group.start_soon(self._tell_held)
                 while True:
                     await self._waiting.wait()
                     await anyio.sleep(GATHER_S)
@@ -109,6 +114,20 @@ class Lines:
             await anyio.sleep(QUIET_S)
             if before == self._told:
                 self.say(self._quiet())
+
+    async def _tell_held(self) -> None:
+        while True:
+            await self._holding.wait()
+            self._holding = anyio.Event()
+            while self._folding.is_holding:
+                await anyio.sleep(HELD_S)
+                self._tell_due(wiring.now())
+
+    def _tell_due(self, at: float) -> None:
+        for address in self._folding.due(at):
+            found = self._view.get(address) if self._view is not None else None
+            if found is not None and (said := containers.notice(found, at)) is not None:
+                self._line(at, found.rev, cells.state_of(found), address, said)
 
     def _quiet(self) -> str:
         """What is at work, and what waits for somebody."""
@@ -142,15 +161,20 @@ class Lines:
         if stand == self._states.get(address):
             return
         self._states[address] = stand
-        said = None if found is None else containers.notice(found, record.at)
-        if found is None or said is None:
+        if found is None or not self._folding.is_told(found, record.at):
+            self._hold()
+            return
+        if (said := containers.notice(found, record.at)) is None:
             return
         if found.state == ContainerState.PREPARING:
             if record.at - self._pulled.get(address, 0.0) < PULL_S:
                 return
             self._pulled[address] = record.at
-        way = cells.way_on(found) if found.state in WITH_WAY else ""
-        self._tell(record, cells.state_of(found), address, " · ".join(part for part in (said, way) if part))
+        self._tell(record, cells.state_of(found), address, said)
+
+    def _hold(self) -> None:
+        if self._folding.is_holding:
+            self._holding.set()
 
     def _approval(self, address: str, record: Record) -> None:
         """Says once that something waits for a person, and the commands that answer."""
@@ -170,7 +194,10 @@ class Lines:
         return " · ".join(part for part in (cells.what_of(task), way) if part)
 
     def _tell(self, record: Record, word: str, address: str, what: str) -> None:
-        self._print(f"{records.clock_time(record.at)}  {record.rev:>5}  {word:<10} {address}  {what}".rstrip())
+        self._line(record.at, record.rev, word, address, what)
+
+    def _line(self, at: float, rev: int, word: str, address: str, what: str) -> None:
+        self._print(f"{records.clock_time(at)}  {rev:>5}  {word:<10} {address}  {what}".rstrip())
 
 
 def _fault_of_server(record: Record) -> str | None:

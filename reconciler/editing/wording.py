@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from schemas import sizes
 from schemas.encoding import Json, JsonObject
 from schemas.lock import locks_of
 from schemas.resource import Wanted
@@ -204,16 +205,8 @@ def _text(field: str, value: str | float | None) -> str:
     if value is None or value == "":
         return "none"
     if field.endswith("_bytes") and not isinstance(value, str):
-        return _bytes(value)
+        return sizes.words(int(value))
     return f"{value:g} s" if field.endswith("_s") and not isinstance(value, str) else str(value)
-
-
-def _bytes(size: float) -> str:
-    """`64 MB`; to the byte where it is no round number."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if size and size % unit == 0:
-            return f"{size // unit:g} {name}"
-    return f"{size:,} bytes"
 
 
 def pair(before: str, after: str) -> str:

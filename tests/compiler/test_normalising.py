@@ -35,7 +35,7 @@ def test_shorthands_become_numbers(field: str, written: str, kept: Json) -> None
 
 
 @pytest.mark.parametrize(
-    ("written", "kept"), [("512MB", 512 * 10**6), ("2GiB", 2 << 30), ("64k", 64000), ("1024", 1024)]
+    ("written", "kept"), [("512MB", 512 * 10**6), ("2GiB", 2 << 30), ("64kB", 64000), ("64k", 64 << 10), ("1024", 1024)]
 )
 def test_sizes_become_bytes(written: str, kept: int) -> None:
     text = f"run: x\nagents: {{a: {{run: x, sandbox: {{memory: {written}}}}}}}"

@@ -55,7 +55,9 @@ def _container(name: str, service: JsonObject, folder: str) -> JsonObject:
         elif field in _LISTS:
             out[_LISTS[field]] = _list(value, at)
         elif field in _LIMITS:
-            out.setdefault("limits", {})[_LIMITS[field]] = value
+            # Compose's `64mb` is its `64m`, which is what a letter alone is here.
+            bound = value.rstrip("bB") if isinstance(value, str) else value
+            out.setdefault("limits", {})[_LIMITS[field]] = bound
         elif field in _READERS:
             out |= _READERS[field](value, at)
         elif field == "volumes":

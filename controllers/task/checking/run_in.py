@@ -13,7 +13,7 @@ from controllers.task.checking import container, shell
 from controllers.task.checking.contract import Bench, Finding
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Ending
-from schemas import limits
+from schemas import exit_codes, limits
 from schemas.encoding import JsonObject, digest
 from schemas.task import CheckSpec
 
@@ -63,7 +63,7 @@ def _judged(spec: CheckSpec, found: Standing, ended: Ended) -> Finding:
             return Finding("pass", f"{shown}: exit code 0", ended.output)
         case Ending.EXITED:
             line = last_line(ended.output)
-            message = f"{shown}: exit code {ended.code}{f': {line}' if line else ''}"
+            message = f"{shown}: {exit_codes.words(ended.code)}{f': {line}' if line else ''}"
             return Finding("error" if ended.code in _CANNOT_RUN else "fail", message, ended.output)
         case Ending.TIMED_OUT:
             return Finding("error", f"{shown}: not done after {spec.timeout_s:g} s", ended.output)

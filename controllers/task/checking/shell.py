@@ -5,7 +5,7 @@ from __future__ import annotations
 from controllers.task.checking.contract import Bench, Finding
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending, Exit
-from schemas import limits
+from schemas import exit_codes, limits
 from schemas.encoding import JsonObject
 from schemas.task import CheckSpec
 
@@ -21,7 +21,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     if exit_.code == 0:
         return Finding("pass", f"{shown(spec.arguments)}: exit code 0", exit_.output)
     line = last_line(exit_.output)
-    message = f"{shown(spec.arguments)}: exit code {exit_.code}{f': {line}' if line else ''}"
+    message = f"{shown(spec.arguments)}: {exit_codes.words(exit_.code)}{f': {line}' if line else ''}"
     return Finding("error" if exit_.code in _CANNOT_RUN else "fail", message, exit_.output)
 
 

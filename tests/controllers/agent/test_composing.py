@@ -18,7 +18,7 @@ services:
     volumes: ["./data:/data:ro", "cache:/c", "/tmp", {type: bind, source: ./x, target: /x}]
     healthcheck: {test: redis-cli ping, interval: 1m30s, retries: 5}
     restart: unless-stopped
-    mem_limit: 64m
+    mem_limit: 64mb
     init: true
   app:
     image: node

@@ -91,7 +91,7 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
         "mount     volume data -> /data",
         "mount     conf -> /etc/redis (read-only)",
         "mount     memory -> /tmp",
-        "limits    0.5 cpu, 64.0 MiB memory",
+        "limits    0.5 cpu, 64 MiB memory",
         "life      restart on-failure",
         "health    redis-cli ping, every 2 s, 3 tries: passes",
         "address   172.18.0.2 in default",
@@ -117,6 +117,22 @@ def test_a_task_and_its_agent_say_which_sandbox_they_run_in(address: str, tier: 
     one = Resource(address, Uid("u"), 1, {"parent": None, "children": [], "acceptance": []}, {"sandbox": tier})
 
     assert f"sandbox   {said}" in descriptions.text(one, [], costs=Costs([one]), now=138.0).splitlines()
+
+
+def test_who_was_killed_reads_by_whom_that_may_have_been() -> None:
+    killed = container("a", REDIS, state="failed", seen=ENDED | {"exit_code": 137})
+
+    text = descriptions.text(killed, [], costs=Costs(()), now=138.0)
+
+    assert "exit code 137, it was killed (signal 9): by somebody, or by the machine when memory ran out" in text
+
+
+def test_an_engine_that_does_not_answer_is_told_of_with_its_cure_wherever_containers_are() -> None:
+    down = {"engine": {"reason": "EngineDown"}, "conditions": ready("EngineDown", "no engine answers", "start it")}
+    waits = container("a", REDIS, state="waiting", **down)
+
+    assert objects.text([waits], now=1.0).endswith("no engine answers · start it")
+    assert containers.notice(waits, 1.0) == "no engine answers · start it"
 
 
 def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
@@ -147,6 +163,16 @@ def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
         (container("a", REDIS, state="preparing", conditions=ready("Preparing", "8.0 of 40 MB")), "8.0 of 40 MB"),
         (container("a", REDIS, state="waiting", conditions=ready("AwaitingNeeds", "b is not healthy yet")), None),
         (container("a", REDIS, state="waiting", conditions=ready("EngineDown", "nobody answers")), "nobody answers"),
+        (
+            container("a", REDIS, state="waiting", conditions=ready("PortTaken", "taken", "free it"), retry_at=110.1),
+            "taken, next in 8.0 s · free it",
+        ),
+        (
+            container(
+                "a", REDIS, state="failed", conditions=ready("Exited", "it ended", "plan logs a"), retry_at=110.1
+            ),
+            "it ended · plan logs a",
+        ),
         (container("a", REDIS, state="kept", conditions=ready("Kept", "the plan is over")), None),
         (container("a", REDIS, state="stopping", conditions=ready("Stopping", "the plan is over")), None),
     ],
