@@ -7,6 +7,7 @@ told by `left_out`.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -28,7 +29,7 @@ def compose_file(specs: Mapping[str, ContainerSpec]) -> JsonObject:
     """The Compose file of the containers, by name."""
     networks = {name: {"internal": True} if name == INTERNAL else {} for name in _named(specs, _networks)}
     volumes: JsonObject = {name: {} for name in _named(specs, _volumes)}
-    parts: JsonObject = {"services": {name: _service(name, spec) for name, spec in specs.items()}}
+    parts: JsonObject = {"services": {name: _looked_up(_service(name, spec), spec) for name, spec in specs.items()}}
     return parts | ({"networks": networks} if networks else {}) | ({"volumes": volumes} if volumes else {})
 
 
@@ -45,6 +46,10 @@ def left_out(specs: Mapping[str, ContainerSpec]) -> list[str]:
         for key, value in spec.env.items():
             if value.startswith(REFERENCES) and not _variable(value):
                 found.append(f"`{name}`: Compose reads no `{value}`; give it `{key}` another way")
+        if any(mount.host == "." and not mount.is_read_only for mount in spec.mounts):
+            found.append(
+                f"`{name}`: under Compose the plan file and `.git` can be written in `.`, and `.plan` is there"
+            )
         if spec.task:
             found.append(f"`{name}`: Compose has no tasks: it is up from the start")
     return found
@@ -68,13 +73,19 @@ def _volumes(spec: ContainerSpec) -> list[str]:
     return [mount.volume for mount in spec.mounts if mount.volume]
 
 
+def _looked_up(service: JsonObject, spec: ContainerSpec) -> JsonObject:
+    """The service with its variables, in which alone Compose is to replace anything."""
+    env = {key: shown for key, value in spec.env.items() if (shown := _value(value)) is not None}
+    out: JsonObject = {key: _escaped(part) for key, part in service.items()}
+    return out | ({"environment": env} if env else {})
+
+
 def _service(name: str, spec: ContainerSpec) -> JsonObject:
     parts: dict[str, Json] = {
         "image": None if spec.build else image_of(name, spec),
         "build": _build(spec.build),
-        "command": None if spec.cmd is None else [_escaped(word) for word in spec.cmd],
-        "entrypoint": None if spec.entrypoint is None else [_escaped(word) for word in spec.entrypoint],
-        "environment": {key: shown for key, value in spec.env.items() if (shown := _value(value)) is not None},
+        "command": None if spec.cmd is None else list(spec.cmd),
+        "entrypoint": None if spec.entrypoint is None else list(spec.entrypoint),
         "working_dir": spec.workdir,
         "user": spec.user,
         "volumes": [_volume(mount) for mount in spec.mounts],
@@ -92,7 +103,7 @@ def _service(name: str, spec: ContainerSpec) -> JsonObject:
         "init": True,
         "restart": spec.restart,
         "logging": {"driver": "json-file", "options": {"max-size": str(spec.logs_bytes)}},
-        "labels": {key: _escaped(value) for key, value in spec.labels.items()},
+        "labels": dict(spec.labels),
     }
     return {key: value for key, value in parts.items() if value not in (None, "", [], {})}
 
@@ -130,10 +141,10 @@ def _healthcheck(health: Health) -> JsonObject:
 def _test(health: Health) -> list[str]:
     """What Compose has run inside. Which of the usual programs the image has nobody knows, so each is tried."""
     if health.cmd:
-        return ["CMD", *(_escaped(word) for word in health.cmd)]
+        return ["CMD", *health.cmd]
     if health.http:
-        url = health.http if "://" in health.http else f"http://127.0.0.1{health.http}"
-        return ["CMD-SHELL", f"wget -q -O /dev/null '{url}' || curl -fsS -o /dev/null '{url}'"]
+        url = shlex.quote(health.http if "://" in health.http else f"http://127.0.0.1{health.http}")
+        return ["CMD-SHELL", f"wget -q -O /dev/null {url} || curl -fsS -o /dev/null {url}"]
     return ["CMD-SHELL", f"nc -z 127.0.0.1 {health.tcp} || bash -c '</dev/tcp/127.0.0.1/{health.tcp}'"]
 
 
@@ -147,7 +158,7 @@ def _value(value: str) -> str | None:
     None for what Compose cannot look up.
     """
     if not value.startswith(REFERENCES):
-        return _escaped(value)
+        return str(_escaped(value))
     name = _variable(value)
     return f"${{{name}:?}}" if name else None
 
@@ -158,6 +169,13 @@ def _variable(reference: str) -> str:
     return name if reference.startswith(_VARIABLES) and _VARIABLE.fullmatch(name) else ""
 
 
-def _escaped(text: str) -> str:
-    """Compose replaces `$name`; a doubled sign stands for one."""
-    return text.replace("$", "$$")
+def _escaped(part: Json) -> Json:
+    """All text in it so that Compose replaces nothing: it does so wherever it sees `$`, and a doubled one is one."""
+    match part:
+        case str():
+            return part.replace("$", "$$")
+        case list():
+            return [_escaped(one) for one in part]
+        case dict():
+            return {key: _escaped(one) for key, one in part.items()}
+    return part

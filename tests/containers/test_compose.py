@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import yaml
 
 from compiler.containing import container_spec
@@ -66,11 +68,38 @@ def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for()
     assert service["command"] == ["echo", "$$A"]
 
 
+def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
+    written: JsonObject = {
+        "build": {"folder": "a$b", "args": {"PRICE": "$5"}},
+        "entrypoint": ["$a"],
+        "workdir": "/$w",
+        "user": "$u",
+        "mounts": [{"host": "$h", "container": "/$m"}],
+        "labels": {"l": "$v"},
+        "health": {"cmd": ["test", "$x"]},
+    }
+    service = _made({"a": written})["services"]["a"]
+    assert service["build"] == {"context": "./a$$b", "args": {"PRICE": "$$5"}}
+    assert [service[name] for name in ("entrypoint", "working_dir", "user")] == [["$$a"], "/$$w", "$$u"]
+    assert service["volumes"] == [{"type": "bind", "source": "./$$h", "target": "/$$m"}]
+    assert (service["labels"], service["healthcheck"]["test"]) == ({"l": "$$v"}, ["CMD", "test", "$$x"])
+    assert _made({"a": {"image": "x$y"}})["services"]["a"]["image"] == "x$$y"
+
+
+def test_an_address_to_ask_is_one_word_for_the_shell() -> None:
+    service = _made({"a": {"image": "x", "health": {"http": ":80/';touch${IFS}x;'"}}})["services"]["a"]
+    (line,) = service["healthcheck"]["test"][1:]
+    words = shlex.split(line.replace("$$", "$"))
+    assert words[-1] == words[4] == "http://127.0.0.1:80/';touch${IFS}x;'"
+
+
 def test_what_compose_cannot_say_is_told() -> None:
     written: JsonObject = {"rootfs": "root.tar", "keep": "always", "ttl": 60, "task": "t"}
     told = left_out({"a": container_spec(written, {})})
     assert [sentence.partition(":")[0] for sentence in told] == ["`a`"] * 4
     assert _made({"a": written})["services"]["a"]["image"] == "a:rootfs"
+    (told_of_mount,) = left_out({"a": container_spec({"image": "x", "mounts": {".": "/work"}}, {})})
+    assert "the plan file and `.git` can be written" in told_of_mount
 
 
 def test_it_is_plain_yaml() -> None:

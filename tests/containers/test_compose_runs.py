@@ -26,13 +26,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
 NODE, REDIS = "planloop-test/node:20", "planloop-test/redis:7"
 SEED = """{:containers
  [{:name "sut" :image "node:20" :workdir "/work" :mounts [{:host "." :container "/work"}]
-   :cmd ["bash" "-lc" "npm test"] :env {"CI" "1" "TOKEN" "secret:COMPOSE_TOKEN"} :needs ["redis"]}
+   :cmd ["bash" "-lc" "npm test"] :env {"CI" "1" "ON" "on" "PRICE" "$5 ${X}" "TOKEN" "secret:COMPOSE_TOKEN"}
+   :needs ["redis"]}
   {:name "redis" :image "redis:7" :ports [{:container 6379}]
    :limits {:memory "64MB" :pids 20} :health {:cmd ["redis-cli" "ping"]}}]}
 """
 SHELL = "#!/bin/sh\n"
 PROGRAMS = {
-    "npm": 'echo "$1 of $(cat word) with CI=$CI and $TOKEN" > said',
+    "npm": 'echo "$1 of $(cat word) with CI=$CI, $ON, $PRICE and $TOKEN" > said',
     "redis-cli": "test -e /tmp/up && echo PONG",
     "redis-server": "touch /tmp/up; exec sleep 100",
     "bash": 'shift; exec sh -c "$@"',
@@ -89,7 +90,7 @@ async def test_the_containers_of_the_source_documents_run_under_compose(folder: 
         assert port.startswith("127.0.0.1:")
         ended = _compose(folder, "up", "--exit-code-from", "sut", "sut")
         assert ended.returncode == 0, ended.stderr
-        assert (folder / "said").read_text() == "test of the seed with CI=1 and hush-hush\n"
+        assert (folder / "said").read_text() == "test of the seed with CI=1, on, $5 ${X} and hush-hush\n"
     finally:
         down = _compose(folder, "down", "-v")
         assert down.returncode == 0, down.stderr
