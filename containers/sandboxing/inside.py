@@ -3,7 +3,8 @@
 Run under the shim, so what its owner does not live to see is written down and the next one adopts it. It speaks to the
 engine's socket by itself: a second of start-up is too much for a shell line. TERM is passed on to all that carries the
 mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here. Where there
-may be a group for it (`containers/grouping.py`), it waits until it is in there, so that none of it gets away.
+may be a group for it (`containers/grouping.py`), it waits until it is in there, so that none of it gets away. Secrets
+of the container are masked before its output is anywhere (`containers/hiding.py`).
 
 `python -I -S inside.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to take along, with
 commas between; STDIN is `in` when there is any.
@@ -30,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from containers import grouping, killing
 from containers.framing import GONE, GONE_EXIT, Frames
+from containers.hiding import masks_in
+from reconciler.effects.masking import MaskedStream
 
 NOT_FOUND_EXIT = 127
 BROKEN_EXIT = 126
@@ -134,10 +137,13 @@ class Room:
         """Whether it has ended; what it left running may still hold its output."""
         return _has_ended(self.ask("GET", f"/exec/{command}/json"))
 
+    def raw(self) -> dict[str, Any]:
+        """All that the engine says of the container."""
+        return dict(self.ask("GET", f"/containers/{self._name}/json"))
+
     def main(self) -> tuple[str, int]:
         """The container's whole id, and its first process; 0 when it has none."""
-        raw = self.ask("GET", f"/containers/{self._name}/json")
-        return str(raw["Id"]), int(raw["State"].get("Pid") or 0)
+        return _main(self.raw())
 
     def script(self, argv: Sequence[str]) -> None:
         """Runs something of ours to its end."""
@@ -164,6 +170,10 @@ _TROUBLES = (Refused, OSError, http.client.HTTPException, ValueError)
 _JSON = {"Content-Type": "application/json", "Host": "engine"}
 
 
+def _main(raw: dict[str, Any]) -> tuple[str, int]:
+    return str(raw["Id"]), int(raw["State"].get("Pid") or 0)
+
+
 def _has_ended(state: dict[str, Any]) -> bool:
     """One that was begun may not run for a while yet: only one that has ended has an exit code."""
     return not state["Running"] and state["ExitCode"] is not None
@@ -180,7 +190,8 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        first = room.main()
+        raw = room.raw()
+        first, secrets = _main(raw), masks_in(raw["Config"]).stream()
         place = grouping.place_of(*first) if first[1] else None
         has_input = given == "in"
         gate = () if place is None else ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
@@ -196,7 +207,7 @@ def main(arguments: Sequence[str]) -> int:
             _let_in(stream, place, mark, pid)
         if has_input:
             threading.Thread(target=_feed, args=(stream,), daemon=True).start()
-        _show(stream, rest, lambda: _end_if_over(room, command, mark))
+        _show(stream, rest, secrets, lambda: _end_if_over(room, command, mark))
         state = room.state(command)
         code = int(state["ExitCode"] if state["ExitCode"] is not None else KILLED_EXIT)
         if code == KILLED_EXIT and room.is_gone():
@@ -241,19 +252,23 @@ def _feed(stream: socket.socket) -> None:
         stream.shutdown(socket.SHUT_WR)
 
 
-def _show(stream: socket.socket, rest: bytes, look: Callable[[], object]) -> None:
+def _show(stream: socket.socket, rest: bytes, secrets: MaskedStream, look: Callable[[], object]) -> None:
     """Passes on what is written until nobody can write any more; while it is quiet, `look` is called now and then."""
     frames, piece, pause_s = Frames(), rest, LOOK_S
     while True:
-        out = frames.feed(piece)
-        while out:
-            out = out[os.write(1, out) :]
+        _write(secrets.feed(frames.feed(piece)))
         while not select.select([stream], [], [], pause_s)[0]:
             pause_s = min(2 * pause_s, LOOK_LAST_S)
             look()
         piece = stream.recv(PIECE_BYTES)
         if not piece:
+            _write(secrets.flush())
             return
+
+
+def _write(out: bytes) -> None:
+    while out:
+        out = out[os.write(1, out) :]
 
 
 def _pass_on(room: Room, mark: str) -> None:

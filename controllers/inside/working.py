@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
 
 from containers.engine import Ended, Engine, EngineFailed, Inside, Reason
+from containers.hiding import masks_of
 from controllers.inside.standing import Standing, standing
+from reconciler.effects.masking import Masks
 from reconciler.storing.store import Store
 from schemas.container import KIND
 
@@ -30,11 +33,14 @@ class Containers(Protocol):
         ...
 
     async def output(self, found: Standing) -> bytes:
-        """All that is kept of what it wrote. Raises EngineFailed."""
+        """All that is kept of what it wrote, its secrets masked. Raises EngineFailed."""
         ...
 
     async def run(self, ref: str, inside: Inside) -> Ended:
-        """Runs a command to its end, after ending what an earlier owner may have left of it. Raises EngineFailed."""
+        """Runs a command to its end, after ending what an earlier owner may have left of it. Raises EngineFailed.
+
+        The container's secrets are masked in what it says.
+        """
         ...
 
     async def end(self, ref: str, mark: str) -> None:
@@ -76,8 +82,9 @@ class PlanContainers:
         if not found.id:
             return b""
         try:
+            masks = await self._masks(found.id)
             async with aclosing(self._engine().logs(found.id, is_following=False)) as pieces:
-                return b"".join([piece async for piece in pieces])
+                return masks.mask(b"".join([piece async for piece in pieces]))
         except EngineFailed as failed:
             if failed.reason is Reason.NOT_FOUND:
                 return b""
@@ -85,7 +92,14 @@ class PlanContainers:
 
     async def run(self, ref: str, inside: Inside) -> Ended:
         await self._engine().end(ref, inside.mark)
-        return await self._engine().run(ref, inside)
+        masks = await self._masks(ref)
+        ended = await self._engine().run(ref, inside)
+        return replace(ended, output=masks.mask(ended.output))
+
+    async def _masks(self, ref: str) -> Masks:
+        """What stands in the way of its secrets, in whatever comes out of it."""
+        found = await self._engine().container(ref)
+        return Masks() if found is None else masks_of(found.labels, found.env)
 
     async def end(self, ref: str, mark: str) -> None:
         await self._engine().end(ref, mark)

@@ -130,6 +130,7 @@ def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed:
 
 
 async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bool) -> bool:
+    from containers.hiding import masks_of
     from planloop import wiring
 
     own = next((one for one in await wiring.containers_of(access.place, item) if one.started_at), None)
@@ -137,12 +138,15 @@ async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bo
         return False
     engine, text = wiring.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")
     past = b"".join([piece async for piece in engine.logs(own.id, is_following=False)])
-    _print(text.decode(past), tail)
+    quiet = masks_of(own.labels, own.env).stream()
+    said = text.decode(quiet.feed(past))
+    _print(said if is_followed else said + text.decode(quiet.flush()), tail)
     if is_followed:
         left = len(past)
         async with aclosing(engine.logs(own.id)) as pieces:
             async for piece in pieces:
-                click.echo(text.decode(piece[left:]), nl=False)
+                click.echo(text.decode(quiet.feed(piece[left:])), nl=False)
                 sys.stdout.flush()
                 left = max(0, left - len(piece))
+        click.echo(text.decode(quiet.flush()), nl=False)
     return True
