@@ -75,12 +75,13 @@ class Lowering:
         self._task(self.document, Place((), self.making.rights.root(self.document), self.making.default))
         for path, tasks in self.locks.items():
             self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
-        users = self._servers()
-        for address, (spec, below) in self.agents.items():
+        users, steering = self._servers(), self._steering()
+        for address, (made, below) in self.agents.items():
+            spec = replace(made, rights=_guarding(made.rights, steering))
             refs = (*self._near(address, spec), *below, *spec.hooks, *users.get(address, ()))
             refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
-            made = self.watching.agents.get(address)
-            owner = spec.task if made is None else made.hook
+            watcher = self.watching.agents.get(address)
+            owner = spec.task if watcher is None else watcher.hook
             self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("agent",))
         for address, concerned in self.forks.items():
             # They wake it: it is made, and goes, when none of them is in the middle of something.
@@ -88,6 +89,12 @@ class Lowering:
         agents = tuple(address for address in self.agents if address not in self.watching.agents)
         self.watching.check_existing(agents, self.making.faults)
         return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
+
+    def _steering(self) -> tuple[str, ...]:
+        """Files that no agent writes, whose else they are: those that the plan is made from, and that servers run."""
+        servers = (argv_of(written.get("command", [])) for written in self.document.get("mcp", {}).values())
+        run = (file for argv in servers for file in hook_files.of_program(argv, "."))
+        return hook_files.guarded(iter((*self.making.agents.shelves.files, *run)))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:
         """What an agent hears of beside its hooks and servers: its task, who is above it, its children."""

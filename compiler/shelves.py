@@ -96,6 +96,12 @@ class Shelves:
                 pointer = None if at is None else (*at, shelf, name)
                 rows[name] = Declared(name, value, Words(f"{words}{shelf}/{name}"), pointer)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files beside the plan that were named so far, relative to it: saving one of them edits the plan."""
+        named = (reference for _, reference in self._loaded if not reference.startswith("lib:"))
+        return tuple(dict.fromkeys(reference.removeprefix("file:") for reference in named))
+
     def find(self, shelf: Shelf, reference: str, to: Pointer) -> Declared | None:
         """What `reference` names, or None with a fault at `to`."""
         if reference.startswith(("lib:", "file:")):

@@ -299,11 +299,14 @@ def sandbox_home(folder: Path) -> Home:
 
 def fork_desk(core: Core, processes: Processes) -> ForkDesk:
     """What the forks of the plan are made and brought back with."""
+    from containers.sandboxing.guarding import path_outside
     from controllers.fork import Desk, Git
     from controllers.task.surroundings import KEPT
 
     place = core.place
-    git = Git(processes, core.ids, {name: value for name, value in environment().items() if name in KEPT})
+    kept = {name: value for name, value in environment().items() if name in KEPT}
+    kept["PATH"] = path_outside(kept.get("PATH", ""), str(place.root))
+    git = Git(processes, core.ids, kept)
     return Desk(core.store, processes, core.clock, git, place.name, place.root.absolute(), place.folder.absolute())
 
 
@@ -416,12 +419,16 @@ def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
     return anyio.run(post)
 
 
-def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
-    """Runs every acceptance check of `graph` now, outside of any plan: address, key, result and message of each."""
+def run_checks(place: Place, graph: Graph, known: Sequence[Resource]) -> list[tuple[str, str, str, str]]:
+    """Runs every acceptance check of `graph` now, outside of any plan: address, key, result and message of each.
+
+    Those in containers run in the containers `known` that are up.
+    """
     import tempfile
 
     import anyio
 
+    from controllers.inside import SeenContainers
     from controllers.task import checking
     from controllers.task.surroundings import Surroundings
     from reconciler.clock import RandomIds
@@ -429,6 +436,8 @@ def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
     from schemas.task import task_from_json
 
     surroundings = Surroundings(place.name, place.root.absolute(), environment())
+    names = [address.partition("/")[2] for address in graph.objects if address.startswith("container/")]
+    containers = SeenContainers(names, known, container_engine)
 
     async def run(folder: Path) -> list[tuple[str, str, str, str]]:
         processes = LocalProcesses(folder, f"checks-{place.name}-{os.getpid()}", 0)
@@ -438,7 +447,8 @@ def run_checks(place: Place, graph: Graph) -> list[tuple[str, str, str, str]]:
                 continue
             spec = task_from_json(wanted.spec)
             env = surroundings.env(address, spec, 0)
-            bench = checking.Bench(processes, RandomIds(), surroundings.cwd(spec), env)
+            label = f"preview {os.getpid()} {address}"  # Never that of the plan, whose checks may run as well.
+            bench = checking.Bench(processes, RandomIds(), surroundings.cwd(spec), env, containers, label)
             found = await checking.run_checks(spec.acceptance, bench)
             out += [(address, key, finding.result, finding.message) for key, finding in found.items()]
         return out

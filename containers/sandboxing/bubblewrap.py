@@ -2,8 +2,8 @@
 
 Nothing is in sight but what is named: the system's programs, read only; the plan's folder, read only; the workspace,
 writable but for what steers the plan (`.git`, the plan file, what answers for hooks); `.plan` and the owner's home are
-empty folders. Each folder on the way to a guarded file is a mount of its own: a mount cannot be renamed, so nobody puts
-another folder in its place. Processes, names, IPC and the network are the enclosure's own.
+empty folders. What is guarded in the workspace `guarding.py` says. Processes, names, IPC and the network are the
+enclosure's own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from containers.sandboxing.guarding import STATE, Unfit, guards, is_below
 from reconciler.effects.processes import Command
 from schemas import limits
 from schemas.frozen import frozen
@@ -27,16 +28,10 @@ RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkMana
 KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
 """Where root steers the kernel by its number alone, without any capability."""
 
-STATE: Final = ".plan"
-STEERING: Final = (".git", ".gitmodules", ".hg", ".jj")
 DOOR: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 LAUNCH: Final = 'trap "" TERM HUP INT; exec "$@"'
 """Bubblewrap itself does not hear what its group is told: it ends when the command has, or by KILL."""
-
-
-class Unfit(Exception):
-    """What is asked for cannot be enclosed; `str()` says why and what to do."""
 
 
 @frozen
@@ -79,7 +74,7 @@ def _identity(folder: str, cwd: str) -> str:
 
     Who may write around it could put a link in its place before it is mounted: then it is another inside.
     """
-    if not _is_below(cwd, folder):
+    if not is_below(cwd, folder):
         raise Unfit(f"its folder {cwd} is outside the plan's: give the task a `cwd` in the plan's folder")
     handles: list[int] = []
     try:
@@ -137,7 +132,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
     """`paths` without links, those of the system and those below others left out."""
     out: list[str] = []
     for path in sorted({os.path.realpath(path) for path in paths}):
-        if not any(_is_below(path, other) for other in (*SYSTEM, *out)):
+        if not any(is_below(path, other) for other in (*SYSTEM, *out)):
             out.append(path)
     return out
 
@@ -147,7 +142,7 @@ def _on_path(command: Command, home: Home) -> list[str]:
     named = [path for path in command.env.get("PATH", "").split(":") if path.startswith("/") and path != "/"]
     folders = [path for path in named if Path(path).name in ("bin", "sbin", "shims")]
     kept = (*home.programs, home.folder, command.cwd)
-    return [path for path in _outermost(folders) if not any(_is_below(path, os.path.realpath(other)) for other in kept)]
+    return [path for path in _outermost(folders) if not any(is_below(path, os.path.realpath(other)) for other in kept)]
 
 
 def _workspace(home: Home, command: Command) -> Iterator[str]:
@@ -158,55 +153,28 @@ def _workspace(home: Home, command: Command) -> Iterator[str]:
     state = f"{home.folder}/{STATE}"
     for path in writable:
         _refuse(path, home)
-        if path != home.folder and not _is_below(path, state):
+        if path != home.folder and not is_below(path, state):
             yield from ("--bind", path, path)
     if home.folder in writable:
         yield from ("--bind", home.folder, home.folder)
-        yield from (word for path in writable if path != home.folder and not _is_below(path, state)
+        yield from (word for path in writable if path != home.folder and not is_below(path, state)
                     for word in ("--bind", path, path))  # fmt: skip
     if Path(state).is_dir():
         yield from ("--tmpfs", state)
-        yield from _seen(path for path in box.readable if _is_below(path, state))
-        yield from (word for path in writable if _is_below(path, state) for word in ("--bind", path, path))
+        yield from _seen(path for path in box.readable if is_below(path, state))
+        yield from (word for path in writable if is_below(path, state) for word in ("--bind", path, path))
         yield from ("--remount-ro", state)
-    yield from _guarded(writable, (*_steering(home, writable), *box.guarded))
+    for guard in guards(list(dict.fromkeys(writable)), home.folder, box.guarded):
+        yield from ("--ro-bind" if guard.is_read_only else "--bind", guard.path, guard.path)
 
 
 def _refuse(path: str, home: Home) -> None:
-    if _is_below(home.folder, path) and path != home.folder:
+    if home.owner_home and is_below(home.owner_home, home.folder):
+        raise Unfit(
+            f"the plan's folder {home.folder} holds your home, whose files run as you and hold your keys: "
+            "put the plan into a folder of its own"
+        )
+    if is_below(home.folder, path) and path != home.folder:
         raise Unfit(f"its folder {path} is around the plan's: give the task a `cwd` in the plan's folder")
-    if any(_is_below(path, place) for place in SYSTEM) or path == "/":
+    if any(is_below(path, place) for place in SYSTEM) or path == "/":
         raise Unfit(f"its folder {path} is the system's: give the task a `cwd` in the plan's folder")
-
-
-def _steering(home: Home, writable: Iterable[str]) -> list[str]:
-    """What git would run as the owner, or what is no file of the task's at all."""
-    folders = dict.fromkeys((home.folder, *writable))
-    return [f"{folder}/{name}" for folder in folders for name in STEERING if os.path.lexists(f"{folder}/{name}")]
-
-
-def _guarded(writable: list[str], files: Iterable[str]) -> Iterator[str]:
-    """Read-only mounts of `files` and writable ones of the folders on the way to them. Raises Unfit for links."""
-    done: set[str] = set(writable)
-    for path in sorted({os.path.normpath(each) for each in files}):
-        room = max((each for each in writable if _is_below(path, each)), key=len, default=None)
-        if room is None or not os.path.lexists(path):
-            continue
-        for step in (*_between(room, path), path):
-            if Path(step).is_symlink():
-                raise Unfit(f"{step} is a link, which a command could put another file behind: put the file there")
-            if step == path:
-                yield from ("--ro-bind", path, path)
-            elif step not in done:
-                done.add(step)
-                yield from ("--bind", step, step)
-
-
-def _between(outer: str, inner: str) -> list[str]:
-    """The folders below `outer` on the way to `inner`, from outside inwards."""
-    names = inner[len(outer) :].strip("/").split("/")[:-1]
-    return ["/".join((outer, *names[: depth + 1])) for depth in range(len(names))]
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

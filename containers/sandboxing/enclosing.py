@@ -7,6 +7,7 @@ whoever ends it, ends that too. What cannot be enclosed as asked is NOT_STARTED:
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,7 +22,7 @@ from containers.framing import GONE, GONE_EXIT
 from containers.sandboxing import bubblewrap, cgroups, proxy
 from containers.sandboxing.bubblewrap import Door, Home
 from containers.sandboxing.cgroups import Cgroups
-from containers.sandboxing.guarding import Unfit, let_in
+from containers.sandboxing.guarding import Unfit, let_in, path_outside
 from containers.sandboxing.rooms import NoRooms, Rooms
 from reconciler.effects.local_processes import obstacle_of
 from reconciler.effects.processes import Command, Ending, Exit, Processes, Sandbox, Trace
@@ -134,7 +135,8 @@ class EnclosingProcesses:
                 return enclosed
 
     def _wrapped(self, op: str, command: Command) -> Command:
-        box, bwrap = command.sandbox, shutil.which(BWRAP)
+        own = path_outside(os.pathsep.join(os.get_exec_path()), self._home.folder)
+        box, bwrap = command.sandbox, shutil.which(BWRAP, path=own)
         assert box is not None, "only what asks for it"
         if bwrap is None:
             raise Unfit("bwrap is not there: install bubblewrap with your system's package manager")

@@ -1,7 +1,8 @@
 """What is laid into a container. Where a mount takes in the plan's folder, what steers the plan is kept from it.
 
-The plan's state is hidden, and its file and the repository can be read and not written, unless the plan lays them in by
-name. A folder of the plan that is a link is refused: what it leads to is for the plan to name.
+The plan's state is hidden, and what `containers/sandboxing/guarding.py` names can be read and not written, unless the
+plan lays it in by name. A folder of the plan that is a link is refused: what it leads to is for the plan to name. So is
+a plan's folder that holds the owner's home.
 """
 
 from __future__ import annotations
@@ -10,28 +11,28 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from posixpath import normpath
-from typing import Final
 
 from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
+from containers.sandboxing import guarding
 from schemas.container import ContainerSpec, Mount
 from schemas.frozen import frozen
-
-_STATE: Final = ".plan"
-_REPOSITORY: Final = ".git"
 
 
 @frozen
 class Ground:
-    """`folder` is the plan's, absolute; `plan_file` the name of the file in it that was applied last, if one was."""
+    """`folder` is the plan's, absolute; `files` are those in it that the plan names, relative."""
 
     folder: Path
-    plan_file: str
+    files: tuple[str, ...]
     names: Names
 
 
 def placed(spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
-    """The mounts of the container, and what is laid over them. Raises EngineFailed REFUSED. Looks at files."""
+    """The mounts of the container, and what is laid over them. Raises EngineFailed REFUSED. Looks at files.
+
+    That somebody is let in who could make a repository is noted.
+    """
     out = [_placed(mount, ground) for mount in spec.mounts]
     known = {normpath(each.target) for each in out}
     over = [guard for each in out if each.host for guard in _guards(each, ground)]
@@ -49,27 +50,37 @@ def place(written: str, folder: Path) -> Path:
     path = folder / Path(written).expanduser()
     if written.startswith(("/", "~")) or normpath(written).startswith(".."):
         return path
-    found = _real(path)
-    if found != _real(folder) / normpath(written):
+    found, own = _real(path), _real(folder)
+    if _real(Path.home()).is_relative_to(own):
+        why = f"the plan's folder {own} holds your home, whose files run as you and hold your keys"
+        hint = f"put the plan into a folder of its own; or name `{found}` itself, if that is meant"
+        raise EngineFailed(Reason.REFUSED, why, hint)
+    if found != own / normpath(written):
         why = f"`{written}` is a link, and leads to {found}"
         raise EngineFailed(Reason.REFUSED, why, f"name `{found}` itself, if that is meant")
     return found
 
 
 def _guards(mount: Placed, ground: Ground) -> Iterator[Placed]:
-    """What is laid over a mount that takes in the plan's folder."""
+    """What is laid over a mount that takes in the plan's folder, or some of it. Raises EngineFailed REFUSED."""
     own, host = _real(ground.folder), _real(Path(mount.host))
-    if not own.is_relative_to(host):
+    takes_in_all = own.is_relative_to(host)
+    if not takes_in_all and not host.is_relative_to(own):
         return
-    inside = Path(mount.target) / own.relative_to(host)
-    for name in filter(None, (_STATE, _REPOSITORY, ground.plan_file)):
-        path = own / name
-        if path.is_symlink() or not path.exists():
-            continue
-        if name == _STATE:
-            yield Placed(normpath(inside / name), is_read_only=True)
-        elif not mount.is_read_only:
-            yield Placed(normpath(inside / name), str(path), is_read_only=True)
+    state = own / guarding.STATE
+    if takes_in_all and state.is_dir() and not state.is_symlink():
+        yield Placed(normpath(mount.target / state.relative_to(host)), is_read_only=True)
+    if mount.is_read_only:
+        return
+    if takes_in_all:
+        guarding.let_in(str(own))
+    try:
+        found = list(guarding.guards([str(host)], str(own), [str(own / file) for file in ground.files]))
+    except guarding.Unfit as unfit:
+        raise EngineFailed(Reason.REFUSED, str(unfit), "or mount it with `read-only: true`") from unfit
+    for guard in found:
+        inside = Path(guard.path).relative_to(host)
+        yield Placed(normpath(mount.target / inside), guard.path, is_read_only=guard.is_read_only)
 
 
 def _real(path: Path) -> Path:

@@ -16,12 +16,13 @@ from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
 from containers.naming import DEFAULT_NETWORK, Tag
-from controllers.container import mounting, writing
+from controllers.container import mounting, volumes, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from controllers.sandboxes import steering_files
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -134,10 +135,8 @@ class Raising:
         networks = spec.networks or (DEFAULT_NETWORK,)
         for network in networks:
             await engine.make_network(names.network(network), names.ours, is_internal=network == INTERNAL)
-        for mount in spec.mounts:
-            if mount.volume:
-                await engine.make_volume(names.volume(mount.volume), names.ours)
         name = self.address.partition("/")[2]
+        await volumes.make(self.yard, name, spec)
         return Creation(
             name=names.container(name),
             image=image,
@@ -159,6 +158,9 @@ class Raising:
         )
 
     def _ground(self) -> mounting.Ground:
-        plan = next(iter(self.yard.store.view.list("plan")), None)
+        view = self.yard.store.view
+        plan = next(iter(view.list("plan")), None)
         file = str((plan.status.get("file") or {}).get("path", "")) if plan is not None else ""
-        return mounting.Ground(self.yard.folder, Path(file).name, self.yard.names)
+        # Whoever's commands will run in it: what steers anybody is nobody's to write.
+        guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
+        return mounting.Ground(self.yard.folder, steering_files(Path(file).name, guarded), self.yard.names)

@@ -1,7 +1,8 @@
 """Git, run as any other process of the plan: bounded, labelled, and stopped with its owner's successor.
 
 No hook of the repository runs, nothing is signed, and nobody is asked for a password: what git does for a fork is the
-plan's own book-keeping. What it prints on success is taken as it is; a warning before the answer is skipped.
+plan's own book-keeping. A repository is what has a `.git`: a folder that merely looks like one is none, since commands
+may make it look so. What it prints on success is taken as it is; a warning before the answer is skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from schemas.frozen import frozen
 _QUIET: Final = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
+    *("-c", "safe.bareRepository=explicit"),
     *("-c", "core.quotePath=false"),
     *("-c", "commit.gpgSign=false"),
     *("-c", "merge.verifySignatures=false"),

@@ -2,7 +2,9 @@
 
 A snapshot is a commit of everything that git does not ignore, made with an index of its own: the user's index, HEAD,
 branches, stash and hooks are not touched. A folder that is in no repository gets a private one below the plan's state,
-so that a fork works everywhere and nobody finds a `.git` that they did not make.
+so that a fork works everywhere and nobody finds a `.git` that they did not make. So does one whose repository came when
+commands were enclosed in it already: git would run what one of them may have configured there. In repositories within
+it git is not run at all.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import anyio.to_thread
+
+from containers.sandboxing import guarding
 from controllers.fork.git import Git, GitFailed
 from schemas.frozen import frozen
 
@@ -21,6 +26,8 @@ PRIVATE: Final = "repository"
 _IGNORED: Final = b"paths are ignored by one of your .gitignore files"
 _SPARSE: Final = b"outside of your sparse-checkout definition"
 _NO_COMMIT: Final = re.compile(rb"^error: '(.+)/' does not have a commit checked out$", re.MULTILINE)
+_WITHIN: Final = b"160000 "
+_NO_REPOSITORY: Final = ("not a git repository (or any", "work tree", "bare repository")
 ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
 
 
@@ -92,9 +99,14 @@ class Repository:
 async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) -> None:
     """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed.
 
-    A repository within it that has no commit yet cannot be taken, and is left out.
+    A repository within it that has no commit yet cannot be taken, and is left out. Those that the index has are told to
+    it by their commits: of those `git add` would run a git inside, and with that what is configured there.
     """
-    left: list[str] = []
+    within = await _repositories_in(git, folder, more)
+    if within:
+        names = "".join(f"{name}\0" for name in within).encode(errors="surrogateescape")
+        await git.run("update-index", "--remove", "-z", "--stdin", cwd=folder, more=more, stdin=names)
+    left: list[str] = list(within)
     sparse: tuple[str, ...] = ()
     while True:
         but = (f":(top,exclude,literal){name}" for name in left)
@@ -110,12 +122,19 @@ async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) 
         left += empty
 
 
+async def _repositories_in(git: Git, folder: str, more: Mapping[str, str] | None) -> tuple[str, ...]:
+    """The repositories within `folder` that the index has a commit of."""
+    staged = await git.run("ls-files", "-s", "-z", cwd=folder, more=more)
+    entries = (entry.partition(b"\t") for entry in staged.split(b"\0") if entry.startswith(_WITHIN))
+    return tuple(dict.fromkeys(os.fsdecode(path) for _, _, path in entries))
+
+
 def _begin(index: Path, used: Path) -> None:
     """Makes `index` what the index `used` is: what git knows of the files' times, else it would read them all."""
     _forget(index)
     _forget(index.with_name(f"{index.name}.lock"))
     if used.is_file():
-        shutil.copyfile(used, index)
+        shutil.copy2(used, index)  # With its time: what was written in the very moment of it git reads again.
 
 
 def _forget(file: Path) -> None:
@@ -124,10 +143,12 @@ def _forget(file: Path) -> None:
 
 async def repository_of(git: Git, folder: Path, state: Path) -> Repository:
     """The repository that `folder` is in, or a private one below `state`. Raises GitFailed."""
+    if await anyio.to_thread.run_sync(guarding.is_made_inside, str(folder)):
+        return await _private(git, folder, state)
     asked = ("--is-inside-work-tree", "--absolute-git-dir", "--show-toplevel", "--show-prefix")
     said = await git.says("rev-parse", *asked, cwd=str(folder))
     lines = said.output.decode(errors="surrogateescape").splitlines()
-    if said.code != 0 and "not a git repository (or any" not in said.text and "work tree" not in said.text:
+    if said.code != 0 and not any(words in said.text for words in _NO_REPOSITORY):
         raise GitFailed(f"`git rev-parse`: {said.text}")
     if said.code == 0 and lines[0] == "true" and not await _is_ignored(git, folder):
         return Repository(git, top=lines[2], prefix=lines[3] if len(lines) > 3 else "", folder=lines[1])

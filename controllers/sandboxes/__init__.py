@@ -2,6 +2,6 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.wishing import agent_above, sandbox_of
+from controllers.sandboxes.wishing import agent_above, sandbox_of, steering_files
 
-__all__ = ["EVERY", "NO_OTHERS", "Sandboxes", "agent_above", "room_of", "sandbox_of"]
+__all__ = ["EVERY", "NO_OTHERS", "Sandboxes", "agent_above", "room_of", "sandbox_of", "steering_files"]

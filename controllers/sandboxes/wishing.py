@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePath
 
 from reconciler.effects.processes import Sandbox
@@ -32,18 +33,21 @@ def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str) -> Sandbox |
     if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
         return None
     rights = agent["rights"]
-    steering = [plan_file] if plan_file else []
-    steering += [path for pattern in rights.get("guarded", ()) if (path := _guarded(pattern))]
     return Sandbox(
         tier=wish.tier,
         container=wish.container,
         readable=(str(folder),),
-        guarded=tuple(dict.fromkeys(str(folder / path) for path in steering)),
+        guarded=tuple(str(folder / path) for path in steering_files(plan_file, rights.get("guarded", ()))),
         network=bool(rights["network"]),
         hosts=tuple(rights.get("hosts", ())),
         memory_bytes=wish.memory_bytes,
         processes=wish.processes,
     )
+
+
+def steering_files(plan_file: str, guarded: Iterable[str]) -> tuple[str, ...]:
+    """What steers the plan, relative to its folder: the file `plan_file`, and what the denials `guarded` are about."""
+    return tuple(path for path in dict.fromkeys((plan_file, *map(_guarded, guarded))) if path)
 
 
 def _guarded(pattern: str) -> str:

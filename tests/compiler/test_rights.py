@@ -201,3 +201,21 @@ def test_the_example_on_the_page_about_rights_compiles() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rights.md").read_text()
     example = page.partition("```yaml\n")[2].partition("```")[0]
     assert codes(f"mcp: {{files: {{command: [server]}}}}\nrun: make\n{example}") == ["P0411"]
+
+
+def test_what_the_plan_is_made_from_and_what_its_servers_run_no_agent_writes(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "more.yaml").write_text("agents: {w: {script: [{done: ok}], prompt: 'file:p.md'}}\n")
+    (tmp_path / "p.md").write_text("Be kind.\n")
+    text = """plan: demo
+use: ["file:parts/more.yaml"]
+mcp: {own: {command: [python3, tools/server.py]}, other: {url: "http://localhost:1/mcp"}}
+agent: w
+tasks: {a: {goal: a, agent: {script: [{done: ok}]}}}
+"""
+    compiled = compile_source(text.encode(), file="demo.plan.yaml", sources=FolderSources(tmp_path))
+    assert compiled.graph is not None, compiled.diagnostics
+    for agent in ("agent/.", "agent/a"):
+        guarded = compiled.graph.objects[agent].spec["rights"]["guarded"]
+        files = {"parts/more.yaml", "p.md", "tools/server.py"}
+        assert set(guarded) == {f"{tool}({file})" for file in files for tool in WRITING_TOOLS}

@@ -7,13 +7,15 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from containers.sandboxing import bubblewrap, cgroups
+from containers.sandboxing import bubblewrap, cgroups, guarding
 from containers.sandboxing.bubblewrap import Home
+from containers.sandboxing.guarding import Unfit
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Ending, Exit, Sandbox
 from tests.containers.sandboxing import homes
@@ -37,6 +39,9 @@ class Plan:
         (self.folder / "hooks" / "guard.sh").write_text("exit 1\n")
         (self.folder / "p.plan.yaml").write_text("plan: p\n")
         (self.outside / "secret").write_text("sesame\n")
+        (self.folder / "lib").mkdir()
+        (self.folder / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
+        (self.folder / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n')
 
     async def shell(self, line: str, *, op: str = "a", **more: object) -> Exit:
         guarded = (str(self.folder / "p.plan.yaml"), str(self.folder / "hooks" / "guard.sh"))
@@ -48,7 +53,8 @@ class Plan:
     def steering(self) -> dict[str, str]:
         """Everything that no command may change."""
         files = [path for path in self.folder.rglob("*") if path.is_file() and "run" not in path.parts]
-        kept = [path for path in files if {".git", ".plan", "hooks"} & set(path.parts) or path.name == "p.plan.yaml"]
+        named = (".git", ".gitmodules", ".plan", "hooks", "p.plan.yaml")
+        kept = [path for path in files if set(named) & set(path.parts)]
         return {str(path): path.read_text() for path in kept}
 
 
@@ -73,6 +79,10 @@ def plan(tmp_path: Path) -> Plan:
         "echo x > hooks/guard.sh",
         "mv hooks away && mkdir hooks && echo exit 0 > hooks/guard.sh",
         "rm -rf hooks",
+        "echo gitdir: ../evil > lib/.git",
+        "rm -rf lib/.git && git init -q lib",
+        "mv lib away && git init -q lib",
+        "echo x > .gitmodules",
         "rm -rf .plan",
         "mv .plan away",
         "echo x > .plan/p/log.db",
@@ -292,6 +302,53 @@ async def test_a_folder_that_is_put_out_of_its_place_before_it_is_mounted_is_not
 
     assert ended.returncode != 0
     assert not list(plan.folder.parent.rglob("escaped"))
+
+
+async def test_a_plans_folder_that_holds_the_owners_home_is_not_worked_in(plan: Plan) -> None:
+    room = plan.folder / "room"
+    room.mkdir()
+    for own in (plan.folder, plan.folder / "me"):
+        home = replace(homes.home_of(plan.folder), owner_home=str(own))
+        command = Command(str(room), shell="true", env=ENV, sandbox=Sandbox(2))
+
+        with pytest.raises(Unfit, match=r"holds your home.*folder of its own"):
+            bubblewrap.argv("bwrap", home, command)
+
+
+async def test_our_own_python_is_not_written_where_it_is_in_the_plans_folder(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (plan.folder / ".venv" / "bin").mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(plan.folder / ".venv"))
+
+    ended = await plan.shell("echo x > .venv/bin/new; mv .venv away; mkdir -p .venv/bin; echo x > .venv/bin/new")
+    monkeypatch.setattr(sys, "prefix", str(plan.folder))
+    in_it = await plan.shell("echo x > new", op="b")
+
+    assert ended.code != 0 and list((plan.folder / ".venv" / "bin").iterdir()) == []
+    assert in_it.ending is Ending.NOT_STARTED and b"planloop itself is installed in" in in_it.output
+
+
+async def test_a_program_that_a_command_put_into_path_is_not_what_encloses_the_next(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{plan.folder}/bin:{os.environ['PATH']}")  # noqa: TID251 - whose PATH it is
+    put = f"mkdir bin && printf '#!/bin/sh\\ntouch {plan.outside}/escaped\\n' > bin/bwrap && chmod +x bin/bwrap"
+
+    assert (await plan.shell(put)).code == 0 and (plan.folder / "bin" / "bwrap").exists()
+    ended = await plan.shell("echo enclosed", op="b")
+
+    assert ended.output == b"enclosed\n" and not (plan.outside / "escaped").exists()
+
+
+async def test_that_commands_ran_where_no_repository_was_is_noted(plan: Plan) -> None:
+    await plan.shell("true")
+    assert not guarding.is_made_inside(str(plan.folder))
+
+    shutil.rmtree(plan.folder / ".git")
+    ended = await plan.shell("git init -q . && echo made; rm -f .plan/without-repository", op="b")
+
+    assert ended.output.startswith(b"made") and guarding.is_made_inside(str(plan.folder))
 
 
 async def test_a_folder_outside_the_plans_is_not_worked_in(plan: Plan) -> None:

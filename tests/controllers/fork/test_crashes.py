@@ -16,7 +16,7 @@ from tests.controllers.fork.repository import Home
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-SLICES = 8  # Each is a test of its own, well within the time that one has.
+SLICES = 10  # Each is a test of its own, well within the time that one has.
 WRITES_MIN, RUNS_MIN = 15, 40  # If there were fewer, something of a fork's life would no longer be told or done.
 DURING_S = 0.002  # Git has begun by then and has not ended.
 

@@ -1,0 +1,112 @@
+"""What nobody writes from inside though it lies where they write: one list, for bubblewrap and for containers' mounts.
+
+It is what makes somebody outside run code, or what the plan is: the repositories of the plan's folder and of each
+folder that is written in (git and its like run what they find configured there), those of registered submodules, and
+the files that the plan names: its own, those that it is made from, those that answer for hooks; and our own programs,
+where they were installed into the plan's folder. Each folder on the way to one is a mount of its own: a mount cannot be
+renamed, so nobody puts another folder in its place.
+
+A repository that is not there cannot be guarded, and commands may well make one. That there was none when somebody was
+let in is noted; git is then never run by us in one that is found later (`controllers/fork/repository.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from schemas import limits
+from schemas.frozen import frozen
+
+STATE: Final = ".plan"
+REPOSITORY: Final = ".git"
+_STEERING: Final = (REPOSITORY, ".gitmodules", ".hg", ".jj")
+_SUBMODULE: Final = re.compile(r"^\s*path\s*=\s*(.*?)\s*$", re.MULTILINE)
+_NOTE: Final = "without-repository"
+_INSTALLED: Final = Path(__file__).parents[2]
+_PACKAGES: Final = ("planloop", "benchmarks", "controllers", "compiler", "reconciler", "containers", "schemas", "plans")
+
+
+class Unfit(Exception):
+    """What is asked for cannot be enclosed; `str()` says why and what to do."""
+
+
+@frozen
+class Guard:
+    """A mount at `path` of what is there. One that is not `is_read_only` only keeps a folder where it is."""
+
+    path: str
+    is_read_only: bool
+
+
+def guards(writable: Sequence[str], folder: str, files: Iterable[str]) -> Iterator[Guard]:
+    """What is mounted over the folders `writable`, outer before inner, in the plan of `folder`.
+
+    `files` are those that the plan names; all paths are absolute and without links. Raises Unfit for a link on the way.
+    """
+    ours = [os.path.realpath(path) for path in (sys.prefix, *(f"{_INSTALLED}/{name}" for name in _PACKAGES))]
+    if where := next((path for path in writable if path in ours), None):
+        raise Unfit(f"planloop itself is installed in {where}, and would be written: give the task another folder")
+    found = [*_repositories(dict.fromkeys((folder, *writable))), *files, *ours]
+    done = set(writable)
+    for path in sorted({os.path.normpath(each) for each in found}):
+        room = max((each for each in writable if is_below(path, each)), key=len, default=None)
+        if room is None or not os.path.lexists(path):
+            continue
+        for step in (*_between(room, path), path):
+            if Path(step).is_symlink():
+                raise Unfit(f"{step} is a link, which a command could put another file behind: put the file there")
+            if step == path or step not in done:
+                done.add(step)
+                yield Guard(step, is_read_only=step == path)
+
+
+def _repositories(folders: Iterable[str]) -> Iterator[str]:
+    for folder in folders:
+        yield from (f"{folder}/{name}" for name in _STEERING)
+        for inner in _submodules(Path(folder, ".gitmodules")):
+            path = os.path.normpath(f"{folder}/{inner}")
+            if is_below(path, folder) and os.path.realpath(path) == path:
+                yield f"{path}/{REPOSITORY}"
+
+
+def _submodules(file: Path) -> list[str]:
+    """The folders of submodules: who works in the repository around them runs git in them, too."""
+    if file.is_symlink() or not file.is_file():
+        return []
+    with file.open(errors="surrogateescape") as opened:
+        return [path.strip('"') for path in _SUBMODULE.findall(opened.read(limits.PLAN_FILE_BYTES_MAX))]
+
+
+def let_in(folder: str) -> None:
+    """Notes that somebody is let into the plan's `folder` who could make a repository there, if there is none."""
+    state = Path(folder, STATE)
+    if state.is_dir() and not os.path.lexists(f"{folder}/{REPOSITORY}"):
+        (state / _NOTE).touch()
+
+
+def is_made_inside(folder: str) -> bool:
+    """Whether the repository of the plan's `folder` may have been made by somebody who was let in."""
+    return Path(folder, STATE, _NOTE).exists() and os.path.lexists(f"{folder}/{REPOSITORY}")
+
+
+def path_outside(path: str, folder: str) -> str:
+    """`path`, as in PATH, without what lies in the plan's `folder`: commands may have put a `git` of theirs there."""
+    real = os.path.realpath(folder)
+    kept = [one for one in path.split(os.pathsep) if one.startswith("/") and not is_below(os.path.realpath(one), real)]
+    return os.pathsep.join(kept)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _between(outer: str, inner: str) -> list[str]:
+    """The folders below `outer` on the way to `inner`, from outside inwards."""
+    names = inner[len(outer) :].strip("/").split("/")[:-1]
+    return ["/".join((outer, *names[: depth + 1])) for depth in range(len(names))]

@@ -1,0 +1,140 @@
+"""What is laid into a container, from the folders as they are; and what lies over that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.engine import EngineFailed, Placed, Reason
+from containers.naming import Names
+from containers.sandboxing import guarding
+from controllers.container.mounting import Ground, place, placed
+from schemas.container import ContainerSpec, Mount
+
+FILES = ("p.plan.yaml", "hooks", "hooks/guard.sh", "tools/check.py", "parts/more.yaml", "not/there.sh")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A plan's folder with all that steers it."""
+    at = tmp_path / "plan"
+    for name in (".plan/p", ".git/hooks", ".hg", "hooks", "tools", "parts", "src/inner/.git", "lib"):
+        (at / name).mkdir(parents=True)
+    (at / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
+    (at / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = https://example.org\n')
+    for name in ("p.plan.yaml", "hooks/guard.sh", "tools/check.py", "parts/more.yaml"):
+        (at / name).write_text("x\n")
+    return at
+
+
+def laid(folder: Path, *mounts: Mount, files: tuple[str, ...] = FILES) -> dict[str, Placed]:
+    """What is mounted, by where it stands inside."""
+    spec = ContainerSpec(image="i", mounts=mounts)
+    return {each.target: each for each in placed(spec, Ground(folder, files, Names("p", "label")))}
+
+
+def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
+    """What lies over the mount at `at`: `ro`, `rw` or `hidden`."""
+    below = {target.removeprefix(f"{at}/"): each for target, each in found.items() if target != at}
+    return {name: "hidden" if not one.host else "ro" if one.is_read_only else "rw" for name, one in below.items()}
+
+
+STEERING = {
+    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "hooks/guard.sh", "p.plan.yaml")},
+    **{name: "ro" for name in ("tools/check.py", "parts/more.yaml")},
+    # Held in their places, so that no other folder takes the place of what is in them.
+    **{name: "rw" for name in ("lib", "tools", "parts")},
+    ".plan": "hidden",
+}
+
+
+def test_over_the_plans_folder_lies_all_that_steers_it(folder: Path) -> None:
+    found = laid(folder, Mount("/w", host="."))
+
+    assert over(found) == STEERING
+    assert found["/w"] == Placed("/w", host=str(folder))
+    assert found["/w/hooks/guard.sh"].host == str(folder / "hooks" / "guard.sh")
+
+
+def test_a_folder_around_the_plans_is_guarded_as_well(folder: Path) -> None:
+    found = laid(folder, Mount("/w", host=str(folder.parent)))
+
+    steering = {name.removeprefix("plan/"): how for name, how in over(found).items() if name != "plan"}
+    assert steering == STEERING and over(found)["plan"] == "rw"
+
+
+@pytest.mark.parametrize(
+    ("host", "guards"),
+    [("src", {}), ("src/inner", {".git": "ro"}), ("lib", {".git": "ro"}), ("tools", {"check.py": "ro"})],
+)
+def test_over_a_folder_in_the_plans_lies_what_of_it_steers(folder: Path, host: str, guards: dict[str, str]) -> None:
+    assert over(laid(folder, Mount("/w", host=host))) == guards
+
+
+def test_of_what_is_only_read_the_state_is_hidden_and_nothing_else_guarded(folder: Path) -> None:
+    assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == {".plan": "hidden"}
+
+
+def test_what_the_plan_lays_in_by_name_is_as_it_says(folder: Path) -> None:
+    found = laid(folder, Mount("/w", host="."), Mount("/w/.git", host=".git"))
+
+    assert found["/w/.git"] == Placed("/w/.git", host=str(folder / ".git"))
+
+
+def test_volumes_and_memory_are_no_folders_of_this_machine(folder: Path) -> None:
+    found = laid(folder, Mount("/data", volume="data"), Mount("/tmp"))
+
+    assert found == {
+        "/data": Placed("/data", volume=Names("p", "label").volume("data")),
+        "/tmp": Placed("/tmp"),
+    }
+
+
+@pytest.mark.parametrize("name", ["p.plan.yaml", ".git", "tools"])
+def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: Path, name: str) -> None:
+    (folder / name).rename(folder / "moved")
+    (folder / name).symlink_to("moved")
+
+    with pytest.raises(EngineFailed) as failed:
+        laid(folder, Mount("/w", host="."))
+
+    assert failed.value.reason is Reason.REFUSED and f"{name} is a link" in str(failed.value)
+    assert "read-only: true" in failed.value.hint
+    assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == {".plan": "hidden"}
+
+
+@pytest.mark.parametrize("written", ["way", "way/x", "src/../way"])
+def test_a_folder_that_is_a_link_is_refused_with_where_it_leads(folder: Path, written: str) -> None:
+    (folder / "way").symlink_to("/")
+
+    with pytest.raises(EngineFailed, match="is a link, and leads to /"):
+        place(written, folder)
+
+
+@pytest.mark.parametrize("home", [".", "src"])
+def test_a_plans_folder_that_holds_the_owners_home_is_laid_in_only_by_its_whole_name(
+    folder: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder / home))
+
+    with pytest.raises(EngineFailed, match="holds your home") as failed:
+        place(".", folder)
+
+    assert "folder of its own" in failed.value.hint and str(folder) in failed.value.hint
+    assert place(str(folder), folder) == folder
+
+
+def test_that_somebody_is_let_in_where_no_repository_is_is_noted(folder: Path) -> None:
+    laid(folder, Mount("/w", host="."))
+    (folder / ".git" / "hooks").rmdir()
+    (folder / ".git").rmdir()
+    laid(folder, Mount("/w", host="src"), Mount("/r", host=".", is_read_only=True))
+    (folder / ".git").mkdir()
+    assert not guarding.is_made_inside(str(folder))
+
+    (folder / ".git").rmdir()
+    laid(folder, Mount("/w", host="."))
+    (folder / ".git").mkdir()
+
+    assert guarding.is_made_inside(str(folder))
