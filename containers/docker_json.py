@@ -58,6 +58,9 @@ def _host_config(creation: Creation) -> dict[str, Any]:
         "CapAdd": list(creation.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
+        # As Docker has it by itself: who has no capabilities may listen at 80, and none is bound who was not told to be.
+        "Sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
+        "PidsLimit": UNBOUND,
         # Two halves: when the second is full, the first goes. With one file all of it would.
         "LogConfig": {"Type": "json-file", "Config": {"max-size": str(creation.logs_bytes // 2), "max-file": "2"}},
         **({} if creation.bound == Bound() else bound_json(creation.bound)),
@@ -107,8 +110,15 @@ def found_of(raw: Mapping[str, Any]) -> Found:
         },
         ports=dict(_ports(network.get("Ports") or {})),
         bound=_bound(raw.get("HostConfig") or {}),
+        workdir=raw["Config"].get("WorkingDir") or "/",
         env=variables(raw["Config"].get("Env")),
     )
+
+
+def program_of(raw: Mapping[str, Any]) -> str:
+    """What its first word is, as `GET /containers/{id}/json` has it."""
+    words = [*(raw["Config"].get("Entrypoint") or ()), *(raw["Config"].get("Cmd") or ())]
+    return words[0] if words else ""
 
 
 def listed_of(raw: Mapping[str, Any]) -> Found:

@@ -150,6 +150,7 @@ class Found:
     """A container as the engine has it. Times in seconds since 1970, 0 for never.
 
     `addresses` are its own by network, `ports` the host ports by the port inside. `error` is why it could not start.
+    `workdir` is where a command starts that is told nothing else: the image's own unless the container has one.
     `env` are all its variables, secrets too: never kept, never shown.
     Not `is_whole` is one that is listed and not answered about: its state may be old, and only `labels` are sure.
     """
@@ -170,6 +171,7 @@ class Found:
     bound: Bound = Bound()
     is_whole: bool = True
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    workdir: str = "/"
 
 
 @frozen

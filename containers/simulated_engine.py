@@ -271,6 +271,7 @@ def _found_of(one: _Container) -> Found:
         ports=dict(one.ports),
         bound=one.bound,
         env=one.creation.env,
+        workdir=one.creation.workdir or "/",
     )
 
 

@@ -34,6 +34,7 @@ class Seen:
     cpu: float | None = None
     memory_bytes: int | None = None
     pids: int | None = None
+    workdir: str = "/"
 
     @property
     def bound(self) -> Bound:
@@ -78,6 +79,7 @@ def seen_of(found: Found) -> Seen:
         cpu=found.bound.cpu,
         memory_bytes=found.bound.memory_bytes,
         pids=found.bound.pids,
+        workdir=found.workdir,
     )
 
 

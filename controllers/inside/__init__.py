@@ -1,7 +1,8 @@
 """The containers of a plan, for whoever works in them: how far one is, from the store, and commands inside."""
 
+from controllers.inside.placing import Place, place_of
 from controllers.inside.standing import Standing, standing
 from controllers.inside.telling import told
-from controllers.inside.working import Containers, PlanContainers
+from controllers.inside.working import Containers, PlanContainers, SeenContainers
 
-__all__ = ["Containers", "PlanContainers", "Standing", "standing", "told"]
+__all__ = ["Containers", "Place", "PlanContainers", "SeenContainers", "Standing", "place_of", "standing", "told"]

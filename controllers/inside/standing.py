@@ -21,7 +21,8 @@ class Standing:
     """`id` is the engine's, empty while it has none; `why` says why it is not further, `unblocks` what would help.
 
     `exit_code` is None while it runs or never has. `log` is the blob of what it wrote before it ended, and `ports` are
-    those of this machine by the port inside. `is_stale`: the rest is of what the plan wanted before.
+    those of this machine by the port inside; `workdir` is the folder in which commands start. `is_stale`: the rest is
+    of what the plan wanted before.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Standing:
     log: str = ""
     addresses: tuple[str, ...] = ()
     ports: tuple[tuple[int, int], ...] = ()
+    workdir: str = "/"
     is_stale: bool = False
 
     @property
@@ -77,6 +79,7 @@ def standing(container: Resource) -> Standing:
         why=ready.message if ready is not None else "",
         unblocks=ready.unblocks if ready is not None else (),
         exit_code=seen.get("exit_code") if seen.get("run") in _ENDED else None,
+        workdir=str(seen.get("workdir") or "/"),
         log=str(container.status.get("log") or ""),
         is_stale=is_replaced and not container.deleting,
         addresses=tuple(address for _, address in seen.get("addresses", ()) if address),

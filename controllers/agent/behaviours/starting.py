@@ -13,6 +13,8 @@ from controllers.agent.observing import Observed
 from controllers.agent.tools.tool import Ending, Tool
 from schemas.call import CallState
 from schemas.resource import Resource
+from schemas.sandbox import CONTAINER, wish_of
+from schemas.tools import PATH_TOOLS
 
 
 def steps_of(seen: Observed, call: Resource, tool: Tool) -> tuple[Step, ...]:
@@ -21,7 +23,12 @@ def steps_of(seen: Observed, call: Resource, tool: Tool) -> tuple[Step, ...]:
 
 
 def is_in_place(seen: Observed, call: Resource, tool: Tool) -> bool:
-    """Whether the call needs no job: its whole effect is in its record, and no program has a say in it."""
+    """Whether the call needs no job: its whole effect is in its record, and no program has a say in it.
+
+    What is in a container is not read from one moment to the next.
+    """
+    if tool.name in PATH_TOOLS and wish_of(seen.spec.sandbox).tier >= CONTAINER:
+        return False
     return tool.is_instant and not any(step.is_program for step in steps_of(seen, call, tool))
 
 

@@ -12,10 +12,11 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
+from controllers.inside import Place, place_of
 from controllers.sandboxes import sandbox_of
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
-from schemas.sandbox import BUBBLEWRAP, CONTAINER
+from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
 RESERVED: Final = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
@@ -55,6 +56,14 @@ def sandbox(world: World, seen: Observed) -> Sandbox | None:
     folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
     file = _plan_file(world, folder)
     return sandbox_of(seen.resource.spec, folder, "" if file is None else file.name)
+
+
+def place(world: World, seen: Observed) -> Place | None:
+    """The container that the agent works in, if one is its sandbox, as it finds files there."""
+    wish = wish_of(seen.spec.sandbox)
+    if wish.tier < CONTAINER:
+        return None
+    return place_of(world.store.view, wish.container, _resolved(world.folder), os.path.realpath(cwd_of(world, seen)))
 
 
 def around_functions(world: World, seen: Observed) -> Sandbox | None:

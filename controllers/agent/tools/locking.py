@@ -15,7 +15,9 @@ from pydantic import Field
 from controllers import leases
 from controllers.agent.calling import holding
 from controllers.agent.calling.holding import Wish
+from controllers.agent.tools import placing
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
+from controllers.agent.tools.placing import Within
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import CLOSED, Workspace
 from controllers.leases import Granted, Wants
@@ -44,7 +46,7 @@ def lock(
     Writing takes a lock by itself; use this to keep files from others for longer, or before you read them.
     """
     seen, view = context.seen, context.world.store.view
-    wants: Wants = {_locked_path(context.workspace, path, mode): mode for path in paths}
+    wants: Wants = {_locked_path(context, path, mode): mode for path in paths}
     if (wait := holding.behind(seen, view, wants, wait_s)) is not None:
         return wait
     kept = holding.kept_of(seen, view, wants, "asked")
@@ -68,7 +70,7 @@ def release(
     owner = holding.owner_of(seen)
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
-    wanted = mine if paths is None else {context.workspace.locked(canonical(context.workspace, path)) for path in paths}
+    wanted = mine if paths is None else {_named(context, path) for path in paths}
     if missing := wanted - mine:
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
     if not wanted:
@@ -88,17 +90,27 @@ def named(argument: str, context: Context) -> Mapping[str, LockMode]:
     """The files that the call's argument of that name leads to, one or a list; those outside the workspace are left."""
     given = context.spec.arguments.get(argument)
     paths = given if isinstance(given, list) else [given]
-    space, found = context.workspace, dict[str, LockMode]()
+    found: dict[str, LockMode] = {}
     for path in paths:
         with suppress(ToolDenied, ToolFailed):
             if isinstance(path, str) and path:
-                found[space.locked(space.leads_to(path))] = "write"
+                found[placing.locked(context, path)] = "write"
     return found
 
 
-def _locked_path(space: Workspace, path: str, mode: LockMode) -> str:
-    """The canonical path or glob, if the agent may have it. Raises ToolDenied and ToolFailed."""
-    found = canonical(space, path)
+def _named(context: Context, path: str) -> str:
+    """The canonical path or glob as locks name it. Raises ToolDenied and ToolFailed."""
+    found, space = placing.placed(context, path), context.workspace
+    return found.name if isinstance(found, Within) else space.locked(canonical(space, found))
+
+
+def _locked_path(context: Context, path: str, mode: LockMode) -> str:
+    """The same, if the agent may have it. Raises ToolDenied and ToolFailed."""
+    placed, space = placing.placed(context, path), context.workspace
+    if isinstance(placed, Within):
+        placing.admit(context, placed, mode, "lock")
+        return placed.name
+    found = canonical(space, placed)
     if closed := CLOSED & {name.casefold() for name in found.split("/")}:  # Forks' files have their names from there.
         raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")
     globs = space.read if mode == "read" else space.write
