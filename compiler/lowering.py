@@ -97,13 +97,15 @@ class Lowering:
         return hook_files.guarded(iter((*self.making.agents.shelves.files, *run)))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:
-        """What an agent hears of beside its hooks and servers: its task, who is above it, its children."""
+        """What an agent hears of beside its hooks and servers: its task, who is above it, its children, containers."""
         made = self.watching.agents.get(address)
         if made is not None:
             return (spec.task, made.hook)
         # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
-        children, fork = self.objects[spec.task].spec["children"], self.objects[spec.task].spec.get("fork")
-        return (spec.task, *((spec.parent,) if spec.parent else ()), *children, *((fork,) if fork else ()))
+        task = self.objects[spec.task].spec
+        fork, parent = task.get("fork"), spec.parent
+        near = (spec.task, *((parent,) if parent else ()), *task["children"], *((fork,) if fork else ()))
+        return (*near, *task["containers"])
 
     def _containers_of(self, plan: str) -> None:
         """Puts the containers. One wakes those that need it, and those that it needs: they go after it."""

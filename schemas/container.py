@@ -54,6 +54,9 @@ class ContainerState(StrEnum):
 UP: Final = frozenset({ContainerState.RUNNING, ContainerState.HEALTHY})
 """States in which it can be worked in."""
 
+OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, ContainerState.REMOVED, ContainerState.KEPT})
+"""States out of which it comes only when something changes."""
+
 
 @frozen
 class Mount:

@@ -132,7 +132,8 @@ class Observed:
     """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
 
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
-    view; `servers` are the tool servers that it may use; `unanswerable` are its requests that nobody is left to answer;
+    view; `servers` are the tool servers that it may use, `containers` those that its task works with; `unanswerable`
+    are its requests that nobody is left to answer;
     `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
     `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
     itself was made for, None once that is over; `is_engaged`: it talks with a person, or listens to who does, and ends
@@ -154,6 +155,7 @@ class Observed:
     threads: Mapping[str, Resource] = field(default_factory=dict)
     unanswerable: frozenset[str] = frozenset()
     servers: tuple[Resource, ...] = ()
+    containers: tuple[Resource, ...] = ()
     table: str = ""
     bounds: Mapping[str, str] = field(default_factory=dict)
     fork: Resource | None = None
@@ -276,11 +278,16 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         plan_rev=view.rev,
         fork=None if task_spec is None or not task_spec.fork else view.get(task_spec.fork),
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
+        containers=() if task_spec is None or spec.watches else _all(view, task_spec.containers),
         table="" if (document := view.get(plan)) is None else specs.tables.of(document),
         hooks=_hooks(spec, status, view, specs) if spec.hooks else NO_HOOKS,
         hook=watchers.hook_of(view, resource.address, spec),
         is_engaged=_is_engaged(view, resource.address, spec, plan),
     )
+
+
+def _all(view: View, names: Sequence[str]) -> tuple[Resource, ...]:
+    return tuple(one for name in names if (one := view.get(name)) is not None)
 
 
 NO_HOOKS: Final[Mapping[str, tuple[Resource, HookSpec]]] = {}

@@ -213,6 +213,7 @@ class Told:
     notes: str = ""
     verdict: int = 0
     children: dict[str, str] = field(default_factory=dict)
+    containers: dict[str, str] = field(default_factory=dict)
     budget: bool = False
 
 

@@ -1,8 +1,19 @@
 """The containers of a plan, for whoever works in them: how far one is, from the store, and commands inside."""
 
 from controllers.inside.placing import Place, place_of
-from controllers.inside.standing import Standing, standing
+from controllers.inside.standing import ILL, OVER, Standing, standing
 from controllers.inside.telling import told
 from controllers.inside.working import Containers, PlanContainers, SeenContainers
 
-__all__ = ["Containers", "Place", "PlanContainers", "SeenContainers", "Standing", "place_of", "standing", "told"]
+__all__ = [
+    "ILL",
+    "OVER",
+    "Containers",
+    "Place",
+    "PlanContainers",
+    "SeenContainers",
+    "Standing",
+    "place_of",
+    "standing",
+    "told",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from schemas import condition
 from schemas.container import AWAITING_TASK, UP, ContainerState, has_health
 from schemas.frozen import frozen
@@ -11,6 +13,15 @@ _ON_ITS_WAY = frozenset(
     {"", ContainerState.WAITING, ContainerState.PREPARING, ContainerState.STARTING, ContainerState.RESTARTING}
 )
 
+ILL: Final = "ill"
+OVER: Final = "over"
+"""What `Standing.run` says of one that is unhealthy, and of one that has ended and is not started again."""
+
+_NO_RUNS: Final[dict[str, str]] = {
+    ContainerState.UNHEALTHY: ILL,
+    ContainerState.COMPLETED: OVER,
+    ContainerState.FAILED: OVER,
+}
 _STOPPING = str(ContainerState.STOPPING)
 _ENDED = frozenset({"exited", "dead"})
 _FINE = frozenset({ContainerState.WAITING, ContainerState.COMPLETED, ContainerState.STOPPING, ContainerState.REMOVED})
@@ -22,7 +33,8 @@ class Standing:
 
     `exit_code` is None while it runs or never has. `log` is the blob of what it wrote before it ended, and `ports` are
     those of this machine by the port inside; `workdir` is the folder in which commands start. `is_stale`: the rest is
-    of what the plan wanted before.
+    of what the plan wanted before. `run` tells one run that is up from another, and those from `ILL` and `OVER`; empty
+    while it is coming up or going.
     """
 
     name: str
@@ -38,6 +50,7 @@ class Standing:
     ports: tuple[tuple[int, int], ...] = ()
     workdir: str = "/"
     is_stale: bool = False
+    run: str = ""
 
     @property
     def is_well(self) -> bool:
@@ -64,6 +77,16 @@ class Standing:
         why = f": {self.why}" if self.why else ""
         return f"`{self.name}` is {self.state or 'new'}{why}"
 
+    def since(self, before: str) -> str:
+        """What has become of it since its `run` was `before`, for who works with it."""
+        if self.run in (ILL, OVER):
+            return self.why
+        if before in (ILL, OVER):
+            return "it is well again" if before == ILL else "it runs again: what ran in it before has ended"
+        if self.run.partition(".")[0] == before.partition(".")[0]:
+            return "it was started again: what ran in it has ended"
+        return "another one is in its place: what ran and what was written in it is gone"
+
 
 def standing(container: Resource) -> Standing:
     """How far `container` is."""
@@ -84,4 +107,11 @@ def standing(container: Resource) -> Standing:
         is_stale=is_replaced and not container.deleting,
         addresses=tuple(address for _, address in seen.get("addresses", ()) if address),
         ports=tuple((inside, host) for inside, host in seen.get("ports", ())),
+        run=_run(container),
     )
+
+
+def _run(container: Resource) -> str:
+    if container.state in UP:
+        return f"{container.status.get('incarnation', 0)}.{container.status.get('starts', 0)}"
+    return _NO_RUNS.get(container.state, "")

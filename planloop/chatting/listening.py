@@ -8,9 +8,11 @@ from typing import TypeAlias
 from planloop.rendering import questions
 from planloop.rendering.objects import call_words
 from schemas.approval import WAITING, is_for_person
+from schemas.condition import of_status
+from schemas.container import OVER as ENDS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.record import Drop, Put, Record, SetStatus
+from schemas.record import Change, Drop, Put, Record, SetStatus
 from schemas.resource import Resource
 
 
@@ -73,39 +75,60 @@ class Moved:
 
 
 @frozen
+class Ended:
+    """The container in which one talks has come to its end, in this state; `why` may be empty."""
+
+    container: str
+    state: str
+    why: str
+
+
+@frozen
 class Over:
     """The whole plan has come to its end, in this state."""
 
     state: str
 
 
-Event: TypeAlias = Answered | Spoke | Doing | Resting | Asks | Gone | Moved | Over
+Event: TypeAlias = Answered | Spoke | Doing | Resting | Asks | Gone | Moved | Ended | Over
 
 RESTING = frozenset({"asleep", "blocked", "parked"})
 ENDED = frozenset({"done", "failed", "cancelled"})
 
 
-def events(record: Record, agent: str) -> Iterator[Event]:
-    """What `record` means to somebody who talks with `agent` (an address), in order."""
+def events(record: Record, agent: str, container: str = "") -> Iterator[Event]:
+    """What `record` means to somebody who talks with `agent` in `container` (addresses, empty: none), in order."""
     for said in record.draft.entries:
         if said.type == "model.replied" and said.subject == agent:
             yield from _reply(agent, said.data)
         for question, text in (said.data.get("answered") or {}).items():
             yield Answered(question, said.subject, str(text), str(said.data.get("error") or ""))
     for change in record.draft.changes:
-        match change:
-            case Put(address=address, spec=spec) if address.startswith("approval/") and is_for_person(spec):
-                yield approval_event(address, spec)
-            case SetStatus(address=address, merge=merge) if address == agent and merge.get("state") in RESTING:
-                yield Resting(agent, str(merge["state"]), str(merge.get("why") or ""))
-            case SetStatus(address="task/.", merge=merge) if merge.get("state") in ENDED:
-                yield Over(str(merge["state"]))
-            case SetStatus(address=address, merge={"session": {"primary": to}}) if address.startswith("plan/"):
-                yield Moved(str(to))
-            case Drop(address=address) if address == agent:
-                yield Gone(agent)
-            case _:
-                pass
+        yield from _of_change(change, agent, container)
+
+
+def _of_change(change: Change, agent: str, container: str) -> Iterator[Event]:
+    match change:
+        case Put(address=address, spec=spec) if address.startswith("approval/") and is_for_person(spec):
+            yield approval_event(address, spec)
+        case SetStatus(address=address, merge=merge) if address == agent and merge.get("state") in RESTING:
+            yield Resting(agent, str(merge["state"]), str(merge.get("why") or ""))
+        case SetStatus(address=address, merge=merge) if address == container and merge.get("state") in ENDS:
+            yield ended_event(container, merge)
+        case SetStatus(address="task/.", merge=merge) if merge.get("state") in ENDED:
+            yield Over(str(merge["state"]))
+        case SetStatus(address=address, merge={"session": {"primary": to}}) if address.startswith("plan/"):
+            yield Moved(str(to))
+        case Drop(address=address) if address == agent:
+            yield Gone(agent)
+        case _:
+            pass
+
+
+def ended_event(container: str, status: JsonObject) -> Ended:
+    """The end of `container`, as its `status` tells of it."""
+    ready = of_status(status).get("Ready")
+    return Ended(container, str(status["state"]), "" if ready is None else ready.message)
 
 
 def _reply(agent: str, data: JsonObject) -> Iterator[Event]:

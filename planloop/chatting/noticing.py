@@ -5,26 +5,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from planloop.access import Access
 from planloop.chatting import listening
-from planloop.chatting.listening import Asks, Moved
+from planloop.chatting.listening import Asks, Ended, Moved
+from planloop.chatting.room import Room
 from planloop.client import OwnerGone
 from planloop.exits import Halt
 from schemas.record import record_from_json
 
 
-def notice(access: Access, agent: str, tell: Callable[[Asks | Moved], None]) -> None:
-    """Has `tell` called, in another thread, with everything that from now on waits for a person, or moves the session.
+def notice(room: Room, tell: Callable[[Asks | Moved | Ended], None]) -> None:
+    """Has `tell` called, in another thread, with what from now on waits for a person, moves the session or ends it.
 
     It ends with the owner, or with this process.
     """
+    access, agent, container = room.access, room.agent, room.container
     after = int(access.get("status")["rev"])
 
     def follow() -> None:
         try:
             for raw in access.stream("watch", after=after):
-                for event in listening.events(record_from_json(raw), agent):
-                    if isinstance(event, Asks | Moved):
+                for event in listening.events(record_from_json(raw), agent, container):
+                    if isinstance(event, Asks | Moved | Ended):
                         tell(event)
         except (OwnerGone, Halt):
             return  # Whoever talks is told by what they do next.

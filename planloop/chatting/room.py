@@ -21,12 +21,14 @@ from schemas.session import primary_of
 class Room:
     """`agent` is the address of the agent that is talked with; a command may turn to another.
 
-    `is_following`: it is the session's primary agent, whichever that is.
+    `is_following`: it is the session's primary agent, whichever that is. `container` is the address of the container
+    that it is talked with in, and the conversation ends with that; empty: with none.
     """
 
     access: Access
     agent: str
     is_following: bool = False
+    container: str = ""
 
     @property
     def plan(self) -> str:

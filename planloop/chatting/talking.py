@@ -14,7 +14,7 @@ from planloop.access import Access
 from planloop.chatting import commands, lines, listening
 from planloop.chatting.asking import Question, not_run
 from planloop.chatting.commands import Leave
-from planloop.chatting.listening import Answered, Asks, Doing, Event, Moved, Over, Resting, Spoke
+from planloop.chatting.listening import Answered, Asks, Doing, Ended, Event, Moved, Over, Resting, Spoke
 from planloop.chatting.meanwhile import Ears, Written, beside
 from planloop.chatting.noticing import notice
 from planloop.chatting.room import Room, chosen, current, name_of, works_in
@@ -23,6 +23,7 @@ from planloop.following import Heard
 from planloop.rendering import questions
 from schemas import limits
 from schemas.container import KIND as CONTAINER
+from schemas.container import OVER as ENDS
 
 
 class Terminal(Ears, Protocol):
@@ -54,30 +55,47 @@ class Terminal(Ears, Protocol):
 class Conversation:
     """One person, one plan. `failed` turns true when an agent could not answer."""
 
-    def __init__(self, access: Access, agent: str, terminal: Terminal, *, is_following: bool = False) -> None:
-        self.room = Room(access, agent, is_following)
+    def __init__(self, room: Room, terminal: Terminal) -> None:
+        self.room = room
         self.failed = False
         self._terminal = terminal
         self._told: set[str] = set()  # Approvals that were shown.
         self._telling = threading.Lock()
         self._later: deque[str] = deque()  # Lines written while an answer was waited for, to be said after it.
+        self._is_over = False  # The end of the container was told.
         self._is_asking = False  # An answer is waited for: what comes up is in what is followed meanwhile.
         self._flowing = ""  # What has been written so far of a reply that is still being written.
         self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
 
     def run(self) -> None:
-        """Until the input ends or somebody leaves. Raises Halt when the plan's process ends meanwhile."""
+        """Until the input ends, somebody leaves, or the container is over in which they talk.
+
+        Raises Halt when the plan's process ends meanwhile.
+        """
         terminal = self._terminal
         if terminal.is_live:
-            notice(self.room.access, self.room.agent, self._interject)
+            notice(self.room, self._interject)
         with suppress(Leave):
-            while True:
+            while not self._has_ended():
                 self._follow()
                 self._show_waiting()
                 text = self._later.popleft() if self._later else terminal.read(self.room.prompt)
                 if text is None:
                     return
-                self._take(text)
+                if not self._has_ended():  # It may have while the line was written.
+                    self._take(text)
+
+    def _has_ended(self) -> bool:
+        """Whether the container is over in which one talks; that is told."""
+        container = self.room.container
+        found = [one for one in self.room.access.objects(CONTAINER) if one.address == container] if container else []
+        if not container or (found and found[0].state not in ENDS):
+            return False
+        if not self._is_over:
+            self._is_over = True
+            ended = listening.ended_event(container, found[0].status) if found else Ended(container, "gone", "")
+            self._terminal.note(_parting(ended))
+        return True
 
     def _follow(self) -> None:
         """Turns to whoever the session is with by now."""
@@ -219,8 +237,13 @@ class Conversation:
             self._told.add(asked.approval)
             return is_news
 
-    def _interject(self, asked: Asks | Moved) -> None:
+    def _interject(self, asked: Asks | Moved | Ended) -> None:
         """Shows what comes up while a person writes. They are not asked: the line is theirs."""
+        if isinstance(asked, Ended):
+            if not self._is_over:
+                self._is_over = True
+                self._terminal.interject(_parting(asked))
+            return
         if isinstance(asked, Moved):
             if self.room.is_following and not self._is_asking and asked.to != self.room.agent:
                 self._terminal.interject(f"  the session is with {asked.to}: what you say next is for it")
@@ -247,13 +270,19 @@ class Conversation:
             self._terminal.note(f"  it waits: /approve {name} · /reject {name}")
 
 
+def _parting(ended: Ended) -> str:
+    why = f": {ended.why}" if ended.why else ""
+    return f"  {ended.container} is {ended.state}{why}; the conversation ends with it"
+
+
 def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversation:
     """A conversation with the plan's agent. Raises Halt: nobody runs the plan, no such agent."""
     agents = access.objects("agent")
-    if wanted is not None and wanted.startswith(f"{CONTAINER}/"):
-        agent = works_in(access.object(wanted), access.objects("task"), agents)
+    container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER}/") else ""
+    if container:
+        agent = works_in(access.object(container), access.objects("task"), agents)
     else:
         agent = chosen(agents, wanted, current(access))
     if not access.is_owned():
         raise not_run(access)
-    return Conversation(access, agent, terminal, is_following=wanted is None)
+    return Conversation(Room(access, agent, wanted is None, container), terminal)

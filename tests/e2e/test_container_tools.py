@@ -296,7 +296,10 @@ tasks:
         - expect: {{ok: true, contains: inside}}
         - when: {{message: how}}
           say: it is well
-        - when: {{message: end}}
+        - when: {{message: break}}
+          call: {{container_exec: {{name: sut, command: "kill -USR1 1"}}}}
+        - expect: {{}}
+        - when: {{message: goodbye}}
           done: "ended"
 """,
     )
@@ -313,6 +316,11 @@ tasks:
         )
         assert (said.returncode, said.stdout) == (0, "it is well\n")
         assert folder.run("chat", "container/none").code == 6
+        folder.run("send", "debug", "now break it")
+        assert folder.run("wait", "container/sut", "--for", "condition=Ready=False", "--timeout", "30s").code == 0
+        over = folder.run("chat", "container/sut").text
+        assert "container/sut is failed: it ended with exit code" in over and "the conversation ends with it" in over
+        assert "container failed" in folder.run("logs", "agent/debug").text, "its agent was told"
     finally:
         assert folder.run("down").code == 0
     assert left(folder, "team") == []

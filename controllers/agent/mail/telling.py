@@ -2,7 +2,7 @@
 
 What was told is kept in the status as digests and tokens (`told`), written by the record that starts the turn, so a
 crash before that record tells it again and a crash after it does not. Messages of others are in the inbox; these here
-are made from levels: an edited goal, a child that ended, a verdict, an answer.
+are made from levels: an edited goal, a child that ended, a container that is not as it was, a verdict, an answer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from controllers import inside
 from controllers.agent import budget
 from controllers.agent.hooking import watchers
 from controllers.agent.observing import Child, Observed
@@ -61,8 +62,8 @@ class _Gathering:
     inbox: tuple[Message, ...] = ()
 
     def tell(self, reason: str, body: Json, *, sender: str = SENDER, kind: MessageKind = "state") -> None:
-        """One made message; its id says which turn and which of its facts it is."""
-        self.reasons.append(reason)
+        """One made message; its id says which turn and which of its facts it is. No `reason`: it wakes nobody."""
+        self.reasons += [reason] if reason else []
         status = self.seen.status
         message_id = f"{status.incarnation}.{status.turn + 1}.{len(self.messages)}"
         receiver = self.seen.resource.address
@@ -216,6 +217,24 @@ def _children(found: _Gathering) -> None:
         found.told["children"] = changed
 
 
+def _containers(found: _Gathering) -> None:
+    """Containers that it works with and that are not as it knows them. Its first turn begins with those as they are."""
+    seen, told = found.seen, found.seen.status.told.containers
+    changed: JsonObject = {}
+    for container in seen.containers:
+        now, before = inside.standing(container), told.get(container.address, "")
+        if not now.run or now.run == before:
+            continue
+        changed[container.address] = now.run
+        if before and seen.status.turn > 0:
+            # One that is started again and again wakes nobody each time: that is told with the next turn.
+            is_urgent = bool({now.run, before} & {inside.ILL, inside.OVER})
+            facts = {"container": container.address, "state": now.state, "message": now.since(before)}
+            found.tell(f"container {now.state}" if is_urgent else "", facts)
+    if changed:
+        found.told["containers"] = changed
+
+
 def _answers(found: _Gathering) -> None:
     """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
     for approval in found.seen.approvals.values():
@@ -288,5 +307,16 @@ def _low_budget(found: _Gathering) -> None:
 _OF_WATCHERS: Final = (_answers, _messages, _going_on)
 """What can be news to an agent that was made for a hook: nothing that is about a task, for it has none."""
 
-_OF_A_TASK: Final = (_verdict, _edits, _children, _answers, _timers, _messages, _going_on, _start, _low_budget)
+_OF_A_TASK: Final = (
+    _verdict,
+    _edits,
+    _children,
+    _containers,
+    _answers,
+    _timers,
+    _messages,
+    _going_on,
+    _start,
+    _low_budget,
+)
 """What can be news to any other agent, in the order in which it is told."""

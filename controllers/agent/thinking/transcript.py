@@ -100,6 +100,8 @@ def _fact_text(body: Json) -> str:
             return f"The notes on your task are now: {notes}"
         case {"conflict": str(name), "text": str(text)}:
             return text if name in text else f"{name}: {text}"
+        case {"container": container, "state": state, "message": str(message)}:
+            return f"{container}, which you work with, is {state}: {message}"
         case {"task": task, "state": state, "result": {"text": str(text), **others}, "message": message} if (
             others.keys() <= {"ok"}
         ):

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from planloop.chatting.listening import Answered, Asks, Doing, Gone, Over, Resting, Spoke, events
+from planloop.chatting.listening import Answered, Asks, Doing, Ended, Gone, Over, Resting, Spoke, events
 from planloop.chatting.room import chosen, name_of, works_in
 from planloop.exits import Exit, Halt
 from schemas.approval import ApprovalSpec
+from schemas.condition import Condition
 from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -46,6 +47,17 @@ def test_resting_ending_and_going_are_told() -> None:
     over = SetStatus("task/.", uid, {"state": "done"})
     assert _heard(_record("task.changed", "task/.", over)) == [Over("done")]
     assert _heard(_record("object.deleted", ME, Drop(ME, uid))) == [Gone(ME)]
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "is_told"),
+    [("container/sut", "failed", True), ("container/sut", "restarting", False), ("container/db", "failed", False)],
+)
+def test_the_end_of_the_container_that_one_talks_in_is_told(address: str, state: str, is_told: bool) -> None:
+    ready = Condition("Ready", "False", "Exited", "exit code 3", 0.0, 1).to_json()
+    says = SetStatus(address, Uid("u"), {"state": state, "conditions": {"Ready": ready}})
+    found = list(events(_record("container.observed", address, says), ME, "container/sut"))
+    assert found == ([Ended("container/sut", "failed", "exit code 3")] if is_told else [])
 
 
 def test_what_only_a_person_can_answer_is_asked() -> None:

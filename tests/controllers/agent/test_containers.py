@@ -1,0 +1,98 @@
+"""An agent hears of the containers that its task works with: in its first turn as they are, then when they change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemas.encoding import Json, JsonObject
+from schemas.record import Draft, SetStatus
+from tests.controllers.agent.arena import Arena, arena
+
+pytestmark = pytest.mark.anyio
+
+DB = "container/db"
+PLAN = """
+containers: {db: {image: planloop/shell, health: {tcp: 1}}}
+tasks:
+  a:
+    containers: [db]
+    agent: {script: [{when: {message: never}, done: x}]}
+"""
+
+
+async def becomes(here: Arena, state: str, why: str = "", *, incarnation: int = 1, starts: int = 1) -> None:
+    """The container is said to be so, as its controller says it."""
+    one = here.get(DB)
+    ready: JsonObject = {"status": "True" if state == "healthy" else "False", "reason": state.title(), "message": why}
+    ready |= {"since": 0.0, "observed_generation": one.generation, "unblocks": []}
+    merge: JsonObject = {"state": state, "conditions": {"Ready": ready}, "incarnation": incarnation, "starts": starts}
+    draft = Draft("container.observed", "controller:container", DB, (SetStatus(DB, one.uid, merge),))
+    await here.store.append(draft)
+    await here.settled()
+
+
+def heard(here: Arena) -> list[Json]:
+    """What the agent was told so far; its script keeps all of it."""
+    return [message["body"] for message in here.get("agent/a").status["memory"][0]["heard"]]
+
+
+async def turns(here: Arena) -> list[list[str]]:
+    """Why it took each turn."""
+    return [draft.data["reasons"] for draft in await here.log() if draft.type == "turn.started"]
+
+
+def news(state: str, message: str) -> JsonObject:
+    return {"container": DB, "state": state, "message": message}
+
+
+async def test_it_is_woken_when_one_is_ill_or_has_ended_and_when_it_is_back(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(PLAN)
+        await becomes(here, "healthy")
+        assert heard(here) == [], "it begins with what there is"
+
+        for state, why, run in (
+            ("unhealthy", "no answer", 1),
+            ("healthy", "", 1),
+            ("restarting", "exit code 1", 1),
+            ("starting", "", 1),
+            ("failed", "exit code 2", 1),
+            ("starting", "", 2),
+            ("healthy", "", 2),
+        ):
+            await becomes(here, state, why, starts=run)
+
+        assert heard(here) == [
+            news("unhealthy", "no answer"),
+            news("healthy", "it is well again"),
+            news("failed", "exit code 2"),
+            news("healthy", "it runs again: what ran in it before has ended"),
+        ]
+        assert (await turns(here))[1:] == [
+            [f"container {state}"] for state in ("unhealthy", "healthy", "failed", "healthy")
+        ]
+
+
+async def test_one_that_was_started_again_or_replaced_is_told_of_in_the_next_turn_and_wakes_nobody(
+    tmp_path: Path,
+) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(PLAN)
+        await becomes(here, "healthy")
+        await becomes(here, "healthy", starts=2)
+        assert len(await turns(here)) == 1
+        await here.tell("agent/a", "one", "m1")
+        await here.settled()
+        await becomes(here, "healthy", incarnation=2)
+        await here.tell("agent/a", "two", "m2")
+        await here.settled()
+
+        assert (await turns(here))[1:] == [["message"], ["message"]]
+        assert heard(here) == [
+            "one",
+            news("healthy", "it was started again: what ran in it has ended"),
+            "two",
+            news("healthy", "another one is in its place: what ran and what was written in it is gone"),
+        ]
