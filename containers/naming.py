@@ -19,6 +19,8 @@ UID: Final = "planloop.uid"
 INCARNATION: Final = "planloop.incarnation"
 EPOCH: Final = "planloop.epoch"
 SPEC: Final = "planloop.spec"
+MADE_BY: Final = "planloop.by."
+"""Of a volume, with a depth behind it: its maker's path so far down the tree of agents. People's have none."""
 
 DEFAULT_NETWORK: Final = "default"
 _SUFFIX_CHARS: Final = 8
@@ -39,6 +41,15 @@ class Names:
     def ours(self) -> dict[str, str]:
         """The labels that all of the plan's containers, networks and volumes have."""
         return {PLAN: self.label}
+
+    def of_volume(self, maker: str | None) -> dict[str, str]:
+        """The labels of a volume that the agent at the path `maker` makes, `.` for the root's; None for people.
+
+        One that an agent has made has those that anybody above it asks for, and not those that others ask for.
+        """
+        steps = [] if maker in (None, ".") else str(maker).split("/")
+        depths = range(0 if maker is None else len(steps) + 1)
+        return {**self.ours, **{f"{MADE_BY}{depth}": "/".join(steps[:depth]) or "." for depth in depths}}
 
     def container(self, name: str) -> str:
         return self._named(name)

@@ -64,7 +64,7 @@ def faults_of(patch: Attached, rights: Rights, own: JsonObject, workspace: str) 
             yield Fault("rights", f"{KIND}/{name} {why}", (CONTAINERS, name), _ASK)
         elif want is not None:
             yield from (Fault("rights", what, (CONTAINERS, name), hint) for what, hint in _faults(want, author))
-            yield from _shared(name, want, wanted, author)
+            yield from _shared(name, want, patch, author)
     yield from _count_faults(patch, live, wanted)
 
 
@@ -87,10 +87,15 @@ def without_orphans(present: Present, document: JsonObject) -> JsonObject:
 
 def is_of_agents(present: Present, name: str) -> bool:
     """Whether agents made the container, and no person has changed it or taken it into the file since."""
+    return maker_of(present, name) is not None
+
+
+def maker_of(present: Present, name: str) -> str | None:
+    """The path of the agent that made the container or changed it last, `.` for the root's; None for people's."""
     if name in (present.filed.get(CONTAINERS) or {}):
-        return False
+        return None
     stamp = ownership.last_change(present.stamps, (CONTAINERS, name))
-    return stamp is not None and not stamp.author.is_human
+    return None if stamp is None or stamp.author.is_human else stamp.author.name
 
 
 def _containers(objects: Mapping[str, Resource] | Mapping[str, Wanted]) -> dict[str, JsonObject]:
@@ -106,6 +111,12 @@ def _not_its_own(present: Present, name: str, old: JsonObject, author: _Author) 
 
 def _is_within(spec: JsonObject, path: Path) -> bool:
     return _task(spec)[: len(path)] == path
+
+
+def _is_made_within(present: Present, name: str, path: Path) -> bool:
+    maker = maker_of(present, name)
+    steps = () if maker in (None, ".") else tuple(str(maker).split("/"))
+    return maker is not None and steps[: len(path)] == path
 
 
 def _task(spec: JsonObject) -> Path:
@@ -203,12 +214,15 @@ def _is_inside(path: str, folder: PurePosixPath) -> bool:
     return not path.startswith(("/", "~")) and ".." not in found.parts and found.is_relative_to(folder)
 
 
-def _shared(name: str, want: JsonObject, wanted: Mapping[str, JsonObject], author: _Author) -> Iterator[Fault]:
-    """Volumes of containers that are not the author's: what is in them is others'."""
-    mine = {mount["volume"] for mount in want["mounts"]} - {""}
-    for other, spec in wanted.items():
+def _shared(name: str, want: JsonObject, patch: Attached, author: _Author) -> Iterator[Fault]:
+    """Volumes of containers that others than the author and those below it made: what is in them is others'.
+
+    Those that a container left which is gone, the labels of the volume guard (`controllers/container/volumes.py`).
+    """
+    mine, live = {mount["volume"] for mount in want["mounts"]} - {""}, _containers(patch.live)
+    for other, spec in _containers(patch.wanted).items():
         theirs = mine & {mount["volume"] for mount in spec["mounts"]}
-        if other != name and theirs and not _is_within(spec, author.path):
+        if other != name and theirs and other in live and not _is_made_within(patch.present, other, author.path):
             what = f"the volume `{min(theirs)}` belongs to {KIND}/{other}, which is not yours"
             yield Fault("rights", what, (CONTAINERS, name), "give it another name")
 

@@ -57,3 +57,26 @@ def test_networks_and_volumes_with_a_copied_label_are_not_ours() -> None:
     others = ("mine", NAMES.network(""), f"{network}-copy", Names("p", "p-4567").network("a-b"), OURS)
     assert NAMES.networks((network, volume, *others)) == (network,)
     assert NAMES.volumes((network, volume, *others)) == (volume,)
+
+
+@pytest.mark.parametrize(
+    ("maker", "taker", "takes"),
+    [
+        ("a/b", "a/b", True),
+        ("a/b", "a", True),
+        ("a/b", ".", True),
+        ("a", "a/b", False),
+        ("a/b", "a/c", False),
+        ("ab", "a", False),
+        (".", "a", False),
+        (None, "a", False),
+        (None, ".", False),
+        ("a", None, True),
+        (None, None, True),
+    ],
+)
+def test_a_volume_is_taken_up_by_people_by_who_made_it_and_by_agents_above_that(
+    maker: str | None, taker: str | None, takes: bool
+) -> None:
+    assert (NAMES.of_volume(taker).items() <= NAMES.of_volume(maker).items()) is takes
+    assert not Names("p", "p-4567").of_volume(taker).items() <= NAMES.of_volume(maker).items()

@@ -324,3 +324,46 @@ tasks:
     finally:
         assert folder.run("down").code == 0
     assert left(folder, "team") == []
+
+
+def test_what_an_agent_left_in_a_volume_another_does_not_read(folder: Folder) -> None:
+    held = "mounts: [{volume: held, container: /held}]"
+    agent = f"tools: [{TOOLS}]"
+    writes = "cmd: [sh, -c, 'echo mine > /held/x; exec sleep 600']"
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all], network: none}}
+tasks:
+  one:
+    goal: leave something
+    agent:
+      {agent}
+      script:
+        - call: {{container: {{name: first, image: {IMAGE}, {writes}, {held}}}}}
+        - expect: {{ok: true}}
+        - call: {{container_stop: {{name: first}}}}
+        - call: {{container: {{name: again, image: {IMAGE}, {FOREVER}, {held}}}}}
+        - call: {{container_exec: {{name: again, command: cat /held/x}}}}
+        - expect: {{ok: true, contains: mine}}
+        - call: {{container_stop: {{name: again}}}}
+        - done: left
+  two:
+    goal: look for it
+    needs: [one]
+    agent:
+      {agent}
+      script:
+        - call: {{container: {{name: second, image: {IMAGE}, {FOREVER}, {held}}}}}
+        - expect: {{ok: false, contains: "`held` holds what others have left in it"}}
+        - expect: {{contains: give it another name}}
+        - done: looked
+""",
+    )
+
+    said = folder.run("apply", "--yes", "task.yaml")
+
+    assert said.code == 0, said.text
+    down = folder.run("down", "--volumes")
+    assert (down.code, left(folder, "team")) == (0, []), down.text

@@ -17,7 +17,10 @@ DOCUMENT: JsonObject = {
     "plan": "p",
     "agents": {"worker": {"run": "true", "tools": ["container", "plan_patch", "task"]}},
     "rights": {"ports": [8080], "network": "all", "deny": ["container(evil/*)", "write(a/out/kept/**)"]},
-    "containers": {"sut": {"image": "busybox", "mounts": [{"volume": "data", "container": "/data"}]}},
+    "containers": {
+        "sut": {"image": "busybox", "mounts": [{"volume": "data", "container": "/data"}]},
+        "given": {"image": "busybox", "task": "a", "mounts": [{"volume": "given", "container": "/data"}]},
+    },
     "tasks": {
         "a": {
             "goal": "first",
@@ -80,6 +83,10 @@ WAYS: dict[str, tuple[Op, str]] = {
     "a part of the repository, by steps": (mounted("a/out/x/../.git/hooks"), "from which git runs what it finds"),
     "more than may be written": (mounted("a"), "it would write `a/**`"),
     "a volume of others": (new(mounts=[{"volume": "data", "container": "/d"}]), "`data` belongs to container/sut"),
+    "a volume that people made for its task": (
+        new(mounts=[{"volume": "given", "container": "/d"}]),
+        "`given` belongs to container/given",
+    ),
     "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
     "the network": (new(networks=["default"]), "it would have a way out"),
     "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
@@ -144,6 +151,7 @@ def test_what_agents_made_goes_with_its_task_and_what_people_wrote_does_not(plan
     assert refusal(plan, A, new("two", task="a/y")) == ""
 
     assert refusal(plan, A, Op("remove", ("tasks", "a", "tasks", "y"))) == ""
-    assert set(plan.document["containers"]) == {"sut", "one"}
-    assert refusal(plan, HUMAN_CLI, Op("remove", ("tasks", "a"))) == ""
+    assert set(plan.document["containers"]) == {"sut", "given", "one"}
+    without = Op("remove", ("containers", "given"))
+    assert refusal(plan, HUMAN_CLI, without, Op("remove", ("tasks", "a"))) == ""
     assert set(plan.document["containers"]) == {"sut"}

@@ -232,6 +232,8 @@ def _told(one: Standing) -> str:
     if one.addresses and one.is_up:
         parts.append(f"at {', '.join(one.addresses)}")
     parts += [f"port {inside} is 127.0.0.1:{host}" for inside, host in one.ports]
+    if not one.is_fine:
+        parts += [cure for cure in one.unblocks if not cure.startswith("plan ")]  # Commands are for people.
     return "; ".join(parts)
 
 
