@@ -217,7 +217,8 @@ class AgentMaking:
                 hint = f"its tier and the lines above it allow {listed(rights.tools)}"
                 self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=place)
         allowed = meet(rights.tools, resolved.tools, covers_call)
-        names = self.rights.toolsets.every if allowed is None else union(allowed, CORE_TOOLS)
+        every = union(self.rights.toolsets.every, resolved.beside)
+        names = every if allowed is None else union(allowed, CORE_TOOLS)
         return tuple(name for name in names if not any(covers_call(denied, name) for denied in rights.deny))
 
 

@@ -30,11 +30,11 @@ class Resolved:
     """An agent with nothing left to look up.
 
     `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
-    whatever its rights allow; `named` are those written out singly, with their places; `lines` are the rights lines
-    that all hold, with theirs; `mixins` are the names, settings and lowered steps in order, `steps` what they were
-    lowered from; `provenance` maps a field to the words that say where it is from; `name` is what it is called or,
-    written in its place, what it extends; `at` is where it is written in the plan; `files` are those beside the plan
-    that say what it is or what it does.
+    whatever its rights allow, and then `beside` what it has that goes by no such word; `named` are those written out
+    singly, with their places; `lines` are the rights lines that all hold, with theirs; `mixins` are the names, settings
+    and lowered steps in order, `steps` what they were lowered from; `provenance` maps a field to the words that say
+    where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it is written
+    in the plan; `files` are those beside the plan that say what it is or what it does.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Resolved:
     added: Mapping[str, str] = field(default_factory=dict)
     tools: Patterns = None
     named: tuple[tuple[str, Pointer], ...] = ()
+    beside: tuple[str, ...] = ()
     lines: tuple[tuple[JsonObject, Pointer], ...] = ()
     mixins: tuple[JsonObject, ...] = ()
     steps: Mapping[str, MixinSteps] = field(default_factory=dict)
@@ -198,6 +199,7 @@ class _Merge:
         self._faults = faults
         self._tools = base.tools
         self._named = list(base.named)
+        self._beside = base.beside
         self._fields: dict[str, Json] = dict(base.fields)
         self._provenance = dict(base.provenance)
         self._lines = list(base.lines)
@@ -234,6 +236,7 @@ class _Merge:
                 hint = f"a prototype's tools can be narrowed, never widened: {listed(self._tools)}"
                 self._faults.add("P0304", summary, hint, to=place)
         self._tools = meet(self._tools, opened.patterns, covers_call)
+        self._beside = opened.beside
         self._named += named
 
     def mix(self, declared: Declared, settings: JsonObject, prompt: str, to: Pointer) -> None:
@@ -279,6 +282,7 @@ class _Merge:
             prompt=self._prompt,
             added=self._added,
             tools=self._tools,
+            beside=self._beside if self._tools is None else (),
             named=tuple((name, to) for name, to in self._named if is_covered(self._tools, name, covers_call)),
             lines=tuple(self._lines),
             mixins=tuple(self._mixins.values()),

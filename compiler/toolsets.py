@@ -22,10 +22,22 @@ _DEPTH_MAX: Final = limits.PROTOTYPE_DEPTH_MAX
 
 @frozen
 class Opened:
-    """`patterns` are all tools; `named` those that were written out singly, with their index in the list."""
+    """`patterns` are all tools; `named` those that were written out singly, with their index in the list.
+
+    With None for `patterns`, which is everything, `beside` are those that the word `all` does not stand for.
+    """
 
     patterns: Patterns
     named: tuple[tuple[str, int], ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+@frozen
+class _Set:
+    """What a toolset stands for: `patterns`, and with `is_all` everything else as well."""
+
+    patterns: tuple[str, ...] = ()
+    is_all: bool = False
 
 
 @dataclass(slots=True)
@@ -38,7 +50,7 @@ class Toolsets:
     shelves: Shelves
     faults: Faults
     servers: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    _known: dict[str, Patterns] = field(default_factory=dict)
+    _known: dict[str, _Set] = field(default_factory=dict)
     _open_now: set[str] = field(default_factory=set)
 
     def opened(self, written: Iterable[str], to: Pointer) -> Opened:
@@ -58,9 +70,12 @@ class Toolsets:
                     named.append((name, index))
                 continue
             found = self._open(name, (*to, str(index)), 0)
-            is_all = is_all or found is None
-            patterns += found or ()
-        return Opened(None if is_all else tuple(dict.fromkeys(patterns)), tuple(named))
+            is_all = is_all or found.is_all
+            patterns += found.patterns
+        every = tuple(dict.fromkeys(patterns))
+        if not is_all:
+            return Opened(every, tuple(named))
+        return Opened(None, tuple(named), tuple(one for one in every if one.partition("(")[0] in BY_NAME))
 
     def is_tool(self, name: str) -> bool:
         """Whether `name` is a built-in tool, a tool of a declared server, or a pattern of such calls."""
@@ -110,7 +125,7 @@ class Toolsets:
             return False
         return True
 
-    def _open(self, name: str, to: Pointer, depth: int) -> Patterns:
+    def _open(self, name: str, to: Pointer, depth: int) -> _Set:
         if name in self._known:
             return self._known[name]
         is_reference = name.startswith(("lib:", "file:"))
@@ -118,30 +133,30 @@ class Toolsets:
         if declared is None:
             if not is_reference:
                 self._unknown(name, to)
-            return ()
+            return _Set()
         if name in self._open_now or depth > _DEPTH_MAX:
             self.faults.add("P0215", f"toolsets name each other in a ring, at `{name}`", "one must not", to=to)
-            return ()
+            return _Set()
         self._open_now.add(name)
         found = self._known[name] = self._of(declared.value, declared.pointer or to, depth)
         self._open_now.discard(name)
         return found
 
-    def _of(self, value: JsonObject, to: Pointer, depth: int) -> Patterns:
+    def _of(self, value: JsonObject, to: Pointer, depth: int) -> _Set:
         parts = [value["extends"]] if "extends" in value else []
         parts += value.get("tools", ())
         patterns: list[str] = []
+        is_all = False
         for part in parts:
             if part in ALL:
-                return None
-            if self.is_tool(part):
+                is_all = True
+            elif self.is_tool(part):
                 patterns.append(self._whole(part))
-                continue
-            below = self._open(part, to, depth + 1)
-            if below is None:
-                return None
-            patterns += below
-        return tuple(dict.fromkeys(patterns))
+            else:
+                below = self._open(part, to, depth + 1)
+                patterns += below.patterns
+                is_all = is_all or below.is_all
+        return _Set(tuple(dict.fromkeys(patterns)), is_all)
 
     def _unknown(self, name: str, to: Pointer) -> None:
         others = (each for each in self.shelves.names("toolsets") if each not in self._open_now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Protocol
@@ -15,6 +15,7 @@ from controllers.inside.standing import Standing, standing
 from reconciler.effects.masking import Masks
 from reconciler.storing.store import Store
 from schemas.container import KIND
+from schemas.resource import Resource
 
 
 class Containers(Protocol):
@@ -48,12 +49,33 @@ class Containers(Protocol):
         ...
 
 
-class PlanContainers:
-    """The containers of the plan in `store`. The engine is made when it is first asked for something."""
+class _InEngine:
+    """Commands inside. The engine is made when it is first asked for something."""
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        self._engine = engine
+
+    async def run(self, ref: str, inside: Inside) -> Ended:
+        await self._engine().end(ref, inside.mark)
+        masks = await self._masks(ref)
+        ended = await self._engine().run(ref, inside)
+        return replace(ended, output=masks.mask(ended.output))
+
+    async def end(self, ref: str, mark: str) -> None:
+        await self._engine().end(ref, mark)
+
+    async def _masks(self, ref: str) -> Masks:
+        """What stands in the way of its secrets, in whatever comes out of it."""
+        found = await self._engine().container(ref)
+        return Masks() if found is None else masks_of(found.labels, found.env)
+
+
+class PlanContainers(_InEngine):
+    """The containers of the plan in `store`, which is being run."""
 
     def __init__(self, store: Store, engine: Callable[[], Engine]) -> None:
+        super().__init__(engine)
         self._store = store
-        self._engine = engine
 
     def find(self, name: str) -> Standing | None:
         found = self._store.view.get(f"{KIND}/{name}")
@@ -90,16 +112,29 @@ class PlanContainers:
                 return b""
             raise
 
-    async def run(self, ref: str, inside: Inside) -> Ended:
-        await self._engine().end(ref, inside.mark)
-        masks = await self._masks(ref)
-        ended = await self._engine().run(ref, inside)
-        return replace(ended, output=masks.mask(ended.output))
 
-    async def _masks(self, ref: str) -> Masks:
-        """What stands in the way of its secrets, in whatever comes out of it."""
-        found = await self._engine().container(ref)
-        return Masks() if found is None else masks_of(found.labels, found.env)
+class SeenContainers(_InEngine):
+    """The containers `names` of a plan as they stood when it was looked at: whoever asks is kept waiting for none.
 
-    async def end(self, ref: str, mark: str) -> None:
-        await self._engine().end(ref, mark)
+    `known` are those that there are. One that is not up would be started by `plan apply`.
+    """
+
+    def __init__(self, names: Iterable[str], known: Iterable[Resource], engine: Callable[[], Engine]) -> None:
+        super().__init__(engine)
+        self._known = {name: Standing(name, "not up", "", why="plan apply starts it") for name in names}
+        self._known |= {one.name: one for each in known if (one := standing(each)).is_up}
+
+    def find(self, name: str) -> Standing | None:
+        return self._known.get(name)
+
+    async def settled(self, name: str, within_s: float) -> Standing | None:
+        del within_s
+        return self.find(name)
+
+    async def gone(self, name: str, within_s: float) -> Standing | None:
+        del within_s
+        return self.find(name)
+
+    async def output(self, found: Standing) -> bytes:
+        del found
+        return b""

@@ -154,7 +154,9 @@ def _show_foreign(shown: Shown) -> None:
 
 def show_checks(shown: Shown) -> None:
     """Runs the acceptance checks of the file and says which hold now."""
-    results = wiring.run_checks(shown.access.place, shown.file.graph)
+    has_containers = any(address.startswith("container/") for address in shown.file.graph.objects)
+    known = shown.access.objects("container") if has_containers and shown.access.place.folder.exists() else []
+    results = wiring.run_checks(shown.access.place, shown.file.graph, known)
     holding = sum(result == "pass" for _, _, result, _ in results)
     click.echo(f"checks now: {holding} of {len(results)} hold")
     for address, key, result, message in results:

@@ -91,6 +91,19 @@ def test_every_tool_is_in_one_set_or_another_and_the_smallest_is_what_everybody_
     assert not changing & (sets["tiny"] | sets["web"])
 
 
+@pytest.mark.parametrize(
+    "written", ["[all, 'lib:containers']", "['lib:containers', all]", "[both]", "['*', container, container_exec]"]
+)
+def test_what_all_does_not_stand_for_can_be_had_beside_it(written: str) -> None:
+    both = "toolsets: {both: {tools: [all, 'lib:containers']}}"
+    text = f"agent: {{script: [{{done: ok}}], tools: {written}}}\n{both}"
+    tools = set(graph_of(text).objects["agent/."].spec["tools"])
+    assert tools >= (set(TOOLS) - BY_NAME) | {"container", "container_exec"}
+    assert not tools & {"meta", "verdict", "quit"}
+    denied = set(graph_of(f"{text}\nrights: {{deny: [container_exec]}}").objects["agent/."].spec["tools"])
+    assert tools - denied == {"container_exec"}
+
+
 def test_the_order_of_mixins_and_where_each_is_from_is_told() -> None:
     graph = graph_of("agent: {script: [{done: ok}], mixins: ['lib:trace', 'lib:retry']}")
     source = provenance(graph, "agent/.", "mixins")
