@@ -164,7 +164,7 @@ def _workspace(home: Home, command: Command) -> Iterator[str]:
         yield from _seen(path for path in box.readable if is_below(path, state))
         yield from (word for path in writable if is_below(path, state) for word in ("--bind", path, path))
         yield from ("--remount-ro", state)
-    for guard in guards(list(dict.fromkeys(writable)), home.folder, box.guarded):
+    for guard in guards(list(dict.fromkeys(writable)), home.folder, box.guarded, box.held):
         yield from ("--ro-bind" if guard.is_read_only else "--bind", guard.path, guard.path)
 
 

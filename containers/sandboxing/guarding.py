@@ -43,26 +43,31 @@ class Guard:
     is_read_only: bool
 
 
-def guards(writable: Sequence[str], folder: str, files: Iterable[str]) -> Iterator[Guard]:
+def guards(writable: Sequence[str], folder: str, files: Iterable[str], held: Iterable[str] = ()) -> Iterator[Guard]:
     """What is mounted over the folders `writable`, outer before inner, in the plan of `folder`.
 
-    `files` are those that the plan names; all paths are absolute and without links. Raises Unfit for a link on the way.
+    `files` are those that the plan names, `held` folders that only have to stay where they are: what mounts one of them
+    must not find a link there. All paths are absolute and without links. Raises Unfit for a link on the way to a file.
     """
     ours = [os.path.realpath(path) for path in (sys.prefix, *(f"{_INSTALLED}/{name}" for name in _PACKAGES))]
     if where := next((path for path in writable if path in ours), None):
         raise Unfit(f"planloop itself is installed in {where}, and would be written: give the task another folder")
-    found = [*_repositories(dict.fromkeys((folder, *writable))), *files, *ours]
-    done = set(writable)
-    for path in sorted({os.path.normpath(each) for each in found}):
+    named = {os.path.normpath(path) for path in (*_repositories(dict.fromkeys((folder, *writable))), *files, *ours)}
+    inside_named = {room for room in writable if any(is_below(room, path) for path in named)}
+    only_held = {path for path in held if os.path.realpath(path) == path and Path(path).is_dir()}
+    read_only, done = named | inside_named, set(writable) - inside_named
+    for path in sorted(read_only | only_held):
         room = max((each for each in writable if is_below(path, each)), key=len, default=None)
         if room is None or not os.path.lexists(path):
             continue
         for step in (*_between(room, path), path):
             if Path(step).is_symlink():
                 raise Unfit(f"{step} is a link, which a command could put another file behind: put the file there")
-            if step == path or step not in done:
+            if step not in done:
                 done.add(step)
-                yield Guard(step, is_read_only=step == path)
+                yield Guard(step, is_read_only=step in read_only)
+            if step in read_only:
+                break  # All below is read only with it; a mount of its own would open it again.
 
 
 def _repositories(folders: Iterable[str]) -> Iterator[str]:

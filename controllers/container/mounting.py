@@ -21,10 +21,12 @@ from schemas.frozen import frozen
 
 @frozen
 class Ground:
-    """`folder` is the plan's, absolute; `files` are those in it that the plan names, relative."""
+    """`folder` is the plan's, absolute; `files` are those in it that the plan names, `mounted` folders that containers
+    mount: both relative."""
 
     folder: Path
     files: tuple[str, ...]
+    mounted: tuple[str, ...]
     names: Names
 
 
@@ -75,7 +77,8 @@ def _guards(mount: Placed, ground: Ground) -> Iterator[Placed]:
     if takes_in_all:
         guarding.let_in(str(own))
     try:
-        found = list(guarding.guards([str(host)], str(own), [str(own / file) for file in ground.files]))
+        files, held = ([str(own / name) for name in names] for names in (ground.files, ground.mounted))
+        found = list(guarding.guards([str(host)], str(own), files, held))
     except guarding.Unfit as unfit:
         raise EngineFailed(Reason.REFUSED, str(unfit), "or mount it with `read-only: true`") from unfit
     for guard in found:

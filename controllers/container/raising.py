@@ -22,7 +22,7 @@ from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
-from controllers.sandboxes import steering_files
+from controllers.sandboxes import mounted_folders, steering_files
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -163,4 +163,5 @@ class Raising:
         file = str((plan.status.get("file") or {}).get("path", "")) if plan is not None else ""
         # Whoever's commands will run in it: what steers anybody is nobody's to write.
         guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
-        return mounting.Ground(self.yard.folder, steering_files(Path(file).name, guarded), self.yard.names)
+        files = steering_files(Path(file).name, guarded)
+        return mounting.Ground(self.yard.folder, files, mounted_folders(view), self.yard.names)

@@ -2,6 +2,15 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.wishing import agent_above, sandbox_of, steering_files
+from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
-__all__ = ["EVERY", "NO_OTHERS", "Sandboxes", "agent_above", "room_of", "sandbox_of", "steering_files"]
+__all__ = [
+    "EVERY",
+    "NO_OTHERS",
+    "Sandboxes",
+    "agent_above",
+    "mounted_folders",
+    "room_of",
+    "sandbox_of",
+    "steering_files",
+]

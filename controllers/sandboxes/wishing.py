@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePath
+from posixpath import normpath
 
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -24,10 +25,10 @@ def agent_above(view: View, task: str) -> Resource | None:
     return None
 
 
-def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str) -> Sandbox | None:
+def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str, mounted: Iterable[str] = ()) -> Sandbox | None:
     """What commands of the lowered `agent` are enclosed in that work below `folder`; None for nothing of its own.
 
-    `folder` is the plan's or that of a fork, which both have the plan file `plan_file`.
+    `folder` is the plan's or that of a fork, which both have the plan file `plan_file`. Containers mount `mounted`.
     """
     wish = wish_of(agent.get("sandbox"))
     if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
@@ -38,6 +39,7 @@ def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str) -> Sandbox |
         container=wish.container,
         readable=(str(folder),),
         guarded=tuple(str(folder / path) for path in steering_files(plan_file, rights.get("guarded", ()))),
+        held=tuple(str(folder / path) for path in mounted),
         network=bool(rights["network"]),
         hosts=tuple(rights.get("hosts", ())),
         memory_bytes=wish.memory_bytes,
@@ -48,6 +50,15 @@ def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str) -> Sandbox |
 def steering_files(plan_file: str, guarded: Iterable[str]) -> tuple[str, ...]:
     """What steers the plan, relative to its folder: the file `plan_file`, and what the denials `guarded` are about."""
     return tuple(path for path in dict.fromkeys((plan_file, *map(_guarded, guarded))) if path)
+
+
+def mounted_folders(view: View) -> tuple[str, ...]:
+    """What the containers of the plan are made from in its folder, relative: who writes there puts no link there."""
+    specs = [container.spec for container in view.list("container")]
+    written = [str(mount["host"]) for spec in specs for mount in spec["mounts"]]
+    written += [str(folder) for spec in specs for folder in (spec["build"].get("folder"), spec["rootfs"]) if folder]
+    found = (normpath(path) for path in written if path and not path.startswith(("/", "~")))
+    return tuple(dict.fromkeys(path for path in found if path != "." and not path.startswith("..")))
 
 
 def _guarded(pattern: str) -> str:

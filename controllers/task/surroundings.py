@@ -43,14 +43,19 @@ class Surroundings:
         folder = self.folder / tree if tree else self.folder
         return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
 
-    def sandbox(self, encloser: Resource | None, plan: Resource | None, fork: Resource | None) -> Sandbox | None:
-        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""
+    def sandbox(
+        self, encloser: Resource | None, plan: Resource | None, fork: Resource | None, mounted: tuple[str, ...]
+    ) -> Sandbox | None:
+        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in.
+
+        Containers mount the folders `mounted`.
+        """
         if encloser is None:
             return None
         tree = tree_of(fork.status) if fork is not None else ""
         file = ((plan.status.get("file") if plan is not None else None) or {}).get("path") or ""
         folder = (self.folder / tree if tree else self.folder).resolve()
-        return sandbox_of(encloser.spec, folder, Path(str(file)).name)
+        return sandbox_of(encloser.spec, folder, Path(str(file)).name, mounted)
 
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""

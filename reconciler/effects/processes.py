@@ -20,10 +20,11 @@ from schemas.limits import COMMAND_FILE_BYTES_MAX
 class Sandbox:
     """What a command is enclosed in: tier 0 nothing, 1 its group and bounds, 2 bubblewrap, 3 the container `container`.
 
-    At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; all are absolute.
-    `network` is whether it may ask anybody; without it, `hosts` are patterns of `host:port` that it may, through a
-    proxy. `memory_bytes` and `processes` bound all of it together where that can be, else each process. `inside` is the
-    folder in the container; None for that in which the command's `cwd` is mounted, empty for the container's own.
+    At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; the folders `held`
+    stay where they are. All are absolute. `network` is whether it may ask anybody; without it, `hosts` are patterns of
+    `host:port` that it may, through a proxy. `memory_bytes` and `processes` bound all of it together where that can be,
+    else each process. `inside` is the folder in the container; None for that in which the command's `cwd` is mounted,
+    empty for the container's own.
     """
 
     tier: int
@@ -32,6 +33,7 @@ class Sandbox:
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     guarded: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
     network: bool = False
     hosts: tuple[str, ...] = ()
     memory_bytes: int | None = None

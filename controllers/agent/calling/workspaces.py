@@ -13,7 +13,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
-from controllers.sandboxes import sandbox_of
+from controllers.sandboxes import mounted_folders, sandbox_of
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
@@ -55,7 +55,8 @@ def sandbox(world: World, seen: Observed) -> Sandbox | None:
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
     file = _plan_file(world, folder)
-    return sandbox_of(seen.resource.spec, folder, "" if file is None else file.name)
+    mounted = mounted_folders(world.store.view)
+    return sandbox_of(seen.resource.spec, folder, "" if file is None else file.name, mounted)
 
 
 def place(world: World, seen: Observed) -> Place | None:

@@ -32,11 +32,12 @@ class Plan:
         self.folder = folder / "plan"
         self.outside = folder / "outside"
         self.state = self.folder / ".plan" / "p"
-        for place in (self.state / "run", self.folder / ".git" / "hooks", self.folder / "hooks", self.outside):
+        for place in (self.state / "run", self.folder / ".git" / "hooks", self.folder / "hooks" / "more", self.outside):
             place.mkdir(parents=True)
         (self.state / "log.db").write_text("the log")
         (self.folder / ".git" / "config").write_text("[core]\n")
         (self.folder / "hooks" / "guard.sh").write_text("exit 1\n")
+        (self.folder / "hooks" / "more" / "deep.sh").write_text("exit 1\n")
         (self.folder / "p.plan.yaml").write_text("plan: p\n")
         (self.outside / "secret").write_text("sesame\n")
         (self.folder / "lib").mkdir()
@@ -44,7 +45,8 @@ class Plan:
         (self.folder / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n')
 
     async def shell(self, line: str, *, op: str = "a", **more: object) -> Exit:
-        guarded = (str(self.folder / "p.plan.yaml"), str(self.folder / "hooks" / "guard.sh"))
+        names = ("p.plan.yaml", "hooks", "hooks/guard.sh", "hooks/more/deep.sh")
+        guarded = tuple(str(self.folder / name) for name in names)
         own = {"timeout_s": 15.0, **more}
         box = Sandbox(2, guarded=guarded, hosts=own.pop("hosts", ()))  # type: ignore[arg-type]  # the tests' own
         command = Command(str(self.folder), shell=line, env=ENV, sandbox=box, **own)  # type: ignore[arg-type]
@@ -79,6 +81,10 @@ def plan(tmp_path: Path) -> Plan:
         "echo x > hooks/guard.sh",
         "mv hooks away && mkdir hooks && echo exit 0 > hooks/guard.sh",
         "rm -rf hooks",
+        "echo x > hooks/new",
+        "echo x > hooks/more/new",
+        "mv hooks/more hooks/away",
+        "cd hooks/more && echo x > deep.sh",
         "echo gitdir: ../evil > lib/.git",
         "rm -rf lib/.git && git init -q lib",
         "mv lib away && git init -q lib",
@@ -339,6 +345,29 @@ async def test_a_program_that_a_command_put_into_path_is_not_what_encloses_the_n
     ended = await plan.shell("echo enclosed", op="b")
 
     assert ended.output == b"enclosed\n" and not (plan.outside / "escaped").exists()
+
+
+async def test_a_folder_that_a_container_mounts_is_not_put_out_of_its_place(plan: Plan) -> None:
+    (plan.folder / "data" / "deep").mkdir(parents=True)
+    (plan.folder / "way").symlink_to("data")
+    held = tuple(str(plan.folder / name) for name in ("data/deep", "way", "none"))
+    box = Sandbox(2, held=held)
+    line = "mv data away; rm -r data/deep; mv data/deep x; touch data/deep/written && echo wrote"
+    ended = await homes.enclosing(plan.folder, plan.state / "run").run(
+        "a", Command(str(plan.folder), shell=line, env=ENV, sandbox=box)
+    )
+
+    assert ended.output.count(b"Device or resource busy") == 3 and ended.output.endswith(b"wrote\n")
+    assert [path.name for path in (plan.folder / "data" / "deep").iterdir()] == ["written"]
+
+
+async def test_a_workspace_in_a_folder_that_is_guarded_is_read_only(plan: Plan) -> None:
+    box = Sandbox(2, guarded=(str(plan.folder / "hooks"),))
+    command = Command(str(plan.folder / "hooks" / "more"), shell="echo x > new", env=ENV, sandbox=box)
+
+    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+
+    assert ended.code != 0 and b"Read-only file system" in ended.output
 
 
 async def test_that_commands_ran_where_no_repository_was_is_noted(plan: Plan) -> None:

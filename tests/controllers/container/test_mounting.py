@@ -12,26 +12,35 @@ from containers.sandboxing import guarding
 from controllers.container.mounting import Ground, place, placed
 from schemas.container import ContainerSpec, Mount
 
-FILES = ("p.plan.yaml", "hooks", "hooks/guard.sh", "tools/check.py", "parts/more.yaml", "not/there.sh")
+FILES = (
+    "p.plan.yaml",
+    "hooks",
+    "hooks/guard.sh",
+    "hooks/more/deep.sh",
+    "tools/check.py",
+    "parts/more.yaml",
+    "not/there.sh",
+)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A plan's folder with all that steers it."""
     at = tmp_path / "plan"
-    for name in (".plan/p", ".git/hooks", ".hg", "hooks", "tools", "parts", "src/inner/.git", "lib"):
+    for name in (".plan/p", ".git/hooks", ".hg", "hooks/more", "tools", "parts", "src/inner/.git", "lib"):
         (at / name).mkdir(parents=True)
     (at / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (at / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = https://example.org\n')
-    for name in ("p.plan.yaml", "hooks/guard.sh", "tools/check.py", "parts/more.yaml"):
+    for name in ("p.plan.yaml", "hooks/guard.sh", "hooks/more/deep.sh", "tools/check.py", "parts/more.yaml"):
         (at / name).write_text("x\n")
     return at
 
 
-def laid(folder: Path, *mounts: Mount, files: tuple[str, ...] = FILES) -> dict[str, Placed]:
+def laid(folder: Path, *mounts: Mount, held: tuple[str, ...] = ()) -> dict[str, Placed]:
     """What is mounted, by where it stands inside."""
-    spec = ContainerSpec(image="i", mounts=mounts)
-    return {each.target: each for each in placed(spec, Ground(folder, files, Names("p", "label")))}
+    found = placed(ContainerSpec(image="i", mounts=mounts), Ground(folder, FILES, held, Names("p", "label")))
+    assert len({each.target for each in found}) == len(found)
+    return {each.target: each for each in found}
 
 
 def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
@@ -41,7 +50,7 @@ def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
 
 
 STEERING = {
-    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "hooks/guard.sh", "p.plan.yaml")},
+    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "p.plan.yaml")},
     **{name: "ro" for name in ("tools/check.py", "parts/more.yaml")},
     # Held in their places, so that no other folder takes the place of what is in them.
     **{name: "rw" for name in ("lib", "tools", "parts")},
@@ -54,7 +63,7 @@ def test_over_the_plans_folder_lies_all_that_steers_it(folder: Path) -> None:
 
     assert over(found) == STEERING
     assert found["/w"] == Placed("/w", host=str(folder))
-    assert found["/w/hooks/guard.sh"].host == str(folder / "hooks" / "guard.sh")
+    assert found["/w/tools/check.py"].host == str(folder / "tools" / "check.py")
 
 
 def test_a_folder_around_the_plans_is_guarded_as_well(folder: Path) -> None:
@@ -66,7 +75,13 @@ def test_a_folder_around_the_plans_is_guarded_as_well(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("host", "guards"),
-    [("src", {}), ("src/inner", {".git": "ro"}), ("lib", {".git": "ro"}), ("tools", {"check.py": "ro"})],
+    [
+        ("src", {}),
+        ("src/inner", {".git": "ro"}),
+        ("lib", {".git": "ro"}),
+        ("tools", {"check.py": "ro"}),
+        ("hooks/more", {"deep.sh": "ro"}),
+    ],
 )
 def test_over_a_folder_in_the_plans_lies_what_of_it_steers(folder: Path, host: str, guards: dict[str, str]) -> None:
     assert over(laid(folder, Mount("/w", host=host))) == guards
@@ -80,6 +95,13 @@ def test_what_the_plan_lays_in_by_name_is_as_it_says(folder: Path) -> None:
     found = laid(folder, Mount("/w", host="."), Mount("/w/.git", host=".git"))
 
     assert found["/w/.git"] == Placed("/w/.git", host=str(folder / ".git"))
+
+
+def test_folders_that_containers_mount_stay_where_they_are(folder: Path) -> None:
+    (folder / "way").symlink_to("src")
+    found = laid(folder, Mount("/w", host="."), held=("src/inner", "hooks/more", "way", "p.plan.yaml", "none"))
+
+    assert over(found) == {**STEERING, "src": "rw", "src/inner": "rw"}
 
 
 def test_volumes_and_memory_are_no_folders_of_this_machine(folder: Path) -> None:
