@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from containers import grouping
-from containers.engine import Bound, Creation, Placed
+from containers.engine import Bound, Creation, Inside, Placed
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Room
 from reconciler.effects.processes import Command, Ending, Sandbox
@@ -41,6 +45,11 @@ class Sut:
         """Those that were made for commands and not removed."""
         return list(grouping.ROOT.glob(f"**/*{self.container}*/{grouping.PREFIX}*"))
 
+    def needs_groups(self) -> None:
+        """Skips the rest where no groups can be made for commands."""
+        if os.geteuid() != 0:
+            pytest.skip("no groups may be made here")
+
     async def sleepers(self) -> bytes:
         return (await self.processes.run("look", self.command("ps | grep '[s]leep 77'"))).output
 
@@ -70,9 +79,10 @@ async def sut(ground: Ground, tmp_path: Path) -> AsyncIterator[Sut]:
     ],
 )
 async def test_nothing_outlives_its_command_inside(sut: Sut, line: str) -> None:
-    ended = await sut.processes.run("a", sut.command(line, timeout_s=2.0))
+    is_late = line.endswith("sleep 77")
+    ended = await sut.processes.run("a", sut.command(line, timeout_s=3.0 if is_late else 60.0))
 
-    assert ended.ending is (Ending.TIMED_OUT if line.endswith("sleep 77") else Ending.EXITED)
+    assert ended.ending is (Ending.TIMED_OUT if is_late else Ending.EXITED)
     assert await sut.sleepers() == b""
     assert sut.groups() == []
 
@@ -106,10 +116,85 @@ async def test_it_has_its_own_variables_and_the_containers_and_runs_where_its_fo
     assert (ended.code, ended.output.decode()) == (3, f"{sut.folder}/work\nown\n/bin\n")
 
 
-async def test_forking_without_end_stays_inside(sut: Sut) -> None:
-    await sut.processes.run("a", sut.command("f() { f | f & }; f; sleep 77", timeout_s=2.0))
+async def test_forking_without_end_stays_inside_and_is_told(sut: Sut) -> None:
+    ended = await sut.processes.run("a", sut.command("f() { f | f & }; f; sleep 2", timeout_s=60.0))
 
     assert await sut.sleepers() == b""
+    sut.needs_groups()
+    assert b"more processes at once were wanted in its container than its limits allow" in ended.output
+
+
+async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
+    ended = await sut.processes.run("a", sut.command("x=x; while :; do x=$x$x; done", timeout_s=30.0))
+
+    assert ended.code not in (0, None)
+    assert (await sut.processes.run("b", sut.command("echo goes on"))).output == b"goes on\n"
+    sut.needs_groups()
+    assert b"its container has no more memory" in ended.output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kill -9 -1",
+        "for each in /proc/[0-9]*; do kill -9 ${each#/proc/}; done",
+        "kill -9 1; kill -9 $PPID",
+    ],
+)
+async def test_who_kills_all_that_it_sees_is_still_ended_and_ends_nobody_outside(sut: Sut, line: str) -> None:
+    await sut.processes.run("a", sut.command(f"(env -i setsid sleep 77 &); {line}", timeout_s=60.0))
+
+    assert sut.groups() == []
+    assert all(words != b"sleep\x0077\x00" for words in _words(sut.container))
+
+
+def _words(container: str) -> list[bytes]:
+    """The command lines of what runs in the container, as this machine sees them."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if container in (place / "cgroup").read_text():
+                found.append((place / "cmdline").read_bytes())
+    return found
+
+
+async def test_what_a_command_of_another_user_keeps_in_its_environment_is_not_read(sut: Sut) -> None:
+    box = Inside(("sh", "-c", "sleep 77"), "theirs", env={"TOKEN": "sesame"}, user="1000")
+    async with anyio.create_task_group() as group:
+        group.start_soon(sut.ground.engine.run, sut.container, box)
+        while not any(b"sleep" in words and b"77" in words for words in _words(sut.container)):
+            await anyio.lowlevel.checkpoint()
+        ended = await sut.processes.run("a", sut.command("cat /proc/*/environ /proc/*/mem | grep TOKEN"))
+        group.cancel_scope.cancel()
+
+    assert b"sesame" not in ended.output
+
+
+async def test_a_container_that_ends_under_a_command_leaves_its_end_unknown(sut: Sut) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def kill() -> None:
+            while not sut.groups():
+                await anyio.lowlevel.checkpoint()
+            await sut.ground.engine.stop(sut.container, 0)
+
+        sut.needs_groups()
+        group.start_soon(kill)
+        ended = await sut.processes.run("a", sut.command("sleep 77"))
+
+    assert (ended.ending, ended.code) == (Ending.LOST, None)
+    assert b"the container went away under it" in ended.output
+
+
+async def test_a_command_cannot_write_cgroups_to_leave_its_group(sut: Sut) -> None:
+    ended = await sut.processes.run(
+        "a",
+        sut.command(
+            "for each in $(find / -name cgroup.procs 2>/dev/null); do echo $$ > $each && echo left; done; exit 3"
+        ),
+    )
+
+    assert ended.code == 3 and b"left" not in ended.output
 
 
 async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> None:
