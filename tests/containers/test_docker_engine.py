@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import docker
 import pytest
+from docker.errors import APIError
 
 from containers.docker_engine import DockerEngine
 from containers.engine import Bound, Build, Creation, EngineFailed, Inside, Placed, Published, Reason
@@ -44,8 +46,17 @@ class Others:
         self.api.kill(ref)
 
     def processes(self, ref: str) -> list[str]:
-        """The command lines of all that runs inside."""
-        return [" ".join(row[1:]) for row in self.api.top(ref, "-eo pid,args")["Processes"]]
+        """The command lines of all that runs inside; not of what has ended and was not reaped yet."""
+        rows = self.api.top(ref, "-eo pid,stat,args")["Processes"]
+        return [" ".join(row[2:]) for row in rows if not row[1].startswith("Z")]
+
+    def forget(self, label: str) -> None:
+        """Removes what was built under it, so that nothing of it is taken from a cache."""
+        chosen = {"label": f"{engines.LABEL}={label}"}
+        while found := self.api.images(filters=chosen, all=True):
+            for one in found:
+                with suppress(APIError):  # It went with another, or another is made of it and goes first.
+                    self.api.remove_image(one["Id"], force=True)
 
 
 @pytest.fixture
@@ -60,8 +71,12 @@ class TestDocker(EngineContract):
 
 
 class TestRunningInDocker(RunningContract):
+    @pytest.fixture(autouse=True)
+    def _others(self, outside: Others) -> None:
+        self.others = outside
+
     async def commands(self, ground: Ground, ref: str) -> int:
-        return Others().processes(ref).count("sleep 60")
+        return self.others.processes(ref).count("sleep 60")
 
 
 class TestRunningInDockerFromInside(TestRunningInDocker):
@@ -87,7 +102,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         ref = await running(ground, bound=Bound(pids=60))
 
         result = await ground.engine.run(
-            ref, Inside(shell("f() { f | f & }; f; sleep 60"), "m", timeout_s=1, output_bytes_max=1 << 20)
+            ref, Inside(shell("(f() { f | f & }; f) & exec sleep 60"), "m", timeout_s=1, output_bytes_max=1 << 20)
         )
 
         assert result.ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT)
@@ -115,6 +130,9 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     async def is_running(self, ground: Ground, ref: str, count: int) -> bool:
         return await self.commands(ground, ref) == count
 
+    async def runs(self, ref: str, line: str) -> bool:
+        return line in self.others.processes(ref)
+
     async def test_what_a_command_leaves_behind_goes_on_until_its_mark_is_ended(
         self, ground: Ground, outside: Others
     ) -> None:
@@ -122,7 +140,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         left = Inside(shell("sleep 91 >/dev/null 2>&1 & echo left"), "m")
 
         assert (await ground.engine.run(ref, left)).output == b"left\n"
-        assert "sleep 91" in outside.processes(ref)
+        await until(lambda: self.runs(ref, "sleep 91"))  # What it left may not have begun yet.
         await ground.engine.end(ref, "m")
 
         assert "sleep 91" not in outside.processes(ref)
@@ -170,12 +188,15 @@ class TestOnlyDocker:
     async def test_names_reach_across_a_network_and_an_internal_one_leads_nowhere(self, ground: Ground) -> None:
         network = ground.name()
         await ground.engine.make_network(network, ground.labels, is_internal=True)
-        await running(ground, shell("nc -lp 80 -e echo hello"), networks=(network,), aliases=("greeter",))
+        await running(ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), aliases=("greeter",))
         other = await running(ground, networks=(network,))
 
-        said = await ground.engine.run(other, Inside(shell("nc -w 5 greeter 80"), "m", timeout_s=10))
-        assert said.output == b"hello\n"
-        away = await ground.engine.run(other, Inside(shell("nc -w 2 192.0.2.1 80"), "m", timeout_s=10))
+        async def is_greeted() -> bool:
+            said = await ground.engine.run(other, Inside(shell("nc -w 1 greeter 80"), "m", timeout_s=10))
+            return said.output == b"hello\n"
+
+        await until(is_greeted)  # It may not listen yet.
+        away = await ground.engine.run(other, Inside(shell("nc -w 1 192.0.2.1 80"), "m", timeout_s=10))
         assert away.code == 1
 
     async def test_a_published_port_answers_on_the_loopback(self, ground: Ground) -> None:
@@ -184,14 +205,14 @@ class TestOnlyDocker:
         ref = await running(ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), ports=(Published(80),))
         host = (await seen(ground, ref)).ports[80]
 
-        for _ in range(50):
+        async def is_answered() -> bool:
             async with await anyio.connect_tcp("127.0.0.1", host) as stream:
                 try:
-                    assert await stream.receive() == b"hello\n"
-                    return
+                    return await stream.receive() == b"hello\n"
                 except (anyio.EndOfStream, anyio.BrokenResourceError):  # The proxy listens before the program does.
-                    await anyio.sleep(0.1)
-        pytest.fail("nobody answered")
+                    return False
+
+        await until(is_answered)
 
     async def test_what_takes_more_memory_than_it_may_is_told_as_that(self, ground: Ground) -> None:
         ref = await running(ground, shell("tail -c 200m /dev/zero"), bound=Bound(memory_bytes=16 << 20))
@@ -235,11 +256,18 @@ class TestOnlyDocker:
         assert caught.value.reason is Reason.REFUSED
         assert not (tmp_path / "none").exists()
 
+    @pytest.fixture
+    def head(self, ground: Ground, outside: Others) -> Iterator[str]:
+        """The first lines of a Dockerfile whose images are of this test alone, and go with it."""
+        outside.forget(ground.label)
+        yield f"FROM {engines.IMAGE}\nLABEL {engines.LABEL}={ground.label}\n"
+        outside.forget(ground.label)
+
     async def test_an_image_is_built_from_a_folder_and_what_fails_says_its_last_lines(
-        self, ground: Ground, tmp_path: Path
+        self, ground: Ground, head: str, tmp_path: Path
     ) -> None:
         (tmp_path / "Dockerfile").write_text(
-            f"FROM {engines.IMAGE}\nARG WHAT=x\nRUN echo building $WHAT\nRUN test $WHAT = good || (echo no; exit 9)\n"
+            f"{head}ARG WHAT=x\nRUN echo building $WHAT\nRUN test $WHAT = good || (echo no; exit 9)\n"
         )
         lines: list[str] = []
         build = Build(tmp_path, args={"WHAT": "good"})
@@ -248,27 +276,25 @@ class TestOnlyDocker:
 
         assert await ground.engine.image(image.id) == image
         assert "building good" in lines
-        docker.APIClient(engine_address(os.environ)).remove_image(image.id)  # noqa: TID251
         with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
             await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
         assert caught.value.reason is Reason.BUILD_FAILED
         with pytest.raises(EngineFailed, match="no Other"):
             await ground.engine.build(Build(tmp_path, file="Other"), lines.append)
 
-    async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, tmp_path: Path) -> None:
+    async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, head: str, tmp_path: Path) -> None:
         for folder in (tmp_path / ".plan/secrets", tmp_path / "sub/.plan/secrets"):
             folder.mkdir(parents=True)
             (folder / "KEY").write_text("hush\n")
         (tmp_path / ".dockerignore").write_text("!.plan/secrets/KEY\n!sub/.plan\n")
         (tmp_path / "Dockerfile").write_text(
-            f"FROM {engines.IMAGE}\nCOPY . /all\nRUN cd /all && ls -a . sub && test ! -e .plan -a ! -e sub/.plan\n"
+            f"{head}COPY . /all\nRUN cd /all && ls -a . sub && test ! -e .plan -a ! -e sub/.plan\n"
         )
         lines: list[str] = []
 
-        image = await ground.engine.build(Build(tmp_path), lines.append)
+        await ground.engine.build(Build(tmp_path), lines.append)
 
         assert ".dockerignore" in lines
-        docker.APIClient(engine_address(os.environ)).remove_image(image.id)  # noqa: TID251
         with pytest.raises(EngineFailed, match=r"there is no \.plan/secrets/KEY"):
             await ground.engine.build(Build(tmp_path, file=".plan/secrets/KEY"), lines.append)
 

@@ -127,7 +127,7 @@ class ProcessesContract:
 
     async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:
         command = self.command(folder, "echo x >> effects")
-        await machine.owner().run("a", command)
+        assert (await machine.owner().run("a", command)).code == 0
 
         again = await machine.owner().run("a", command)
 
