@@ -16,7 +16,7 @@ from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
 from containers.naming import DEFAULT_NETWORK, Tag
-from controllers.container import mounting, volumes, writing
+from controllers.container import mounting, starting, volumes, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
@@ -57,7 +57,7 @@ class Raising:
         found = status.seen
         if found is not None and found.run != "created":
             await page.write(lambda _: {**writing.WELL, "doing": "start"})
-            await self._start(page, found.id, status.starts + (found.run != "paused"))
+            await self._start(page, found.id, spec, status.starts + (found.run != "paused"))
             return
         if found is None:
             await page.write(lambda _: {**writing.WELL, "doing": "image"})
@@ -70,14 +70,13 @@ class Raising:
         # What the engine was asked for happens, also when nobody waits any more: nothing begins after this has ended.
         with anyio.CancelScope(shield=True):
             ref = await self._created(creation)
-        await self._start(page, ref, 1)
+        await self._start(page, ref, spec, 1)
 
-    async def _start(self, page: Page, ref: str, starts: int) -> None:
+    async def _start(self, page: Page, ref: str, spec: ContainerSpec, starts: int) -> None:
         """It has begun for the time `starts`. A start that the engine could not do is none."""
         is_begun: JsonObject = {}
         try:
-            with anyio.CancelScope(shield=True):
-                await self.yard.engine.start(ref)
+            await starting.start(self.yard.engine, ref, spec, self.yard.folder)
             is_begun = {"starts": starts, "tries": None}
         finally:
             await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})

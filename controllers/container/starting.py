@@ -1,0 +1,51 @@
+"""A container starts with the folders that were looked at, not with what somebody put in their place meanwhile.
+
+The engine finds them by their names each time that one starts, as root. Commands of the plan cannot move a folder that
+a container mounts (`containers/sandboxing/guarding.py`); for who can, what is there is looked at before and after, and
+a container that may have started with something else is removed at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from containers.engine import Engine, EngineFailed, Reason
+from controllers.container.mounting import place
+from schemas.container import ContainerSpec
+
+
+async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path) -> None:
+    """Starts the container `ref` of `spec`, in the plan of `folder`. Raises EngineFailed."""
+    before = await _sources(spec, folder)
+    with anyio.CancelScope(shield=True):
+        await engine.start(ref)
+        try:
+            moved = before != await _sources(spec, folder)
+        except EngineFailed:
+            await engine.remove(ref)
+            raise
+        if moved:
+            await engine.remove(ref)
+            why = "a folder that it mounts was put out of its place while it started"
+            raise EngineFailed(Reason.REFUSED, why, "leave it where it is; `plan apply` tries it again")
+
+
+async def _sources(spec: ContainerSpec, folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """The folders and files of this machine that it mounts, by what tells them from all others."""
+    if not any(mount.host for mount in spec.mounts):
+        return ()
+    return await anyio.to_thread.run_sync(_looked_at, spec, folder)
+
+
+def _looked_at(spec: ContainerSpec, folder: Path) -> tuple[tuple[str, int, int], ...]:
+    found = []
+    for path in (place(mount.host, folder) for mount in spec.mounts if mount.host):
+        try:
+            seen = path.stat()
+        except OSError:  # The engine has the words for that.
+            continue
+        found.append((str(path), seen.st_dev, seen.st_ino))
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""Folders that are put out of their place around the start of a real container, each time at another moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.engine import Creation, EngineFailed, Placed, Reason
+from controllers.container import starting
+from schemas.container import ContainerSpec, Mount
+from tests.containers.engine_contract import seen
+from tests.containers.engines import Ground
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+SPEC = ContainerSpec(image="i", mounts=(Mount("/w", host="data"), Mount("/tmp")))
+
+
+class Swapping:
+    """An engine beside which somebody does `before` and `after` each start."""
+
+    def __init__(self, engine: DockerEngine, before: Callable[[], object], after: Callable[[], object]) -> None:
+        self._engine, self._before, self._after = engine, before, after
+
+    async def start(self, ref: str) -> None:
+        self._before()
+        await self._engine.start(ref)
+        self._after()
+
+    async def remove(self, ref: str) -> None:
+        await self._engine.remove(ref)
+
+
+def nothing() -> None: ...
+
+
+async def created(ground: Ground, folder: Path) -> str:
+    (folder / "data").mkdir()
+    mounts, cmd = (Placed("/w", host=str(folder / "data")),), ("sleep", "1000")
+    return await ground.engine.create(Creation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts))
+
+
+@pytest.mark.parametrize("way", ["a link in the start", "a link after it", "another folder"])
+async def test_one_that_may_have_started_with_something_else_is_removed(
+    ground: Ground, tmp_path: Path, way: str
+) -> None:
+    ref, data = await created(ground, tmp_path), tmp_path / "data"
+
+    def link() -> None:
+        data.rename(tmp_path / "away")
+        data.symlink_to("/")
+
+    def other() -> None:
+        data.rename(tmp_path / "away")
+        data.mkdir()
+
+    before = link if way == "a link in the start" else nothing
+    after = link if way == "a link after it" else other if way == "another folder" else nothing
+    with pytest.raises(EngineFailed) as failed:
+        await starting.start(Swapping(ground.engine, before, after), ref, SPEC, tmp_path)  # type: ignore[arg-type]  # all it asks
+
+    assert failed.value.reason is Reason.REFUSED
+    assert await ground.engine.container(ref) is None
+
+
+async def test_one_that_starts_again_is_looked_at_again(ground: Ground, tmp_path: Path) -> None:
+    ref, data = await created(ground, tmp_path), tmp_path / "data"
+    await starting.start(ground.engine, ref, SPEC, tmp_path)
+    assert (await seen(ground, ref)).state == "running"
+    await ground.engine.stop(ref, 0)
+
+    data.rename(tmp_path / "away")
+    data.symlink_to("/")
+    with pytest.raises(EngineFailed, match="is a link, and leads to /"):
+        await starting.start(ground.engine, ref, SPEC, tmp_path)
+
+    assert (await seen(ground, ref)).state == "exited"
