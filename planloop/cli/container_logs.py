@@ -20,7 +20,7 @@ import click
 
 from planloop.access import Access
 from planloop.rendering import containers, printing
-from reconciler.storing import layout
+from reconciler.storing import layout, owning
 from schemas.container import ContainerState
 from schemas.resource import Resource
 
@@ -64,11 +64,31 @@ def _follow(access: Access, item: Resource, writing: Writing) -> None:
         sys.stdout.flush()
         if looks % LOOKS_A_STATE == 0:
             now = access.find(item.address)
-            if now is None or now.uid != item.uid or now.state in OVER or not access.is_owned():
+            if now is None or now.uid != item.uid or now.state in OVER or not _is_run(access):
                 click.echo(writing.more(), nl=False)
+                _tell_end(access, item)
                 return
         looks += 1
         time.sleep(LOOK_S)
+
+
+def _is_run(access: Access) -> bool:
+    """Whether there is an owner: one that takes the plan down answers nobody any more, but writes what it does."""
+    return access.is_owned() or owning.look(access.place.folder) is not None
+
+
+def _tell_end(access: Access, item: Resource) -> None:
+    """Why there is no more to follow, beside what it wrote."""
+    now = access.find(item.address)
+    if now is None:
+        printing.note(f"{item.address} is in the plan no more")
+    elif now.uid != item.uid:
+        printing.note(f"{item.address} is another one now; plan logs {item.address} -f follows that")
+    elif now.state in OVER:
+        printing.note(f"{item.address} is {containers.state_of(now)}: {containers.what_of(now)}")
+    else:
+        said = f"nobody runs the plan any more, {item.address} was {containers.state_of(now)} then"
+        printing.note(f"{said}; plan logs {item.address} -f follows it on")
 
 
 class Writing:
@@ -149,4 +169,5 @@ async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bo
                 sys.stdout.flush()
                 left = max(0, left - len(piece))
         click.echo(text.decode(quiet.flush()), nl=False)
+        printing.note(f"{item.address} has ended, and nobody runs the plan; plan apply looks after it again")
     return True

@@ -60,8 +60,10 @@ def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, f
         ]
         assert f"port      127.0.0.1:{host} -> 80" in folder.run("describe", "container/db").out
         assert "├─ ● container/db    healthy" in folder.run("tree").out
-        assert follow_to_the_end(yard, folder) == "last\n"
-        owner.until("failed +container/once +it ended with exit code 137: last")
+        first, *rest = follow_to_the_end(yard, folder).splitlines()
+        assert first == "last"
+        assert re.fullmatch(r"container/once is failed: it ended with exit code 137 \(.*\): last", *rest)
+        owner.until(r"failed +container/once +it ended with exit code 137 \(signal 9: killed, by .*\): last")
         owner.ended()
         assert "plan describe container/once · plan logs container/once" in owner.text
 
@@ -76,9 +78,34 @@ def test_a_plan_without_an_owner_can_still_be_looked_into(yard: Yard, folder: Fo
 
     assert folder.run("exec", "db", "--", "sh", "-c", "echo more > /proc/1/fd/1; echo still").out == "still\n"
     assert folder.run("logs", "container/db").out == "db is up\nmore\n"
-    assert follow_to_the_end(yard, folder) == "last\n"
+    assert follow_to_the_end(yard, folder).splitlines() == [
+        "last",
+        "container/once has ended, and nobody runs the plan; plan apply looks after it again",
+    ]
     gone = folder.run("exec", "once", "--", "true")
     assert (gone.code, "container/once does not run" in gone.err) == (4, True)
+
+
+def test_who_follows_is_told_why_there_is_no_more(yard: Yard, folder: Folder) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        with started(folder, "logs", "container/db", "-f") as following:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "db is up\n"
+            owner.process.send_signal(signal.SIGINT)
+            owner.ended()
+            said = following.stdout.read()
+            assert following.wait() == 0
+        assert "nobody runs the plan any more, container/db was healthy then; plan logs container/db -f" in said
+
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("healthy +container/db|rev ")
+        with started(folder, "logs", "container/db", "-f") as following:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "db is up\n"
+            folder.run("down")
+            owner.ended()
+            assert following.stdout.read().endswith("container/db is removed: plan down removed it\n")
 
 
 def follow_to_the_end(yard: Yard, folder: Folder) -> str:
@@ -199,3 +226,16 @@ def test_doctor_says_where_the_engine_is_or_how_to_get_one(
     assert said.code == 0, "most plans need none"
     assert lacking.startswith("without")
     assert "systemctl start docker" in lacking
+
+
+def test_a_preview_asks_the_containers_that_are_up(yard: Yard, folder: Folder) -> None:
+    checks = "[{container: db}, {run-in: {container: db, sh: 'test $NAME = db'}}]"
+    folder.write("p.yaml", SERVICES.replace("plan: p\n", f"plan: p\nrun: sleep 100\nacceptance: {checks}\n"))
+    assert "`db` is not up: plan apply starts it" in folder.run("diff", "--checks", "p.yaml").out
+    with folder.started("--yes", "p.yaml", "--stay") as owner:
+        owner.until("running +container/once")
+
+        assert "checks now: 2 of 2 hold" in folder.run("diff", "--checks", "p.yaml").out
+
+        assert folder.run("down").code == 0
+        owner.ended()

@@ -124,7 +124,7 @@ def test_who_was_killed_reads_by_whom_that_may_have_been() -> None:
 
     text = descriptions.text(killed, [], costs=Costs(()), now=138.0)
 
-    assert "exit code 137, it was killed (signal 9): by somebody, or by the machine when memory ran out" in text
+    assert "exit code 137, signal 9: killed, by somebody or by a machine short of memory" in text
 
 
 def test_an_engine_that_does_not_answer_is_told_of_with_its_cure_wherever_containers_are() -> None:
