@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from controllers.mcp import deciding, results, writing
+from controllers.mcp import deciding, hushing, results, writing
 from controllers.mcp.grumbling import HEAD, last_words
 from controllers.mcp.lifeline import Launch
 from controllers.mcp.serving import LiveServers
@@ -25,6 +25,7 @@ from reconciler.clock import Clock
 from reconciler.driving.attempting import Bug, attempt
 from reconciler.effects import process_table as table
 from reconciler.effects import secrets
+from reconciler.effects.masking import MaskedStream, Masks
 from reconciler.effects.processes import Processes
 from reconciler.effects.rolling_file import RollingFile
 from reconciler.storing.store import Store
@@ -78,6 +79,8 @@ class ServerRun:
     _fault: ServerFailed | None = None
     _link: Any = None  # controllers.mcp.linking.Link
     _ready: anyio.Event = field(default_factory=anyio.Event)
+    _masks: Masks = field(default_factory=Masks)
+    _words: MaskedStream = field(default_factory=lambda: Masks().stream())
 
     async def __call__(self) -> None:
         """Returns when the run has ended, by itself or because it was cancelled, and nothing of it is left."""
@@ -101,7 +104,9 @@ class ServerRun:
         self._grumbles.add(f"{HEAD}{self.address} {self.name} {op}\n".encode())
         # In a thread: the SDK takes a second to import, and the loop serves everybody else.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "controllers.mcp.linking")
-        self._link = linking.Link(self._grumbles.add)
+        masks = hushing.masks_of(spec, self.yard.home.environment, self.yard.home.folder)
+        self._masks, self._words = masks, masks.stream()
+        self._link = linking.Link(self._heard)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._until_gone, group.cancel_scope)
@@ -113,12 +118,17 @@ class ServerRun:
         finally:
             self._link.close()
 
+    def _heard(self, said: bytes) -> None:
+        """Keeps what it says about itself, without its secrets."""
+        self._grumbles.add(self._words.feed(said))
+
     def _say(self, fault: ServerFailed) -> None:
         """Why it ends; what was said first stands."""
         self._fault = self._fault or fault
 
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
+        self._grumbles.add(self._words.flush())
         said = last_words(self._grumbles)
         ended = ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
         self._say(ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else ended)
@@ -155,10 +165,12 @@ class ServerRun:
     def _way(self, linking: Any, spec: McpSpec, op: str) -> Any:
         """The transport. Raises ServerFailed when the plan points at what is not there."""
         if spec.url:
-            return linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
-        return linking.stdio_transport(
-            self._launch(spec, op), self._grumbles.add, self._link.gone, lambda pid: self._stopped(op, pid)
-        )
+            way = linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
+        else:
+            way = linking.stdio_transport(
+                self._launch(spec, op), self._heard, self._link.gone, lambda pid: self._stopped(op, pid)
+            )
+        return hushing.hushed(way, self._masks) if self._masks else way
 
     def _headers(self, spec: McpSpec) -> dict[str, str]:
         home = self.yard.home

@@ -29,6 +29,10 @@ class Masks:
         self._firsts = frozenset(needle[0] for needle in self._needles)
         self._pattern = re.compile(b"|".join(map(re.escape, self._needles))) if self._needles else None
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to mask."""
+        return self._pattern is not None
+
     def mask(self, content: bytes) -> bytes:
         """`content` without any of them."""
         return content if self._pattern is None else self._pattern.sub(_MASK, content)

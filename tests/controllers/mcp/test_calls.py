@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from schemas.call import CallState
 from schemas.encoding import JsonObject
-from tests.controllers.agent.arena import arena
-from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky
+from tests.controllers.agent.arena import ENV, arena
+from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts, tricky
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -143,3 +145,18 @@ async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -
         assert await texts(here, "t.echo") == ["back"]
         ended = [draft.data["reason"] for draft in await here.log() if draft.type == "server.ended"]
         assert ended[0] == "Hung"
+
+
+async def test_what_a_server_says_of_what_only_it_was_told_nobody_hears(tmp_path: Path) -> None:
+    shouts = "import os, sys; print('I have', os.environ['TOKEN'], file=sys.stderr, flush=True)"
+    script = f"{sys.executable} -c {shlex.quote(shouts)}; exec {sys.executable} {TRICKY}"
+    server: JsonObject = {"command": ["sh", "-c", script], "env": {"TOKEN": "env:PATH"}}
+    async with arena(tmp_path) as here:
+        await here.apply(plan({"t": server}, call("t.see", name="TOKEN"), DONE))
+        await here.until_state("task/.", "done", "failed")
+        assert await texts(here, "t.see") == ["•••"]
+        (said,) = (tmp_path / ".plan").rglob("mcp-t.out")
+        assert "I have •••" in said.read_text()
+        await here.settled()
+    kept = [each for each in (tmp_path / ".plan").rglob("*") if each.is_file()]
+    assert not any(ENV["PATH"].encode() in each.read_bytes() for each in kept)
