@@ -6,14 +6,11 @@ With no file and no `--plan` a command takes the only plan in `./.plan`; with se
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from planloop.exits import Exit, Halt
 from reconciler.storing import layout
-from schemas.encoding import decode, encode
+from schemas.encoding import encode
 from schemas.frozen import frozen
-
-NOTE: Final = "file.json"  # Which plan file the folder belongs to; a hint that may be deleted.
 
 
 @frozen
@@ -34,16 +31,13 @@ class Place:
     @property
     def file(self) -> Path | None:
         """The plan file that was last applied here, None when it is not known."""
-        try:
-            noted = decode((self.folder / NOTE).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return self.root / str(noted["file"]) if isinstance(noted, dict) and "file" in noted else None
+        noted = layout.noted_file(self.folder)
+        return self.root / noted if noted else None
 
     def note_file(self, file: Path) -> None:
         """Remembers `file`, for commands that are given the file or nothing at all."""
         wanted = encode({"file": file.name})
-        note = self.folder / NOTE
+        note = self.folder / layout.NOTE
         if not note.exists() or note.read_bytes() != wanted:
             note.write_bytes(wanted)
 

@@ -473,5 +473,5 @@ def stop_strays(place: Place) -> int:
 
 
 def command_line(*arguments: str) -> list[str]:
-    """How to start another `plan` of this very installation."""
-    return [sys.executable, "-m", "planloop", *arguments]
+    """How to start another `plan` of this very installation, and nothing of the folder that it is started in."""
+    return [sys.executable, "-P", "-m", "planloop", *arguments]

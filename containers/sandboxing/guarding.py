@@ -1,10 +1,10 @@
 """What nobody writes from inside though it lies where they write: one list, for bubblewrap and for containers' mounts.
 
-It is what makes somebody outside run code, or what the plan is: the repositories of the plan's folder and of each
-folder that is written in (git and its like run what they find configured there), those of registered submodules, and
-the files that the plan names: its own, those that it is made from, those that answer for hooks; and our own programs,
-where they were installed into the plan's folder. Each folder on the way to one is a mount of its own: a mount cannot be
-renamed, so nobody puts another folder in its place.
+It is what makes somebody outside run code, or what a plan is: the repositories of the plan's folder and of each folder
+that is written in (git and its like run what they find configured there), those of registered submodules; the files of
+all plans in the folder; what else the plan names, which it is made from, or which answers for hooks; and our own
+programs, where they were installed into the folder. Each folder on the way to one is a mount of its own: a mount cannot
+be renamed, so nobody puts another folder in its place.
 
 A repository that is not there cannot be guarded, and commands may well make one. That there was none when somebody was
 let in is noted; git is then never run by us in one that is found later (`controllers/fork/repository.py`).
@@ -16,13 +16,15 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from reconciler.storing import layout
 from schemas import limits
 from schemas.frozen import frozen
 
-STATE: Final = ".plan"
+STATE: Final = layout.STATE
 REPOSITORY: Final = ".git"
 _STEERING: Final = (REPOSITORY, ".gitmodules", ".hg", ".jj")
 _SUBMODULE: Final = re.compile(r"^\s*path\s*=\s*(.*?)\s*$", re.MULTILINE)
@@ -52,7 +54,8 @@ def guards(writable: Sequence[str], folder: str, files: Iterable[str], held: Ite
     ours = [os.path.realpath(path) for path in (sys.prefix, *(f"{_INSTALLED}/{name}" for name in _PACKAGES))]
     if where := next((path for path in writable if path in ours), None):
         raise Unfit(f"planloop itself is installed in {where}, and would be written: give the task another folder")
-    named = {os.path.normpath(path) for path in (*_repositories(dict.fromkeys((folder, *writable))), *files, *ours)}
+    steering = (*_repositories(dict.fromkeys((folder, *writable))), *_plans(folder), *files, *ours)
+    named = {os.path.normpath(path) for path in steering}
     inside_named = {room for room in writable if any(is_below(room, path) for path in named)}
     only_held = {path for path in held if os.path.realpath(path) == path and Path(path).is_dir()}
     read_only, done = named | inside_named, set(writable) - inside_named
@@ -77,6 +80,17 @@ def _repositories(folders: Iterable[str]) -> Iterator[str]:
             path = os.path.normpath(f"{folder}/{inner}")
             if is_below(path, folder) and os.path.realpath(path) == path:
                 yield f"{path}/{REPOSITORY}"
+
+
+def _plans(folder: str) -> Iterator[str]:
+    """The files of all plans in the folder: what one may not do, it must not have another do. And state that is a link,
+    which could be put elsewhere."""
+    state = Path(folder, STATE)
+    if state.is_symlink():
+        yield str(state)
+        return
+    with suppress(OSError):
+        yield from (f"{folder}/{name}" for one in state.iterdir() if (name := layout.noted_file(one)))
 
 
 def _submodules(file: Path) -> list[str]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from schemas.encoding import decode
+
 STATE: Final = ".plan"  # Beside the plan file; one folder a plan inside.
 LOG: Final = "log.db"  # The truth: log, snapshot, small blobs. SQLite keeps `-wal` and `-shm` beside it.
 BLOBS: Final = "blobs"  # Large blobs, in files named by digest below two digits of it.
 MIRROR: Final = "events.jsonl"  # The log as text, for any program to tail; rebuilt when missing.
 OWNER: Final = "owner"  # The locked file that says which process owns the plan.
 SOCKET: Final = "socket"  # The owner's API.
+NOTE: Final = "file.json"  # Which plan file the folder belongs to; a hint that may be deleted.
 RUN: Final = "run"  # Files of child processes, by operation.
 
 
@@ -51,3 +54,12 @@ def run_folder(folder: Path) -> Path:
 def blobs_folder(folder: Path) -> Path:
     """Where large blobs are."""
     return folder / BLOBS
+
+
+def noted_file(folder: Path) -> str:
+    """The name of the plan file that the state folder `folder` belongs to; empty when it is not known."""
+    try:
+        noted = decode((folder / NOTE).read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return str(noted.get("file", "")) if isinstance(noted, dict) else ""

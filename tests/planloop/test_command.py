@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.exits import Exit, Halt
+from planloop.wiring import command_line
 
 EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"
@@ -144,3 +145,14 @@ def test_a_missing_plan_file_is_answered_with_those_that_are_here(
     (tmp_path / "web.plan.yaml").write_text("plan: web")
     assert run(["diff"]) == Exit.USAGE
     assert "help: plan diff web.plan.yaml" in capsys.readouterr().err
+
+
+def test_as_a_module_it_loads_nothing_of_the_folder_that_it_is_started_in(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("print('loaded')\n")
+    for words in ([sys.executable, "-m", "planloop", "version"], command_line("version")):
+        ended = subprocess.run(words, cwd=tmp_path, capture_output=True, check=True, text=True)
+        assert ended.stdout.startswith("planloop ")
+
+    (tmp_path / "runpy.py").write_text("print('loaded')\n")
+    ended = subprocess.run(command_line("version"), cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert ended.stdout.startswith("planloop ")

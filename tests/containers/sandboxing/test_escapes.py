@@ -40,6 +40,8 @@ class Plan:
         (self.folder / "hooks" / "more" / "deep.sh").write_text("exit 1\n")
         (self.folder / "p.plan.yaml").write_text("plan: p\n")
         (self.outside / "secret").write_text("sesame\n")
+        (self.state / "file.json").write_text('{"file": "also.plan.yaml"}')
+        (self.folder / "also.plan.yaml").write_text("plan: also\n")
         (self.folder / "lib").mkdir()
         (self.folder / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
         (self.folder / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n')
@@ -55,7 +57,7 @@ class Plan:
     def steering(self) -> dict[str, str]:
         """Everything that no command may change."""
         files = [path for path in self.folder.rglob("*") if path.is_file() and "run" not in path.parts]
-        named = (".git", ".gitmodules", ".plan", "hooks", "p.plan.yaml")
+        named = (".git", ".gitmodules", ".plan", "hooks", "p.plan.yaml", "also.plan.yaml")
         kept = [path for path in files if set(named) & set(path.parts)]
         return {str(path): path.read_text() for path in kept}
 
@@ -74,6 +76,7 @@ def plan(tmp_path: Path) -> Plan:
         "echo x > new && mv -f new p.plan.yaml",
         "ln -sf /etc/passwd p.plan.yaml",
         "ln -s p.plan.yaml way && echo x > way",
+        "echo x > also.plan.yaml",
         "echo x > .git/config",
         "echo x > .git/hooks/pre-commit",
         "mv .git elsewhere && mkdir .git",

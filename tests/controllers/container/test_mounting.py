@@ -29,9 +29,11 @@ def folder(tmp_path: Path) -> Path:
     at = tmp_path / "plan"
     for name in (".plan/p", ".git/hooks", ".hg", "hooks/more", "tools", "parts", "src/inner/.git", "lib"):
         (at / name).mkdir(parents=True)
+    (at / ".plan" / "other").mkdir()
+    (at / ".plan" / "other" / "file.json").write_text('{"file": "other.yaml"}')
     (at / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (at / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = https://example.org\n')
-    for name in ("p.plan.yaml", "hooks/guard.sh", "hooks/more/deep.sh", "tools/check.py", "parts/more.yaml"):
+    for name in ("p.plan.yaml", "other.yaml", "hooks/guard.sh", "hooks/more/deep.sh", "tools/check.py", "parts/more.yaml"):
         (at / name).write_text("x\n")
     return at
 
@@ -50,7 +52,7 @@ def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
 
 
 STEERING = {
-    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "p.plan.yaml")},
+    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "p.plan.yaml", "other.yaml")},
     **{name: "ro" for name in ("tools/check.py", "parts/more.yaml")},
     # Held in their places, so that no other folder takes the place of what is in them.
     **{name: "rw" for name in ("lib", "tools", "parts")},
@@ -113,7 +115,7 @@ def test_volumes_and_memory_are_no_folders_of_this_machine(folder: Path) -> None
     }
 
 
-@pytest.mark.parametrize("name", ["p.plan.yaml", ".git", "tools"])
+@pytest.mark.parametrize("name", ["p.plan.yaml", ".git", "tools", ".plan"])
 def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: Path, name: str) -> None:
     (folder / name).rename(folder / "moved")
     (folder / name).symlink_to("moved")
@@ -123,7 +125,8 @@ def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: P
 
     assert failed.value.reason is Reason.REFUSED and f"{name} is a link" in str(failed.value)
     assert "read-only: true" in failed.value.hint
-    assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == {".plan": "hidden"}
+    hidden = {} if name == ".plan" else {".plan": "hidden"}
+    assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == hidden
 
 
 @pytest.mark.parametrize("written", ["way", "way/x", "src/../way"])
