@@ -34,7 +34,10 @@ from containers.framing import Frames
 from schemas import limits
 from schemas.frozen import remade
 
-NO_COMMAND_CODES: Final = (126, 127)
+NO_COMMAND_CODES: Final = (1, 126, 127)
+"""What an init process ends with that could not run its command: Podman's with the first, Docker's with the others."""
+INIT_PIECES: Final = 3
+"""Of a log, in which the last line is whole: Podman 4 counts each piece in which one was written."""
 
 
 class DockerEngine:
@@ -100,8 +103,10 @@ class DockerEngine:
         return sorted((one for one in raw if one["Name"] == name), key=lambda one: (one["Created"], one["Id"]))
 
     async def remove_network(self, name: str) -> None:
-        for one in await self._networks_named(name):
-            await self._remove_network(one["Id"])
+        found = await self._networks_named(name)
+        for one in found:
+            # Asked for by its id, Podman 4 and 5 take it away from under those that run in it.
+            await self._remove_network(one["Id"] if len(found) > 1 else name)
 
     async def _remove_network(self, identity: str) -> None:
         with _gone_is_fine():
@@ -143,16 +148,17 @@ class DockerEngine:
 
     async def container(self, ref: str) -> Found | None:
         with _gone_is_fine():
-            found = docker_json.found_of(await self._inspected(ref))
+            raw = await self._inspected(ref)
+            found = docker_json.found_of(raw)
             if found.state == "exited" and found.exit_code in NO_COMMAND_CODES and not found.error:
-                return remade(found, error=await self._said_by_init(found.id))
+                return remade(found, error=await self._said_by_init(found.id, docker_json.program_of(raw)))
             return found
         return None
 
-    async def _said_by_init(self, ref: str) -> str:
-        """Why the container's init process could not run its command; nothing if it could."""
-        log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=1))
-        return docker_faults.said_by_init(log.decode(errors="replace"))
+    async def _said_by_init(self, ref: str, program: str) -> str:
+        """Why the container's init process could not run `program`; nothing if it could."""
+        log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=INIT_PIECES))
+        return docker_faults.said_by_init((log.decode(errors="replace").splitlines() or [""])[-1], program)
 
     async def _inspected(self, ref: str) -> Any:
         return await self._client.call(lambda api: api.inspect_container(ref))
@@ -259,7 +265,9 @@ class DockerEngine:
         async with self._client.stream(ask) as stream:
             yield LISTENING
             async for value in stream.values():
-                yield docker_json.event_of(value)
+                event = docker_json.event_of(value)
+                if labels.items() <= event.labels.items():  # To Podman, one of several is enough.
+                    yield event
         raise self._client.broken_off()
 
 

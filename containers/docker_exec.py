@@ -20,6 +20,7 @@ from reconciler.effects.processes import Ending
 from schemas import limits
 
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
+NOT_STARTED: Final = b"OCI "  # In what an engine writes then: `OCI runtime exec failed`, `OCI permission denied` …
 KILLED: Final = 137
 BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
 GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
@@ -114,7 +115,8 @@ class Execs:
                 return Ended(Ending.LOST, None, output)
             raise
         code = state["ExitCode"]
-        if not state.get("Pid") and code in START_FAILED:
+        # Podman tells of no process once it has ended; engines that could not start one say so in its place.
+        if not state.get("Pid") and code in START_FAILED and NOT_STARTED in output:
             return Ended(Ending.NOT_STARTED, None, output.strip())
         if code in (None, KILLED) and await self._goes(ref):
             return Ended(Ending.LOST, None, output)

@@ -88,6 +88,12 @@ _KNOWN: Final = (
         "its name is taken by something that is not this plan's",
         "rename or remove that one",
     ),
+    _Known(
+        r"^(404 )?(page )?not found$",
+        Reason.REFUSED,
+        "the engine is too old for this",
+        "bring it up to date: Docker 20.10 or later, Podman 5 or later",
+    ),
     _Known(r"is not running|not running|can only .* running|is paused", Reason.NOT_RUNNING, "it does not run", ""),
     _Known(
         r"no such (container|volume|exec)|no such network(?! interface)|(container|network|volume) .*not found"
@@ -137,10 +143,11 @@ def _named(known: _Known, said: str) -> str:
     return known.message.replace("a port that it publishes", f"port {port[1]}") if port else known.message
 
 
-def said_by_init(line: str) -> str:
-    """What kept the container's init process from running its command, from what it `line` wrote; nothing if it ran."""
+def said_by_init(line: str, program: str) -> str:
+    """What kept the container's init process from running `program`, from what it `line` wrote; nothing if it ran."""
     init = _INIT.match(line.strip())
-    return line.strip()[init.end() :] if init else ""
+    said = line.strip()[init.end() :] if init else ""
+    return f"{program}: {said}" if said and program not in said else said  # Podman's does not name it.
 
 
 def no_command(said: str) -> EngineFailed:

@@ -58,7 +58,7 @@ def _host_config(creation: Creation) -> dict[str, Any]:
         "CapAdd": list(creation.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
-        # As Docker has it by itself: who has no capabilities may listen at 80, and none is bound who was not told to be.
+        # Docker's own ways, said to Podman: without capabilities one may listen at 80, and nobody asked for a bound.
         "Sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
         "PidsLimit": UNBOUND,
         # Two halves: when the second is full, the first goes. With one file all of it would.

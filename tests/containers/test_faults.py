@@ -60,6 +60,7 @@ SAID = [
     ("could not find an available, non-overlapping IPv4 address pool among the defaults", Reason.REFUSED),
     ("could not find bridge docker0: route ip+net: no such network interface", Reason.REFUSED),
     ("error while removing network: network a id 1f has active endpoints", Reason.REFUSED),
+    ('"a" has associated containers with it. Use -f to forcibly delete: network is being used', Reason.REFUSED),
     ("something that nobody has seen before", Reason.REFUSED),
 ]
 
@@ -82,6 +83,7 @@ def test_what_heals_or_can_be_mended_says_how() -> None:
 
 def test_what_nobody_foresaw_is_told_by_the_status_and_in_its_own_words() -> None:
     assert docker_faults.refusal("gone fishing", status=404).reason is Reason.NOT_FOUND
+    assert docker_faults.refusal("Not Found", status=404).reason is Reason.REFUSED, "the call, and not what it is about"
     assert len(str(docker_faults.refusal("x" * 10_000))) < 1_000
 
 
@@ -96,17 +98,23 @@ def test_a_port_that_is_taken_is_named() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("[FATAL tini (7)] exec x failed: No such file or directory\n", "exec x failed: No such file or directory"),
-        ("[FATAL  tini (1)] exec x failed: Permission denied", "exec x failed: Permission denied"),
+        (
+            "[FATAL tini (7)] exec server failed: No such file or directory\n",
+            "exec server failed: No such file or directory",
+        ),
+        ("[FATAL  tini (1)] exec server failed: Permission denied", "exec server failed: Permission denied"),
         (
             "FATAL (catatonit:2): failed to exec pid1: No such file or directory",
-            "failed to exec pid1: No such file or directory",
+            "server: failed to exec pid1: No such file or directory",
         ),
-        ("ERROR (catatonit:2): failed to exec pid1: Exec format error", "failed to exec pid1: Exec format error"),
+        (
+            "ERROR (catatonit:2): failed to exec pid1: Exec format error",
+            "server: failed to exec pid1: Exec format error",
+        ),
         ("sh: tini: not found", ""),
         ("FATAL: the database is gone", ""),
         ("", ""),
     ],
 )
 def test_what_an_init_process_could_not_run_is_told_without_its_own_name(line: str, said: str) -> None:
-    assert docker_faults.said_by_init(line) == said
+    assert docker_faults.said_by_init(line, "server") == said

@@ -1,0 +1,76 @@
+"""Podman passes the contract through its Docker socket, where PLANLOOP_PODMAN says its address. To have one:
+
+    podman system service --time=0 unix:///run/podman.sock
+
+It is no part of what must run: many machines that may run Docker may not run it (it raises limits of its processes).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from containers.docker_engine import DockerEngine
+from containers.engine import EngineFailed, Placed, Reason
+from containers.finding import HOST
+from tests.containers.engine_contract import made
+from tests.containers.engines import Ground
+from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDocker, TestRunningInDocker
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+SWITCH = "PLANLOOP_PODMAN"
+
+
+@pytest.fixture(autouse=True)
+def podman(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks the environment for an engine is told of Podman."""
+    address = os.environ.get(SWITCH)  # noqa: TID251
+    if not address:
+        pytest.skip(f"no Podman: {SWITCH} says where it is, as in unix:///run/podman.sock")
+    monkeypatch.setenv(HOST, address)
+
+
+@pytest.fixture
+def engine(podman: None) -> DockerEngine:
+    return DockerEngine(os.environ)  # noqa: TID251
+
+
+@pytest.fixture
+def outside(podman: None) -> Iterator[Others]:
+    others = Others()
+    yield others
+    others.api.close()
+
+
+class TestPodman(TestDocker):
+    async def test_limits_are_moved_and_lifted_while_it_runs(self, ground: Ground) -> None:
+        if int((await ground.engine.facts()).version.partition(".")[0]) >= 5:
+            await super().test_limits_are_moved_and_lifted_while_it_runs(ground)
+            return
+        ref = await made(ground)
+        with pytest.raises(EngineFailed, match="too old") as caught:
+            await ground.engine.update(ref, (await ground.engine.containers(ground.labels))[0].bound)
+        assert caught.value.reason is Reason.REFUSED
+        assert "Podman 5" in caught.value.hint
+
+
+class TestRunningInPodman(TestRunningInDocker):
+    pass
+
+
+class TestOnlyPodman(TestOnlyDocker):
+    async def test_what_takes_more_memory_than_it_may_is_told_as_that(self, ground: Ground) -> None:
+        pytest.skip("Podman does not always notice why a container was killed")
+
+    async def test_a_folder_that_is_not_there_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
+        ref = await made(ground, mounts=(Placed("/host", host=str(tmp_path / "none")),))
+
+        with pytest.raises(EngineFailed, match="mount") as caught:
+            await ground.engine.start(ref)
+        assert caught.value.reason is Reason.REFUSED
+
+
+del TestDocker, TestOnlyDocker, TestRunningInDocker  # Those are run where they are.
