@@ -14,6 +14,7 @@ from compiler.checking_forks import check_forks
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.needs import Needs, TaskPath, rings
+from compiler.scalars import name_of
 from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
@@ -133,11 +134,12 @@ def check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults
     for group in TABLES[table].one_of:
         given = [name for name in group if name in value]
         wanted = " or ".join(f"`{name}`" for name in group)
+        what = name_of(to)
         if not given and not faults.is_at(to):
-            faults.on_key("P0210", f"`{to[-1]}` lacks {wanted}", "add it", to=to)
+            faults.on_key("P0210", f"`{what}` lacks {wanted}", "add it", to=to)
         if len(given) > 1:
             said = " and ".join(f"`{name}`" for name in given)
-            faults.on_key("P0211", f"`{to[-1]}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+            faults.on_key("P0211", f"`{what}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
 
 
 def check_command(value: JsonObject, name: str, to: Pointer, faults: Faults) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from compiler import forms, naming
+from compiler import docker_words, forms, naming
 from compiler.faults import Faults, Pointer
 from compiler.forms import Entry, Placed, Row
 from compiler.scalars import ELISION, NOTHING, is_elision, name_of, scalar_reader, shown
@@ -22,25 +22,6 @@ from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
 from schemas.fields_all import TABLES, fields_of
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
-_COMPOSE: Final[dict[str, dict[str, str]]] = {
-    "plan": {"services": "containers"},
-    "container": {
-        "cap_add": "cap-add",
-        "command": "cmd",
-        "cpus": "limits",
-        "depends_on": "needs",
-        "environment": "env",
-        "healthcheck": "health",
-        "mem_limit": "limits",
-        "pids_limit": "limits",
-        "volumes": "mounts",
-        "working_dir": "workdir",
-    },
-    "health": {"test": "cmd"},
-    "mount": {"source": "host", "target": "container"},
-    "port-map": {"published": "host", "target": "container"},
-}
-"""What Compose calls a field: it is what many write first."""
 _MAP_HINT: Final = "write `name: value` lines below it"
 
 
@@ -270,7 +251,8 @@ def _table_reader(table: str, short: str = "") -> Read:
             return _read_entries(table, [Entry(short, value, at)], to, work)
         if value is None:
             return _valueless(to, at, work)
-        hint = f"as in `{form}`" if (form := TABLES[table].form) else _MAP_HINT
+        form = docker_words.as_map(table, value) or TABLES[table].form
+        hint = f"as in `{form}`" if form else _MAP_HINT
         work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", hint, to=to, at=at)
         return NOTHING
 
@@ -321,9 +303,12 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
         if found is not NOTHING:
             out.setdefault("settings", {}).setdefault(mixin, {})[name] = found
         return
-    theirs = _COMPOSE.get(table, {}).get(entry.key)
+    theirs = docker_words.field(table, entry.key)
     near = theirs or (None if work.faults.are_many else nearest(entry.key, fields_of(table)))
-    hint = f"did you mean `{near}`?" if near else did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
+    hint = docker_words.otherwise(table, entry.key)
+    if not hint and near:
+        hint = f"did you mean `{near}`?"
+    hint = hint or did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
     where = f"{'an' if table[0] in 'aeiou' else 'a'} {table}"
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
 

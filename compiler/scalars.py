@@ -69,7 +69,8 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
             faults.add("P0212", f"`{name_of(to, at)}` cannot be {shown(str(found))}", hint, to=to, at=at)
             return NOTHING
         if minimum is not None and Decimal(str(found)) < Decimal(str(minimum)):
-            faults.add("P0212", f"`{name_of(to, at)}` cannot be {found}", f"it is at least {minimum:,}", to=to, at=at)
+            least = sizes.words(int(minimum)) if type_.kind == "size" else f"{minimum:,}"
+            faults.add("P0212", f"`{name_of(to, at)}` cannot be {found}", f"it is at least {least}", to=to, at=at)
             return NOTHING
         return found
 
@@ -275,7 +276,8 @@ def _duration(value: SourceValue) -> int | float:
     try:
         return _number(value)
     except Misfit as misfit:
-        raise Misfit("a time", misfit.hint or "write it as 90s, 10m, 1h30m", misfit.code) from None
+        hint = misfit.hint if misfit.code == "P0206" else "write it as 90s, 10m, 1h30m or a number of seconds"
+        raise Misfit("a time", hint, misfit.code) from None
 
 
 def _size(value: SourceValue) -> int:
