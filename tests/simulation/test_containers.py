@@ -380,103 +380,16 @@ def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_i
     assert any(data.get("state") == "stopping" and data.get("reason") == "EngineDown" for data in gone)
 
 
-def test_one_that_others_ended_and_that_is_not_restarted_has_failed_and_says_how() -> None:
-    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=OUTSIDE["stopped"][0])
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_law_5_an_owner_that_dies_while_what_was_taken_out_of_the_plan_goes_leaves_nothing(
+    point: Literal["before", "after"],
+) -> None:
+    without = Edit(12, "tasks:\n  t: {run: 'sleep 30'}\n")
+    calls = simulate_yard(HOLDS.replace("RESTART", ""), edits=[without]).calls
 
-    assert states(story)["container/db"] == "failed"
-    assert story.why("container/db").startswith("Exited: it ended with exit code 137 (signal 9: ")
-
-
-def test_a_need_that_fails_fails_who_needs_it_with_its_last_words() -> None:
-    edit = Edit(60, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
-
-    story = simulate_yard(ENDS.replace("RESTART", ""), edits=[edit])
-
-    said = [record.draft.data for record in story.log if record.draft.subject == "container/app"]
-    assert {
-        "state": "failed",
-        "reason": "NeedFailed",
-        "why": "container/db is not completed and will not be: bye",
-    } in said
-    assert states(story)["task/t"] == "done", "it comes back when its need does"
-    assert len(story.log) < 120, "a plan that failed with its container rests"
-
-
-def test_one_that_fails_again_and_again_is_started_ever_more_rarely() -> None:
-    edit = Edit(100, ENDS.replace("RESTART", "").replace("exit 3", "exit 0"))
-
-    story = simulate_yard(ENDS.replace("RESTART", ", restart: on-failure"), edits=[edit])
-
-    address = "container/db"
-    starts = [one for one in story.daemon.told if one.action == "start" and one.labels["planloop.address"] == address]
-    assert 7 <= len(starts) <= 12, "0.5 s, 1 s, 2 s, …, and one when it was mended"
-    assert states(story)["task/t"] == "done"
-
-
-def test_a_port_that_is_taken_is_said_and_had_when_it_is_free() -> None:
-    text = HOLDS.replace("RESTART", ", ports: {'5432': 80}")
-    story = simulate_yard(
-        text,
-        prepare=lambda daemon: daemon.taken_ports.add(5432),
-        outside=[Outside(20, lambda daemon: daemon.taken_ports.clear())],
-    )
-
-    assert "PortTaken" in reasons(story)
-    assert states(story)["task/t"] == "done"
-
-
-def test_an_image_that_is_nowhere_is_said_once_and_another_one_tried_when_it_is_named() -> None:
-    text = HOLDS.replace("RESTART", "")
-    story = simulate_yard(text.replace("busybox:1", "none:1"), edits=[Edit(60, text)])
-
-    assert reasons(story).count("NoImage") == 1
-    assert story.daemon.calls.count("pull") == 1
-    assert states(story)["task/t"] == "done"
-
-
-def reasons(story: YardStory) -> list[str]:
-    """Those of the states that the container came to."""
-    return [
-        str(record.draft.data["reason"])
-        for record in story.log
-        if record.draft.subject == "container/db" and "reason" in record.draft.data
-    ]
-
-
-def test_law_4_an_edit_while_an_image_is_fetched_ends_the_fetching() -> None:
-    story = simulate_yard(
-        HOLDS.replace("RESTART", "").replace("busybox:1", "slow:1"),
-        edits=[Edit(10, HOLDS.replace("RESTART", ""))],
-    )
-
-    assert story.log[-1].at - story.log[0].at < 45, "10 s until the edit, 30 s of work"
-    assert "slow:1" not in story.daemon.images
-    words = [record for record in story.log if _is_progress(record)]
-    assert 1 <= len(words) <= 10 / limits.CONTAINER_PROGRESS_S, "how far it is, is said now and then"
-
-
-def _is_progress(record: Record) -> bool:
-    (change, *_) = record.draft.changes or (None,)
-    return isinstance(change, SetStatus) and str(change.merge.get("why", "")).endswith("to go")
-
-
-def test_limits_change_while_it_runs_and_another_image_takes_its_place() -> None:
-    hot = HOLDS.replace("RESTART", ", limits: {memory: 64MB}")
-    story = simulate_yard(HOLDS.replace("RESTART", ""), edits=[Edit(10, hot), Edit(20, hot.replace("10000", "20000"))])
-
-    ours = [one for one in story.daemon.told if one.labels["planloop.plan"] == NAMES.label]
-    assert [one.action for one in ours].count("create") == 2
-    assert story.daemon.calls.count("update") == 1
-    assert states(story)["container/db"] == "removed"
-
-
-def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_it_is_back() -> None:
-    without = "tasks:\n  t: {run: 'sleep 30'}\n"
-    story = simulate_yard(HOLDS.replace("RESTART", ""), outside=down_for_10_s(), edits=[Edit(12, without)])
-
-    assert states(story) == {"task/.": "done", "task/t": "done"}
-    gone = [record.draft.data for record in story.log if record.draft.subject == "container/db"]
-    assert any(data.get("state") == "stopping" and data.get("reason") == "EngineDown" for data in gone)
+    for call in range(1, calls + 1):
+        story = simulate_yard(HOLDS.replace("RESTART", ""), edits=[without], deaths=[Death(call, point)])
+        assert states(story) == {"task/.": "done", "task/t": "done"}, f"{call} {point}"
 
 
 def test_its_time_to_live_ends_it_once() -> None:
