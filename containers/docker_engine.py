@@ -49,6 +49,7 @@ class DockerEngine:
     def __init__(self, env: Mapping[str, str], *, sees_host: bool = True) -> None:
         self._client = Client(env)
         self._naming = anyio.Lock()
+        self._is_podman: bool | None = None
         self._execs = docker_exec.Execs(self._client, sees_host=sees_host)
 
     async def facts(self) -> EngineFacts:
@@ -164,7 +165,7 @@ class DockerEngine:
         return await self._client.call(lambda api: api.inspect_container(ref))
 
     async def create(self, creation: Creation) -> str:
-        body = docker_json.creation_json(creation)
+        body = docker_json.creation_json(creation, is_podman=await self._is_podman_asked(creation))
         try:
             made = await self._client.call(lambda api: api.create_container_from_config(body, creation.name))
             identity, connected = str(made["Id"]), set(creation.networks[:1])
@@ -179,6 +180,12 @@ class DockerEngine:
             if network not in connected:
                 await self._connect(identity, network, creation)
         return identity
+
+    async def _is_podman_asked(self, creation: Creation) -> bool:
+        """Whether it is Podman that is to make it; asked once, and only for what both make in different ways."""
+        if self._is_podman is None and any(map(docker_json.is_memory, creation.mounts)):
+            self._is_podman = docker_json.is_podman(await self._client.call(lambda api: api.version()))
+        return bool(self._is_podman)
 
     async def _connect(self, identity: str, network: str, creation: Creation) -> None:
         aliases = list(creation.aliases)

@@ -88,6 +88,13 @@ _KNOWN: Final = (
         "its name is taken by something that is not this plan's",
         "rename or remove that one",
     ),
+    _Known(r"error mounting", Reason.REFUSED, "something cannot be mounted in it", "correct `mounts`"),
+    _Known(
+        r"invoke a command that was not found",
+        Reason.NO_COMMAND,
+        "its command cannot be run",
+        "correct `cmd` or `entrypoint`, or take an image that has the program",
+    ),
     _Known(
         r"^(404 )?(page )?not found$",
         Reason.REFUSED,

@@ -22,7 +22,7 @@ _PODMAN_STATES: Final[Mapping[str, RunState]] = {
 }
 
 
-def creation_json(creation: Creation) -> dict[str, Any]:
+def creation_json(creation: Creation, *, is_podman: bool = False) -> dict[str, Any]:
     """The body of `POST /containers/create`; the first network is in it, others are connected afterwards."""
     first = creation.networks[:1]
     return {
@@ -34,7 +34,7 @@ def creation_json(creation: Creation) -> dict[str, Any]:
         "User": creation.user,
         "Labels": dict(creation.labels),
         "ExposedPorts": {f"{port.inside}/tcp": {} for port in creation.ports},
-        "HostConfig": _host_config(creation),
+        "HostConfig": _host_config(creation, is_podman=is_podman),
         "NetworkingConfig": {"EndpointsConfig": {name: endpoint_json(creation) for name in first}},
     }
 
@@ -44,10 +44,13 @@ def endpoint_json(creation: Creation) -> dict[str, Any]:
     return {"Aliases": list(creation.aliases)}
 
 
-def _host_config(creation: Creation) -> dict[str, Any]:
+def _host_config(creation: Creation, *, is_podman: bool) -> dict[str, Any]:
+    # Podman fills memory with what it is to hide, unless told not to in words that Docker refuses.
+    own = [each for each in creation.mounts if is_podman and is_memory(each)]
     return {
         "NetworkMode": next(iter(creation.networks), "none"),
-        "Mounts": [_mount(each) for each in creation.mounts],
+        "Mounts": [_mount(each) for each in creation.mounts if each not in own],
+        "Tmpfs": {each.target: "notmpcopyup,ro" if each.is_read_only else "notmpcopyup" for each in own},
         "PortBindings": {
             f"{port.inside}/tcp": [{"HostIp": port.address, "HostPort": str(port.host) if port.host else ""}]
             for port in creation.ports
@@ -80,6 +83,11 @@ def bound_json(bound: Bound) -> dict[str, int]:
         "MemorySwap": memory,
         "PidsLimit": UNBOUND if bound.pids is None else bound.pids,
     }
+
+
+def is_memory(placed: Placed) -> bool:
+    """Whether it is neither of the host nor a volume."""
+    return not placed.host and not placed.volume
 
 
 def _mount(placed: Placed) -> dict[str, Any]:
@@ -178,11 +186,16 @@ def facts_of(info: Mapping[str, Any], version: Mapping[str, Any], address: str) 
     is_podman = any("podman" in str(part.get("Name", "")).lower() for part in parts)
     bounds = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
     return EngineFacts(
-        name="podman" if is_podman else "docker",
+        name="podman" if is_podman(version) else "docker",
         version=str(version.get("Version", "")),
         address=address,
         bounds=frozenset(name for name, key in bounds.items() if info.get(key)),
     )
+
+
+def is_podman(version: Mapping[str, Any]) -> bool:
+    """Whether that is who answers `GET /version` so."""
+    return any("podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ())
 
 
 def event_of(raw: Mapping[str, Any]) -> Event:

@@ -43,6 +43,11 @@ SAID = [
     ),
     ('OCI runtime create failed: exec: "/etc/x": permission denied: unknown', Reason.NO_COMMAND),
     ("standard_init_linux.go:228: exec user process caused: exec format error", Reason.NO_COMMAND),
+    (
+        'runc: runc create failed: unable to start container process: error mounting "tmpfs" to rootfs at "/w": '
+        "no such file or directory: OCI runtime attempted to invoke a command that was not found",
+        Reason.REFUSED,
+    ),
     ("No command specified", Reason.NO_COMMAND),
     ("write /var/lib/docker/tmp/x: no space left on device", Reason.DISK_FULL),
     (
