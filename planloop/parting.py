@@ -69,7 +69,7 @@ async def clear(core: Core, say: Callable[[str], None]) -> None:
 
 async def take_down(core: Core, say: Callable[[str], None], *, with_volumes: bool) -> None:
     """Takes down all containers of the plan, when no controller is at work any more, and says what became of them."""
-    if core.store.view.list("container"):
+    if with_volumes or core.store.view.list("container"):  # Volumes outlive those that had them.
         from controllers import container
 
         for line in lines(await container.take_down(_yard(core), with_volumes=with_volumes)):

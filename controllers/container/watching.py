@@ -6,6 +6,7 @@ controller compares it with what is wanted. Events may be lost, so it is looked 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
@@ -73,6 +74,9 @@ class Watching:
         strays = [one for one in there if self.yard.whose(one) is None]
         known = {str(one.labels[ADDRESS]): one for one in sorted(there, key=_age) if one not in strays}
         strays += [one for one in there if one not in strays and known[one.labels[ADDRESS]] != one]
+        if not known:  # First: whoever is told that nothing is left of it may have been the last to look.
+            await self._clear(strays)
+            strays = []
         async with anyio.create_task_group() as group:
             for resource in yard.store.view.list("container"):
                 group.start_soon(self._note, resource, known.get(resource.address))
@@ -82,7 +86,14 @@ class Watching:
         for resource in yard.store.view.list("container"):
             if not resource.status.get("looked"):  # It came while we looked.
                 yard.work.poke(resource.address)
-        if not known and not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
+
+    async def _clear(self, strays: Sequence[Found]) -> None:
+        """Where there is no container of the plan, nothing else is left of it, either."""
+        yard = self.yard
+        async with anyio.create_task_group() as group:
+            for one in strays:
+                group.start_soon(self._remove, one)
+        if not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
             for network in await yard.networks():
                 with suppress(EngineFailed):
                     await yard.engine.remove_network(network)

@@ -143,7 +143,7 @@ def _stop_strays(access: Access, *, leave: bool, volumes: bool) -> None:
     behind = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{behind}")
     faults: tuple[str, ...] = ()
-    if access.objects("container"):
+    if volumes or access.objects("container"):  # Volumes outlive those that had them.
         left = parting.without_owner(access.place, with_volumes=volumes)
         faults = left.faults
         for line in parting.done(left):
