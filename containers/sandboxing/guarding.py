@@ -48,13 +48,14 @@ class Guard:
 def guards(writable: Sequence[str], folder: str, files: Iterable[str], held: Iterable[str] = ()) -> Iterator[Guard]:
     """What is mounted over the folders `writable`, outer before inner, in the plan of `folder`.
 
-    `files` are those that the plan names, `held` folders that only have to stay where they are: what mounts one of them
-    must not find a link there. All paths are absolute and without links. Raises Unfit for a link on the way to a file.
+    `files` are those that the plan names, perhaps with stars; `held` are folders that only have to stay where they are:
+    what mounts one must not find a link there. All paths are absolute and without links. Raises Unfit for a link on the
+    way to a file.
     """
     ours = [os.path.realpath(path) for path in (sys.prefix, *(f"{_INSTALLED}/{name}" for name in _PACKAGES))]
     if where := next((path for path in writable if path in ours), None):
         raise Unfit(f"planloop itself is installed in {where}, and would be written: give the task another folder")
-    steering = (*_repositories(dict.fromkeys((folder, *writable))), *_plans(folder), *files, *ours)
+    steering = (*_repositories(dict.fromkeys((folder, *writable))), *_plans(folder), *_found(folder, files), *ours)
     named = {os.path.normpath(path) for path in steering}
     inside_named = {room for room in writable if any(is_below(room, path) for path in named)}
     only_held = {path for path in held if os.path.realpath(path) == path and Path(path).is_dir()}
@@ -80,6 +81,15 @@ def _repositories(folders: Iterable[str]) -> Iterator[str]:
             path = os.path.normpath(f"{folder}/{inner}")
             if is_below(path, folder) and os.path.realpath(path) == path:
                 yield f"{path}/{REPOSITORY}"
+
+
+def _found(folder: str, files: Iterable[str]) -> Iterator[str]:
+    """`files`, and those in `folder` that a name with a star stands for: of some names a plan shows no more."""
+    for path in files:
+        yield path
+        inner = path.removeprefix(f"{folder}/")
+        if "*" in inner and inner != path:
+            yield from map(str, Path(folder).glob(inner))
 
 
 def _plans(folder: str) -> Iterator[str]:

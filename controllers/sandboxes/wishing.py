@@ -62,10 +62,10 @@ def mounted_folders(view: View) -> tuple[str, ...]:
 
 
 def _guarded(pattern: str) -> str:
-    """The file or folder that a denial of writing is about; of one with a star, the folder that it is in."""
+    """The file or folder that a denial of writing is about; of one with a star, the folder around it."""
     call = patterns.call_pattern(pattern)
     if call is None or not call.subject:
         return ""
     names = call.subject.split("/")
     starred = next((index for index, name in enumerate(names) if "*" in name), len(names))
-    return "/".join(names[:starred])
+    return "/".join(names[:starred]) or ("" if names[0] == "**" else names[0])

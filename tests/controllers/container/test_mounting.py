@@ -20,6 +20,7 @@ FILES = (
     "tools/check.py",
     "parts/more.yaml",
     "not/there.sh",
+    "odd*1*.py",
 )
 
 
@@ -33,7 +34,15 @@ def folder(tmp_path: Path) -> Path:
     (at / ".plan" / "other" / "file.json").write_text('{"file": "other.yaml"}')
     (at / "lib" / ".git").write_text("gitdir: ../.git/modules/lib\n")
     (at / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = https://example.org\n')
-    for name in ("p.plan.yaml", "other.yaml", "hooks/guard.sh", "hooks/more/deep.sh", "tools/check.py", "parts/more.yaml"):
+    for name in (
+        "p.plan.yaml",
+        "other.yaml",
+        "odd(1).py",
+        "hooks/guard.sh",
+        "hooks/more/deep.sh",
+        "tools/check.py",
+        "parts/more.yaml",
+    ):
         (at / name).write_text("x\n")
     return at
 
@@ -52,7 +61,10 @@ def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
 
 
 STEERING = {
-    **{name: "ro" for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "p.plan.yaml", "other.yaml")},
+    **{
+        name: "ro"
+        for name in (".git", ".hg", ".gitmodules", "lib/.git", "hooks", "p.plan.yaml", "other.yaml", "odd(1).py")
+    },
     **{name: "ro" for name in ("tools/check.py", "parts/more.yaml")},
     # Held in their places, so that no other folder takes the place of what is in them.
     **{name: "rw" for name in ("lib", "tools", "parts")},
