@@ -182,8 +182,6 @@ def image_of(raw: Mapping[str, Any]) -> ImageFacts:
 
 def facts_of(info: Mapping[str, Any], version: Mapping[str, Any], address: str) -> EngineFacts:
     """What `GET /info` and `GET /version` answer together."""
-    parts = version.get("Components") or [{}]
-    is_podman = any("podman" in str(part.get("Name", "")).lower() for part in parts)
     bounds = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
     return EngineFacts(
         name="podman" if is_podman(version) else "docker",
