@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from compiler.codes import CODES
 from containers.docker_engine import DockerEngine
+from containers.engine import Reason
+from controllers.agent.tools.arguments import schema_of
+from controllers.agent.tools.registry import BUILT_IN
 from schemas.fields import ChangeClass
 from schemas.fields_all import TABLES
+from schemas.tools import CONTAINER_TOOLS
 from tests.planloop.test_readme import SESSION
 from tests.planloop.verb_pages import ROOT, shell, steady
 
 PAGE = ROOT / "docs" / "containers.md"
+AGENTS_PAGE = ROOT / "docs" / "containers-agents.md"
 AGE = re.compile(r"\b\d+(?:\.\d)? s\b( +(?=it ended|httpd))?")
 PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 
@@ -50,3 +56,40 @@ def test_the_table_of_changes_is_that_of_the_code() -> None:
     fields = TABLES["container"].fields
     assert sorted(replaced) == sorted(row.name for row in fields if row.change is ChangeClass.REPLACE)
     assert sorted(later) == sorted(row.name for row in fields if row.change is ChangeClass.NONE)
+
+
+def test_every_reason_of_an_engine_and_every_code_is_told_of() -> None:
+    text = PAGE.read_text()
+    told = set(re.findall(r"`([A-Z]\w+)`", "".join(line for line in text.splitlines() if line.startswith("| `"))))
+    assert told >= set(map(str, Reason))
+    codes = set(re.findall(r"P\d{4}", text))
+    assert codes and codes <= set(CODES)
+
+
+def test_the_tools_take_what_their_page_says() -> None:
+    rows = [row.split("|")[1:3] for row in AGENTS_PAGE.read_text().splitlines() if row[:3] == "| `"]
+    told = {
+        (tool, name) for names, tools in rows for tool in _tools(tools) for name in re.findall("`([a-z_]+)`", names)
+    }
+    schemas = {tool.name: schema_of(BUILT_IN[tool.name].function) for tool in CONTAINER_TOOLS}
+    assert told == {(tool, name) for tool, schema in schemas.items() for name in schema["properties"]}
+
+
+def _tools(said: str) -> set[str]:
+    names = {tool.name for tool in CONTAINER_TOOLS}
+    found = set(re.findall("`([a-z_]+)`", said)) & names
+    return names - found if "all but" in said else found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Path) -> None:
+    (plan,) = re.findall(r"(?ms)^```yaml\n(plan: lab\n.*?)^```\n", AGENTS_PAGE.read_text())
+    assert {tool.name for tool in CONTAINER_TOOLS} <= set(re.findall(r"(?m)^ {4}(?:- call: \{| {4})([a-z_]+):", plan))
+    (tmp_path / "lab.plan.yaml").write_text(plan)
+    shell("plan image make shell", tmp_path, timeout_s=60)
+    try:
+        said, code = shell("plan apply lab.plan.yaml", tmp_path, timeout_s=60)
+        assert (code, "done" in said) == (0, True), said
+    finally:
+        shell("plan down --volumes", tmp_path)
