@@ -13,6 +13,7 @@ from containers.engine import Ended, Engine, EngineFailed, Inside, Reason
 from containers.hiding import masks_of
 from controllers.inside.standing import Standing, standing
 from reconciler.effects.masking import Masks
+from reconciler.effects.processes import Ending
 from reconciler.storing.store import Store
 from schemas.container import KIND
 from schemas.resource import Resource
@@ -59,7 +60,8 @@ class _InEngine:
         await self._engine().end(ref, inside.mark)
         masks = await self._masks(ref)
         ended = await self._engine().run(ref, inside)
-        return replace(ended, output=masks.mask(ended.output))
+        is_cut = ended.ending is Ending.TOO_MUCH_OUTPUT  # Then half a secret may be at its end.
+        return replace(ended, output=masks.split(ended.output)[0] if is_cut else masks.mask(ended.output))
 
     async def end(self, ref: str, mark: str) -> None:
         await self._engine().end(ref, mark)

@@ -1,0 +1,51 @@
+"""What commands inside say of the secrets of their container, and what is known of those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.engine import Creation, ImageFacts, Inside
+from containers.hiding import SECRETS, secrets_label, variables
+from containers.simulated_engine import Daemon, SimulatedEngine
+from controllers.inside import PlanContainers
+from reconciler.effects.masking import MASK
+from reconciler.effects.processes import Ending
+from tests.fakes.virtual_time import VirtualClock
+from tests.reconciler.stage import stage
+
+pytestmark = pytest.mark.anyio
+
+WRITTEN = {"TOKEN": "secret:TOKEN", "KEY": "file:key", "USER": "env:USER", "PLAIN": "hush, this is plain"}
+GIVEN = {"TOKEN": "hush-it-is-one", "KEY": "x", "USER": "somebody", "PLAIN": "hush, this is plain"}
+
+
+def test_the_label_names_variables_and_no_values() -> None:
+    assert secrets_label(WRITTEN) == "KEY,TOKEN,USER"
+    assert secrets_label({"PLAIN": "1"}) == ""
+    assert variables(["A=1=2", "B=", "C"]) == {"A": "1=2", "B": "", "C": ""}
+
+
+@pytest.mark.parametrize(
+    ("said", "most", "heard"),
+    [
+        ("of hush-it-is-one, somebody", None, f"of {MASK}, {MASK}\n"),
+        ("hush, this is plain", None, "hush, this is plain\n"),
+        ("it ends with hush-it-is", None, "it ends with hush-it-is\n"),
+        ("of hush-it-is-one", 12, "of "),
+    ],
+)
+async def test_a_command_inside_says_no_secret_nor_the_half_of_one_that_was_cut(
+    tmp_path: Path, said: str, most: int | None, heard: str
+) -> None:
+    daemon = Daemon(VirtualClock(), tmp_path, images={"i": ImageFacts("i", 1)})
+    engine = SimulatedEngine(daemon)
+    labels = {"a": "b", SECRETS: secrets_label(WRITTEN)}
+    await engine.start(await engine.create(Creation("c", "i", labels, cmd=("sleep", "100"), env=GIVEN)))
+    async with stage(tmp_path / "state", runs=False) as own:
+        inside = Inside(("sh", "-c", f"echo '{said}'"), "m", output_bytes_max=most)
+        ended = await PlanContainers(own.store, lambda: engine).run("c", inside)
+
+    assert ended.ending is (Ending.EXITED if most is None else Ending.TOO_MUCH_OUTPUT)
+    assert ended.output.decode() == heard
