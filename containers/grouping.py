@@ -7,6 +7,7 @@ root); elsewhere marks have to do. Knows nothing of the rest of the product: `in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,10 +32,8 @@ def place_of(container: str, main: int, root: Path = ROOT) -> Path | None:
     """Where groups of the container with that id and first process stand; None where none can be made."""
     with suppress(OSError):
         for folder in _folders(main, root, KIND):
-            if container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split():
-                trial = folder / f"{PREFIX}-"
-                trial.mkdir(exist_ok=True)
-                trial.rmdir()
+            is_its = container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split()
+            if is_its and os.access(folder, os.W_OK):
                 return folder
     return None
 

@@ -43,6 +43,7 @@ CALL_S = 30.0
 GONE_S = 1.0  # By then, an engine tells that a container was killed whose commands were.
 KILLED_EXIT = 137
 GATE = 'IFS= read -r go && [ "$go" = go ] || exit 126; exec "$@"'
+GO = b"go\n"
 CLOSED_GATE = f"{GATE} </dev/null"
 """Lines of sh that become the command when they are told to `go`; what it is to read comes behind that, or nothing."""
 
@@ -158,11 +159,12 @@ class Room:
 
     def is_gone(self) -> bool:
         """Whether it does not run any more; one that is killed is told of a little after what ran inside."""
-        deadline = time.monotonic() + GONE_S
+        deadline, pause_s = time.monotonic() + GONE_S, LOOK_S
         while self.main()[1]:
             if time.monotonic() > deadline:
                 return False
-            time.sleep(LOOK_S)
+            time.sleep(pause_s)
+            pause_s *= 2
         return True
 
 
@@ -193,18 +195,27 @@ def main(arguments: Sequence[str]) -> int:
         raw = room.raw()
         first, secrets = _main(raw), masks_in(raw["Config"]).stream()
         place = grouping.place_of(*first) if first[1] else None
-        has_input = given == "in"
-        gate = () if place is None else ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
-        is_fed = has_input or place is not None
-        command = room.make((*gate, *argv), Env=env, WorkingDir=workdir, AttachStdin=is_fed)
-        stream, rest = room.begin(command)
+        wish = {"Env": env, "WorkingDir": workdir}
+        has_input, is_gated, pid = given == "in", place is not None, 0
+        if is_gated:
+            gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
+            command = room.make((*gate, *argv), **wish, AttachStdin=True)
+            stream, rest = room.begin(command)
+            pid = room.pid(command)
+            is_gated = pid > 0
+        if not is_gated:  # Nothing of it has begun: the image may have no shell, and need none.
+            command = room.make(argv, **wish, AttachStdin=has_input)
+            stream, rest = room.begin(command)
     except _TROUBLES as error:
         print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
         return BROKEN_EXIT
     try:
         before = grouping.counts(first[1]) if place is not None else grouping.Counts()
-        if place is not None and (pid := room.pid(command)):
-            _let_in(stream, place, mark, pid)
+        if place is not None and (pid := pid or room.pid(command)):
+            with contextlib.suppress(OSError):  # It is ended by its mark alone then.
+                grouping.enter(place, mark, pid)
+        if is_gated:
+            stream.sendall(GO)
         if has_input:
             threading.Thread(target=_feed, args=(stream,), daemon=True).start()
         _show(stream, rest, secrets, lambda: _end_if_over(room, command, mark))
@@ -220,13 +231,6 @@ def main(arguments: Sequence[str]) -> int:
     with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
         _end(room, mark)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
-
-
-def _let_in(stream: socket.socket, place: Path, mark: str, pid: int) -> None:
-    """Puts the command into its group and lets it begin; where that cannot be, it is ended by its mark alone."""
-    with contextlib.suppress(OSError):
-        grouping.enter(place, mark, pid)
-    stream.sendall(b"go\n")
 
 
 def _gone() -> int:

@@ -50,7 +50,7 @@ class ProcessesContract:
     async def test_an_exit_code_and_both_outputs_come_back(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "echo out; echo err >&2; exit 3"))
 
-        assert exit_ == Exit(Ending.EXITED, 3, b"out\nerr\n")
+        assert exit_ == Exit(Ending.EXITED, 3, b"out\nerr\n"), exit_
 
     async def test_a_program_is_run_without_a_shell_between(self, machine: Machine, folder: Path) -> None:
         command = Command(str(folder), argv=("echo", "a  b", "$HOME"), env={"PATH": "/usr/bin:/bin"})
@@ -65,7 +65,7 @@ class ProcessesContract:
     async def test_input_is_given_whole_and_then_closed(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "cat", stdin=b"one\ntwo"))
 
-        assert exit_.output == b"one\ntwo"
+        assert exit_.output == b"one\ntwo", exit_
 
     async def test_a_timeout_stops_the_process(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()

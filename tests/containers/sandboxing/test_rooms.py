@@ -13,10 +13,12 @@ import anyio.lowlevel
 import pytest
 
 from containers import grouping
+from containers.docker_engine import DockerEngine
 from containers.engine import Bound, Creation, Inside, Placed
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Room
 from reconciler.effects.processes import Command, Ending, Sandbox
+from tests.containers import engines
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.rooming import rooms_of
@@ -195,6 +197,21 @@ async def test_a_command_cannot_write_cgroups_to_leave_its_group(sut: Sut) -> No
     )
 
     assert ended.code == 3 and b"left" not in ended.output
+
+
+async def test_an_image_without_a_shell_runs_programs(engine: DockerEngine, ground: Ground, tmp_path: Path) -> None:
+    bare = (await engines.image(engine, tmp_path, is_bare=True)).id
+    ref = await ground.engine.create(Creation(ground.name(), bare, ground.labels, cmd=("/sleep", "600")))
+    await ground.engine.start(ref)
+    sut = Sut(ground, ref, tmp_path)
+    box = Sandbox(3, ref)
+
+    ended = await sut.processes.run("a", Command("/", argv=("/sleep", "0"), sandbox=box, timeout_s=60.0))
+    none = await sut.processes.run("b", Command("/", argv=("/none",), sandbox=box, timeout_s=60.0))
+
+    assert (ended.ending, ended.code) == (Ending.EXITED, 0), ended.output
+    assert none.code == 127 and b"/none" in none.output
+    assert sut.groups() == []
 
 
 async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> None:

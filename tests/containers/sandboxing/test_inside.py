@@ -1,0 +1,95 @@
+"""The program that stands for a command in a container, when its engine is slow or says nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from containers import attaching
+from containers.attaching import Left
+from containers.engine import Inside
+from containers.sandboxing import inside
+
+
+class Slow(inside.Room):
+    """An engine on which a command runs for a while."""
+
+    def __init__(self, asks: int) -> None:
+        super().__init__("", "sut")
+        self._left = asks
+
+    def ask(self, method: str, where: str, body: object = None) -> Any:
+        self._left -= 1
+        return {"Running": self._left > 0, "ExitCode": None if self._left > 0 else 7, "Pid": 1, "State": {}, "Id": "x"}
+
+
+class Watched(attaching._Attached):
+    """The same, for a person's command."""
+
+    def __init__(self, asks: int) -> None:
+        super().__init__({}, "sut", Inside(("true",), "m"), None)  # type: ignore[arg-type]  # nobody writes
+        self._left = asks
+
+    def _ask(self, ask: Any) -> Any:
+        self._left -= 1
+        return {"Running": self._left > 0, "ExitCode": 7}
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    found: list[float] = []
+    monkeypatch.setattr("time.sleep", found.append)
+    return found
+
+
+def test_a_command_that_goes_on_is_looked_at_less_and_less_often(pauses: list[float]) -> None:
+    assert Slow(asks=12).state("c")["ExitCode"] == 7
+    assert Watched(asks=12)._ended("c") == Left(7)
+
+    for each in (pauses[:11], pauses[11:]):
+        assert each == sorted(each) and each[-1] == 0.5 and len(each) == 11
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Any:
+    """An engine that begins a command of which nothing is heard."""
+    place = tmp_path / "s"
+    open_lines = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+
+        def serve() -> None:
+            for answer in (
+                b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n" + b'{"Id":"c"}',
+                b"HTTP/1.1 101 UP\r\n\r\n",
+            ):
+                line, _ = listening.accept()
+                line.recv(1 << 16)
+                line.sendall(answer)
+                open_lines.append(line)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield str(place)
+        thread.join()
+    for line in open_lines:
+        line.close()
+
+
+def test_a_script_of_ours_that_does_not_end_is_given_up(mute: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = inside.Room(mute, "sut")
+    begin = room.begin
+
+    def begun(command: str) -> Any:
+        stream = begin(command)
+        monkeypatch.setattr(inside, "CALL_S", 0.0)  # From here on all its time is over.
+        return stream
+
+    monkeypatch.setattr(room, "begin", begun)
+    with pytest.raises(TimeoutError, match="does not end"):
+        room.script(("true",))

@@ -1,0 +1,64 @@
+"""Which files of a container are files of this machine too."""
+
+from __future__ import annotations
+
+import pytest
+
+from controllers.inside import Place
+from controllers.inside.placing import Here, Mounted
+
+MOUNTS = (
+    Mounted("/in", "/plan"),
+    Mounted("/in/cache"),
+    Mounted("/in/cache/kept", "/plan/kept", is_read_only=True),
+    Mounted("/etc/one", "/plan/one.conf"),
+)
+PLACE = Place("sut", "/in/src", MOUNTS)
+
+
+@pytest.mark.parametrize(
+    ("path", "at"),
+    [
+        ("a", "/in/src/a"),
+        ("../a", "/in/a"),
+        ("./a//b/", "/in/src/a/b"),
+        ("/a", "/a"),
+        ("//a", "/a"),
+        ("../../../../a", "/a"),
+        (".", "/in/src"),
+    ],
+)
+def test_a_path_is_read_from_where_commands_begin(path: str, at: str) -> None:
+    assert PLACE.at(path) == at
+
+
+@pytest.mark.parametrize(
+    ("inside", "here"),
+    [
+        ("/in/a", Here("/plan/a", is_read_only=False, is_alone=False)),
+        ("/in", Here("/plan", is_read_only=False, is_alone=True)),
+        ("/in/cache/a", None),
+        ("/in/cache", None),
+        ("/in/cache/kept/a", Here("/plan/kept/a", is_read_only=True, is_alone=False)),
+        ("/in/cached", Here("/plan/cached", is_read_only=False, is_alone=False)),
+        ("/etc/one", Here("/plan/one.conf", is_read_only=False, is_alone=True)),
+        ("/etc/two", None),
+        ("/inside", None),
+    ],
+)
+def test_the_nearest_mount_says_whose_a_file_is(inside: str, here: Here | None) -> None:
+    assert PLACE.here(inside) == here
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"), [("/plan/a", "/in/a"), ("/plan/kept/a", "/in/cache/kept/a"), ("/plans", ""), ("/", "")]
+)
+def test_a_folder_of_this_machine_is_found_inside(path: str, inside: str) -> None:
+    assert PLACE.inside(path) == inside
+
+
+def test_what_is_mounted_at_the_root_is_all_there_is() -> None:
+    place = Place("sut", "/", (Mounted("/", "/plan"),))
+
+    assert place.here("/a/b") == Here("/plan/a/b", is_read_only=False, is_alone=False)
+    assert place.inside("/plan/a") == "/a"
