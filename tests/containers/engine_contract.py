@@ -164,6 +164,13 @@ class EngineContract:
         assert found.created_at > 0 == found.started_at == found.ended_at
         assert await ground.engine.container(creation.name) == found
 
+    async def test_where_commands_begin_is_known(self, ground: Ground) -> None:
+        for workdir, begins in (("", "/"), ("/tmp", "/tmp")):
+            ref = await ground.engine.create(
+                Creation(ground.name(), ground.image, ground.labels, cmd=FOREVER, workdir=workdir)
+            )
+            assert (await seen(ground, ref)).workdir == begins
+
     async def test_one_of_an_image_that_is_not_there_is_not_made(self, ground: Ground) -> None:
         creation = Creation(ground.name(), "planloop-test/none:1", ground.labels)
 
