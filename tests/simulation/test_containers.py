@@ -254,7 +254,7 @@ def test_what_others_do_is_made_good(what: str, death: int) -> None:
 
 async def copied(daemon: Daemon) -> None:
     """Somebody runs what `docker commit` made of it."""
-    one, engine = daemon.find(db(daemon)), SimulatedEngine(daemon)
+    one, engine = daemon.find("renamed"), SimulatedEngine(daemon)
     assert one is not None
     await engine.start(await engine.create(remade(one.creation, name="copy", networks=())))
 
@@ -269,7 +269,7 @@ def renamed(daemon: Daemon) -> None:
 @pytest.mark.parametrize("death", [None, *range(6, 12)])
 def test_what_carries_copied_labels_is_left_and_what_is_renamed_stays_ours(death: int | None) -> None:
     """Under every owner: the one that sees it happen, and one that comes after."""
-    outside = [Outside(10, copied), Outside(12, renamed), Outside(14, lambda daemon: daemon.kill("renamed"))]
+    outside = [Outside(10, renamed), Outside(12, lambda daemon: daemon.kill("renamed")), Outside(16, copied)]
     deaths = [] if death is None else [Death(death, "after")]
 
     story = simulate_yard(
