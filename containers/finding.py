@@ -1,7 +1,11 @@
-"""Where the container engine is: what DOCKER_HOST says, else the first of the usual sockets that is there."""
+"""Where the container engine is: what DOCKER_HOST says, else the first of the usual sockets that may be used.
+
+A person's own engine, rootless, may stand beside the machine's, which is closed to them.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -10,11 +14,19 @@ HOST: Final = "DOCKER_HOST"
 DEFAULT: Final = "/var/run/docker.sock"
 
 
-def engine_address(env: Mapping[str, str], is_there: Callable[[str], bool] = lambda path: Path(path).exists()) -> str:
-    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket where there is none."""
+def engine_address(
+    env: Mapping[str, str],
+    is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
+    is_open: Callable[[str], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
+) -> str:
+    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket where there is none.
+
+    Where none of those that are there may be used, the first one: whoever asks it is told that.
+    """
     if env.get(HOST):
         return env[HOST]
-    return f"unix://{next((path for path in _sockets(env) if is_there(path)), DEFAULT)}"
+    there = [path for path in _sockets(env) if is_there(path)]
+    return f"unix://{next(filter(is_open, there), next(iter(there), DEFAULT))}"
 
 
 def _sockets(env: Mapping[str, str]) -> Iterable[str]:

@@ -206,11 +206,11 @@ class TestOnlyDocker:
         host = (await seen(ground, ref)).ports[80]
 
         async def is_answered() -> bool:
-            async with await anyio.connect_tcp("127.0.0.1", host) as stream:
-                try:
+            try:
+                async with await anyio.connect_tcp("127.0.0.1", host) as stream:
                     return await stream.receive() == b"hello\n"
-                except (anyio.EndOfStream, anyio.BrokenResourceError):  # The proxy listens before the program does.
-                    return False
+            except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # It is up before its program listens.
+                return False
 
         await until(is_answered)
 

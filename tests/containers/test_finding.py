@@ -25,4 +25,11 @@ HOME = {"HOME": "/u/a", "XDG_RUNTIME_DIR": "/run/user/1"}
 def test_the_environment_names_an_engine_or_the_first_usual_socket_does(
     env: dict[str, str], there: set[str], address: str
 ) -> None:
-    assert engine_address(env, there.__contains__) == address
+    assert engine_address(env, there.__contains__, there.__contains__) == address
+
+
+def test_a_socket_that_is_closed_to_us_is_passed_over_for_an_open_one() -> None:
+    there, own = {"/var/run/docker.sock", "/run/user/1/podman/podman.sock"}, "/run/user/1/podman/podman.sock"
+
+    assert engine_address(HOME, there.__contains__, own.__eq__) == f"unix://{own}"
+    assert engine_address(HOME, there.__contains__, lambda _: False) == "unix:///var/run/docker.sock"
