@@ -22,6 +22,7 @@ from containers.framing import GONE, GONE_EXIT
 from containers.sandboxing import bubblewrap, cgroups, proxy
 from containers.sandboxing.bubblewrap import Door, Home
 from containers.sandboxing.cgroups import Cgroups
+from containers.sandboxing.entry import hidden
 from containers.sandboxing.guarding import Unfit, let_in, path_outside
 from containers.sandboxing.rooms import NoRooms, Rooms
 from reconciler.effects.local_processes import obstacle_of
@@ -149,7 +150,9 @@ class EnclosingProcesses:
         has_groups = self._groups is not None
         argv = bubblewrap.argv(bwrap, self._home, command, door=door, bound=None if has_groups else processes)
         let_in(self._home.folder)
-        wrapped = replace(command, argv=tuple(argv), shell="", env=env, sandbox=None, processes_max=None)
+        # What a task says of its environment means nothing outside: it may name programs, and libraries for all.
+        outside = {"PATH": own, **hidden(env)}
+        wrapped = replace(command, argv=tuple(argv), shell="", env=outside, sandbox=None, processes_max=None)
         bounded = replace(command, processes_max=processes)
         return self._bounded(op, bounded, wrapped, wrapped.argv)
 

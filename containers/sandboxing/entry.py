@@ -4,6 +4,9 @@ bounds, opens the way out, and becomes the command.
 Run as `python -I -S entry.py FOLDER BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder, BOUND how
 many processes there may be, DOOR the unix socket of the proxy outside and PORT where commands find it here; `-` for
 none. Knows nothing of the rest of the product.
+
+The command's variables come by names that mean nothing to the programs outside that enclose it: `LD_PRELOAD` of a task
+is for its command alone.
 """
 
 from __future__ import annotations
@@ -15,14 +18,26 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 NONE = "-"
+PREFIX = "PLANLOOP_GIVEN_"
 MOVED_EXIT = 126
 NOT_FOUND_EXIT = 127
 PIECE_BYTES = 1 << 16
 CONNECTIONS_MAX = 256
 _BACK = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def hidden(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables `env` of a command by the names that they have on their way in."""
+    return {f"{PREFIX}{name}": value for name, value in env.items()}
+
+
+def shown(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that came in as `env`, with those of the command by their own names again."""
+    own = {name.removeprefix(PREFIX): value for name, value in env.items() if name.startswith(PREFIX)}
+    return {**{name: value for name, value in env.items() if not name.startswith(PREFIX)}, **own}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     if bound != NONE:
         resource.setrlimit(resource.RLIMIT_NPROC, (int(bound), int(bound)))
     try:
-        os.execvp(argv[0], argv)
+        os.execvpe(argv[0], argv, shown(os.environ))  # noqa: TID251 - a program of its own
     except OSError as error:
         print(f"{argv[0]}: there is no such program in here: {error.strerror}", file=sys.stderr)  # noqa: T201
         return NOT_FOUND_EXIT

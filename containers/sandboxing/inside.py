@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from containers import grouping, killing
 from containers.framing import GONE, GONE_EXIT, Frames
 from containers.hiding import masks_in
+from containers.sandboxing.entry import shown
 from reconciler.effects.masking import MaskedStream
 
 NOT_FOUND_EXIT = 127
@@ -185,7 +186,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command; its exit code, or ours for what never began."""
     path, container, mark, workdir, names, given, *argv = arguments
     room = Room(path, container)
-    own = os.environ  # noqa: TID251 - a program of its own
+    own = shown(os.environ)  # noqa: TID251 - a program of its own
     env = [f"{name}={own[name]}" for name in names.split(",") if name in own]
     env.append(f"{killing.VARIABLE}={killing.marked(mark)}")
     # Deaf from the first moment: TERM means nothing before there is somebody to pass it on to.

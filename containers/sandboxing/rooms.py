@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from containers.engine import Engine, EngineFailed, Reason
+from containers.sandboxing.entry import hidden
 from containers.sandboxing.guarding import Unfit
 from reconciler.effects.processes import Command
 from schemas.frozen import frozen
@@ -92,6 +93,7 @@ class EngineRooms:
             cwd="/",
             argv=argv,
             shell="",
+            env=hidden(command.env),
             sandbox=None,
             memory_bytes_max=None,
             processes_max=None,

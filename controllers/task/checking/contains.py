@@ -35,7 +35,7 @@ async def _matched(name: str, pattern: str, content: bytes, bench: Bench, timeou
     line = pattern.encode().hex().encode() + b"\n"  # Any text at all fits on a line like this.
     argv = (sys.executable, "-I", "-S", str(CHILD))
     op = bench.ids.mint()
-    command = Command(cwd=bench.cwd, argv=argv, env=bench.env, stdin=line + content, timeout_s=timeout_s)
+    command = Command(cwd=bench.cwd, argv=argv, stdin=line + content, timeout_s=timeout_s)
     exit_ = await bench.processes.run(op, command)
     bench.processes.forget([op])
     trouble = shell.not_ended(exit_, timeout_s)

@@ -1,0 +1,46 @@
+"""What a task says of its environment is for its command: what encloses that, outside, does not heed it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.sandboxing.entry import hidden, shown
+from containers.sandboxing.rooms import EngineRooms, Room
+from reconciler.effects.processes import Command, Sandbox
+from tests.containers.sandboxing import homes
+
+pytestmark = pytest.mark.anyio
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root", "EMPTY": "", "PLANLOOP_TASK": "task/t"}
+
+
+def test_variables_come_in_by_other_names_and_are_as_they_were() -> None:
+    outside = {"PATH": "/bin", "PLANLOOP_OP": "op", **hidden(ENV)}
+
+    assert set(hidden(ENV)).isdisjoint(ENV)
+    assert shown(outside) == {**ENV, "PLANLOOP_OP": "op"}
+
+
+async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Path) -> None:
+    homes.need_bubblewrap()
+    folder, outside = tmp_path / "plan", tmp_path / "outside"
+    for place in (folder / ".plan", outside):
+        place.mkdir(parents=True)
+    env = {**ENV, "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(outside / "escaped")}
+    command = Command(str(folder), shell="echo $LD_DEBUG $EMPTY. $PLANLOOP_TASK", env=env, sandbox=Sandbox(2))
+
+    ended = await homes.enclosing(folder, folder / ".plan" / "run").run("a", command)
+
+    assert b"files . task/t" in ended.output
+    assert list(outside.iterdir()) == []
+
+
+def test_the_program_that_runs_a_command_in_a_container_heeds_none_of_them() -> None:
+    rooms = EngineRooms(lambda: pytest.fail("nobody is asked"), "unix:///s", "/usr/bin/python3", lambda _: Room("id"))
+    command = Command("/x", shell="true", env={**ENV, "LD_PRELOAD": "./x.so"}, sandbox=Sandbox(3, container="c"))
+
+    _, enclosed = rooms.enclosed("op", command)
+
+    assert shown(enclosed.env) == command.env and set(enclosed.env).isdisjoint(command.env)
+    assert "EMPTY,LD_PRELOAD,PLANLOOP_TASK" in enclosed.argv
