@@ -24,7 +24,8 @@ def parse(text: str) -> Decimal | None:
         return None
     number, letter, binary, byte = found.groups()
     power = _LETTERS.index(letter.lower()) + 1 if letter else 0
-    return Decimal(number) * (1024 if binary or not byte else 1000) ** power
+    base = Decimal(1024 if binary or not byte else 1000)
+    return Decimal(number) * base**power
 
 
 def words(size_bytes: int) -> str:

@@ -22,7 +22,7 @@ from planloop.client import OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving, Owning, Wish
 from planloop.places import Place
-from planloop.rendering import amounts
+from planloop.rendering import amounts, containers
 from planloop.screens import screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
@@ -200,8 +200,16 @@ def _next_for_root(view: View, place: Place) -> str:
     if not failed:
         return f"plan describe . · plan logs .\nplan resume ., then {apply_command(place)}: tries it again"
     # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
-    at = next((one.address for one in failed if not _failed_for_need(one)), failed[0].address)
-    return f"plan describe {at} · plan logs {at}\n{apply_command(place)} tries it again"
+    own = [one for one in failed if not _failed_for_need(one)] or failed
+    first = min(own, key=_failed_at)
+    cure = containers.cure(first)
+    way = f"plan describe {first.address} · plan logs {first.address}\n{apply_command(place)} tries it again"
+    return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
+
+
+def _failed_at(container: Resource) -> float:
+    ready = of_status(container.status).get("Ready")
+    return 0.0 if ready is None else ready.since
 
 
 def _failed_for_need(container: Resource) -> bool:
@@ -224,15 +232,15 @@ def _leave_at_once(view: View, place: Place) -> NoReturn:
 
 def _left_running(view: View, place: Place) -> str:
     calls = [call for call in view.list("call") if call.state == "Started"]
-    containers = parting.going_on(view.list("container"))
-    if not calls and containers:
-        return f"{containers}\nnext: {apply_command(place)} goes on"
+    going_on = parting.going_on(view.list("container"))
+    if not calls and going_on:
+        return f"{going_on}\nnext: {apply_command(place)} goes on"
     if not calls:
         return f"nothing goes on running; {apply_command(place)} goes on from here"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
     verb = "goes" if len(calls) == 1 else "go"
     goes_on = f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
-    goes_on += f"\n{containers}" if containers else ""
+    goes_on += f"\n{going_on}" if going_on else ""
     return f"{goes_on}\nnext: {apply_command(place)} goes on · plan down stops them"
 
 

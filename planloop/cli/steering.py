@@ -112,6 +112,8 @@ def _path_of(document: JsonObject, address: str) -> tuple[str, ...]:
     kind, _, name = address.partition("/")
     if kind != "task":
         hint = f"name the task that it works for: task/{name}" if kind == "agent" else "plan get tasks lists them"
+        if kind == "container":
+            hint = "one that failed is tried again when it is edited in the plan, and after plan down by plan apply"
         raise Halt(Exit.USAGE, f"{address} is not a task", hint)
     path = pointing.field_of(address, "")
     if not pointer.has(document, path):

@@ -274,8 +274,9 @@ def cure(item: Resource) -> str:
 def _next_try(status: JsonObject, at: float) -> str:
     """`, next in 8 s`, of one that is tried again."""
     retry_at = status.get("retry_at")
-    is_over = retry_at is None or status.get("state") not in (ContainerState.WAITING, ContainerState.RESTARTING)
-    return "" if is_over else f", next in {amounts.duration(max(0.0, float(retry_at) - at))}"
+    if retry_at is None or status.get("state") not in (ContainerState.WAITING, ContainerState.RESTARTING):
+        return ""
+    return f", next in {amounts.duration(max(0.0, float(retry_at) - at))}"
 
 
 def words(draft: Draft) -> str:

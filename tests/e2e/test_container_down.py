@@ -13,14 +13,18 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard, ready
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 
 PLAN = f"""\
 plan: p
 containers:
   - {{name: db, image: {IMAGE}, env: {{NAME: db}}, mounts: [{{volume: data, container: /data}}]}}
   - {{name: quick, image: {IMAGE}, cmd: [echo, quick words], needs: [db]}}
-  - {{name: app, image: {IMAGE}, env: {{NAME: app}}, needs: {{db: started, quick: completed}}}}
+  - name: app
+    image: {IMAGE}
+    env: {{NAME: app}}
+    needs: {{db: started, quick: completed}}
+    health: {{tcp: 8080, interval: 200ms}}
 """
 
 
@@ -34,7 +38,7 @@ def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
 
 def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
 
         said = folder.run("down")
 
@@ -56,7 +60,7 @@ def test_plan_down_takes_all_down_but_data_and_what_was_written_stays(yard: Yard
 
 def test_who_leaves_is_told_what_goes_on_and_plan_down_ends_it_without_an_owner(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGINT)
         owner.ended()
     assert "2 containers go on running: container/db, container/app; plan down removes them" in said_by(owner.text)
@@ -70,7 +74,7 @@ def test_who_leaves_is_told_what_goes_on_and_plan_down_ends_it_without_an_owner(
 
 def test_a_network_that_a_stranger_has_joined_is_named_and_left(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
         (network,) = yard.networks()
         (stranger,) = yard.strangers
         yard.api.disconnect_container_from_network(stranger, "none")
@@ -105,7 +109,7 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
     socket.symlink_to(yard.address.removeprefix("unix://"))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{socket}")
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
         socket.unlink()
         of_owner = folder.run("down")
         owner.ended()
@@ -126,7 +130,7 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
 
 def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGSTOP)
 
         said = folder.run("down", "--force", "--volumes")
@@ -142,7 +146,7 @@ def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder)
 
 def test_who_leaves_what_runs_is_told_of_it_also_with_nobody_there(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
-        owner.until("running +container/app")
+        owner.until("healthy +container/app")
         owner.process.send_signal(signal.SIGSTOP)
 
         said = folder.run("down", "--force", "--leave")

@@ -60,9 +60,9 @@ def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, f
         ]
         assert f"port      127.0.0.1:{host} -> 80" in folder.run("describe", "container/db").out
         assert "├─ ● container/db    healthy" in folder.run("tree").out
-        first, *rest = follow_to_the_end(yard, folder).splitlines()
+        first, end = follow_to_the_end(yard, folder).splitlines()
         assert first == "last"
-        assert re.fullmatch(r"container/once is failed: it ended with exit code 137 \(.*\): last", *rest)
+        assert re.fullmatch(r"container/once is failed: it ended with exit code 137 \(.*\): last", end)
         owner.until(r"failed +container/once +it ended with exit code 137 \(signal 9: killed, by .*\): last")
         owner.ended()
         assert "plan describe container/once · plan logs container/once" in owner.text
@@ -239,3 +239,20 @@ def test_a_preview_asks_the_containers_that_are_up(yard: Yard, folder: Folder) -
 
         assert folder.run("down").code == 0
         owner.ended()
+
+
+def test_a_plan_that_failed_ends_with_what_would_help_the_one_that_failed_first(yard: Yard, folder: Folder) -> None:
+    both = f"{{a: {{image: {IMAGE}, needs: [z]}}, z: {{image: planloop/nothing}}}}"
+    folder.write("p.yaml", f"plan: p\ncontainers: {both}\n")
+
+    said = folder.run("apply", "--yes", "p.yaml")
+
+    assert (said.code, said.err.splitlines()) == (
+        10,
+        [
+            "help: there are shell, python, node, clojure",
+            "help: plan describe container/z · plan logs container/z",
+            "help: plan apply p.yaml tries it again",
+        ],
+    )
+    assert folder.run("resume", "container/z").err.splitlines()[1].startswith("help: one that failed is tried again")

@@ -70,6 +70,20 @@ def test_a_table_has_image_ports_age_restarts_and_what_it_waits_for() -> None:
     ]
 
 
+def test_a_narrow_terminal_keeps_the_reason_and_loses_empty_columns() -> None:
+    known = [container("bad", ContainerSpec(image="planloop/nothing"), state="failed",
+                       conditions=ready("NoImage", "there is no stock image planloop/nothing"))]  # fmt: skip
+
+    narrow = objects.text(known, now=1.0, width=60).splitlines()
+
+    assert narrow[0].split() == ["CONTAINER", "STATE", "IMAGE", "WHAT"]
+    assert narrow[1].endswith("there is no stock i…")
+    assert "RESTARTS" in objects.text(known, now=1.0, width=120)
+    mixed = objects.text([*known, well()], now=138.0, width=60).splitlines()
+    assert mixed[0].split() == ["CONTAINER", "STATE", "IMAGE", "WHAT"]
+    assert mixed[1].endswith("there is no stock…")
+
+
 def test_a_headline_counts_those_that_are_up_and_those_that_have_done_their_work() -> None:
     done = container("done", ContainerSpec(image="app"), state="completed")
 

@@ -58,8 +58,8 @@ def test_one_that_got_its_port_is_told_to_run_at_once() -> None:
 
 
 def test_an_engine_that_does_not_answer_is_told_of_once_for_all_containers() -> None:
-    down = {"engine": {"reason": "EngineDown", "why": "nobody answers"}}
-    states = [(at, container("waiting", name=name, **down)) for at, name in ((0.0, "a"), (0.1, "b"), (0.2, "c"))]
+    down = {"reason": "EngineDown", "why": "nobody answers"}
+    states = [(at, container("waiting", name=name, engine=down)) for at, name in ((0.0, "a"), (0.1, "b"), (0.2, "c"))]
 
     assert told(states) == [0.0]
     assert told([*states, *((1.0 + at, container("running", name=one.address[10:])) for at, one in states)]) == [
