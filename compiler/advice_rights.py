@@ -72,8 +72,9 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
     ),
     "P0408": Advice(
         "The agent wants a sandbox that there is not: the tiers are 0 nothing, 1 a process group with limits, 2 "
-        "bubblewrap and 3 a container of the plan, which is named.",
-        "Write one of these, or name the container.",
+        "bubblewrap and 3 a container of the plan, which is named. Or its task works in a fork, and the container "
+        "shows another folder.",
+        "Write one of these, name the container, or say by `task:` of the container that it is for that task.",
         "plan: demo\nagent: {run: ./work, sandbox: 3}",
         "plan: demo\nagent: {run: ./work, sandbox: {container: box}}\ncontainers:\n  box: {image: planloop/shell}",
     ),

@@ -16,6 +16,7 @@ from compiler.lowering import Provenance
 from compiler.resolving import Resolved
 from compiler.suggesting import did_you_mean
 from schemas import pointer
+from schemas.container import leads_out
 from schemas.encoding import JsonObject
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
@@ -33,6 +34,7 @@ def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults)
             if "sh" not in check:
                 _tell_check(check, (*pointer.of_task(path), "acceptance", str(index)), faults)
     _tell_agents(graph, faults)
+    _tell_forked(graph, faults)
 
 
 def _tell(faults: Faults, code: str, summary: str, to: Pointer, hint: str = "") -> None:
@@ -115,6 +117,25 @@ def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
                 did_you_mean(min(unread), sorted(steps.settings)) if steps is not None else "they are kept in the plan"
             )
             faults.warn_on_key("P0406", f"nothing reads {names} of {what} `{mixin['name']}`", hint, to=(*to, "mixins"))
+
+
+def _tell_forked(graph: Graph, faults: Faults) -> None:
+    """Tells of sandboxes that show another folder than their task works in."""
+    for address, agent in graph.objects.items():
+        name = wish_of(agent.spec.get("sandbox")).container if address.startswith("agent/") else ""
+        box = graph.objects.get(f"container/{name}") if name else None
+        if box is None or not any(one["host"] and not leads_out(one["host"]) for one in box.spec["mounts"]):
+            continue
+        fork, shown = (_fork_of(graph, task) for task in (agent.spec["task"], f"task/{box.spec['task']}"))
+        if fork and fork != shown:
+            what = f"`{name}` mounts the plan's folder, and {agent.spec['task']} works in {fork}"
+            hint = f"a container of its own mounts the fork: `task: {fork.partition('/')[2]}`"
+            _tell(faults, "P0408", what, (*pointer.of_task(_path_of(address)), "agent"), hint)
+
+
+def _fork_of(graph: Graph, task: str) -> str:
+    found = graph.objects.get(task)
+    return "" if found is None else str(found.spec.get("fork") or "")
 
 
 def _who(resolved: Resolved, addresses: list[str]) -> str:

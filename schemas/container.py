@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from posixpath import normpath
 from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import Json, JsonObject, digest_of
@@ -170,6 +171,11 @@ class ContainerSpec:
             "labels": dict(self.labels),
             "task": self.task,
         }
+
+
+def leads_out(written: str) -> bool:
+    """Whether a path of the plan is in any case outside the plan's folder."""
+    return written.startswith(("/", "~")) or normpath(written).startswith("..")
 
 
 def is_left(state: str, status: JsonObject) -> bool:

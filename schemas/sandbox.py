@@ -53,7 +53,8 @@ def wish_of(written: Json) -> Wish:
 
 @frozen
 class Answer:
-    """Whether a sandbox is to be had; if not, why, what would help, and from when on to look again (None: never).
+    """Whether a sandbox is to be had; if not, why, what would help, how often that was tried in a row (0: it is not),
+    and from when on to look again (None: never).
 
     Times in seconds since 1970.
     """
@@ -61,6 +62,7 @@ class Answer:
     is_had: bool
     why: str = ""
     cure: str = ""
+    tries: int = 0
     again_at: float | None = None
 
     def is_due(self, now: float) -> bool:

@@ -51,7 +51,8 @@ class TriedSandboxes:
             answer = await self._try(wish)
             if not answer.is_had:
                 self._failures[key] += 1
-                answer = replace(answer, again_at=self._clock.now() + _pause_s(self._failures[key]))
+                tries = self._failures[key]
+                answer = replace(answer, tries=tries, again_at=self._clock.now() + _pause_s(tries))
             self._known[key] = answer
             return answer
 

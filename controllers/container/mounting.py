@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from posixpath import normpath
 
 from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
 from containers.sandboxing import guarding
-from schemas.container import ContainerSpec, Mount
+from schemas.container import ContainerSpec, Mount, leads_out
 from schemas.frozen import frozen
 
 
@@ -41,6 +42,16 @@ def placed(spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
     return (*out, *(guard for guard in over if guard.target not in known))
 
 
+def placed_in(tree: Path, spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
+    """The same for one whose mounts of the plan's folder are of the working tree `tree`, which has the same files."""
+    if tree == ground.folder:
+        return placed(spec, ground)
+    outside = tuple(mount for mount in spec.mounts if mount.host and leads_out(mount.host))
+    of_tree = tuple(mount for mount in spec.mounts if mount not in outside)
+    within = placed(replace(spec, mounts=of_tree), replace(ground, folder=tree))
+    return (*within, *placed(replace(spec, mounts=outside), ground))
+
+
 def _placed(mount: Mount, ground: Ground) -> Placed:
     volume = ground.names.volume(mount.volume) if mount.volume else ""
     host = str(place(mount.host, ground.folder)) if mount.host else ""
@@ -50,7 +61,7 @@ def _placed(mount: Mount, ground: Ground) -> Placed:
 def place(written: str, folder: Path) -> Path:
     """Where a path of the plan in `folder` is on this machine. Raises EngineFailed REFUSED. Looks at files."""
     path = folder / Path(written).expanduser()
-    if written.startswith(("/", "~")) or normpath(written).startswith(".."):
+    if leads_out(written):
         return path
     found, own = _real(path), _real(folder)
     if _real(Path.home()).is_relative_to(own):

@@ -9,7 +9,6 @@ from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.condition import of_status
 from schemas.container import (
-    AWAITING_CONTAINERS,
     NEED_FAILED,
     ContainerSpec,
     ContainerState,
@@ -117,8 +116,7 @@ def _is_at_work(view: View, address: str) -> bool:
     task = view.get(address)
     if task is None or task.deleting or task.state in ENDED:
         return False
-    waits_for = task.status.get("conditions", {}).get("Progressing", {}).get("reason")
-    return bool(task.status.get("stage")) or waits_for == AWAITING_CONTAINERS
+    return bool(task.status.get("stage") or (task.status.get("signal") or {}).get("containers"))
 
 
 def _need(view: View, name: str, how: Readiness, token: str) -> Need:

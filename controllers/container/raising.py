@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Published, Reason
+from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, Placed, Published, Reason
 from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
@@ -22,6 +22,7 @@ from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from controllers.inside import start_of
 from controllers.sandboxes import mounted_folders, steering_files
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
@@ -76,7 +77,7 @@ class Raising:
         """It has begun for the time `starts`. A start that the engine could not do is none."""
         is_begun: JsonObject = {}
         try:
-            await starting.start(self.yard.engine, ref, spec, self.yard.folder)
+            await starting.start(self.yard.engine, ref, spec, self.yard.folder, self._tree(spec))
             is_begun = {"starts": starts, "tries": None}
         finally:
             await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})
@@ -145,7 +146,7 @@ class Raising:
             env=environment(spec, self.yard),
             workdir=spec.workdir,
             user=spec.user,
-            mounts=await anyio.to_thread.run_sync(mounting.placed, spec, self._ground()) if spec.mounts else (),
+            mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports),
             networks=tuple(names.network(network) for network in networks),
             aliases=(name,),
@@ -155,6 +156,13 @@ class Raising:
             cap_add=spec.cap_add,
             logs_bytes=spec.logs_bytes,
         )
+
+    async def _mounts(self, spec: ContainerSpec) -> tuple[Placed, ...]:
+        ground = self._ground()
+        return await anyio.to_thread.run_sync(mounting.placed_in, self._tree(spec), spec, ground)
+
+    def _tree(self, spec: ContainerSpec) -> Path:
+        return start_of(self.yard.store.view, spec, self.yard.folder, ".")
 
     def _ground(self) -> mounting.Ground:
         view = self.yard.store.view

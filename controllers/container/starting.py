@@ -14,16 +14,19 @@ import anyio.to_thread
 
 from containers.engine import Engine, EngineFailed, Reason
 from controllers.container.mounting import place
-from schemas.container import ContainerSpec
+from schemas.container import ContainerSpec, leads_out
 
 
-async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path) -> None:
-    """Starts the container `ref` of `spec`, in the plan of `folder`. Raises EngineFailed."""
-    before = await _sources(spec, folder)
+async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path, tree: Path) -> None:
+    """Starts the container `ref` of `spec`, in the plan of `folder`, with the working tree `tree` of that.
+
+    Raises EngineFailed.
+    """
+    before = await _sources(spec, folder, tree)
     with anyio.CancelScope(shield=True):
         await engine.start(ref)
         try:
-            moved = before != await _sources(spec, folder)
+            moved = before != await _sources(spec, folder, tree)
         except EngineFailed:
             await engine.remove(ref)
             raise
@@ -33,16 +36,17 @@ async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path) -> 
             raise EngineFailed(Reason.REFUSED, why, "leave it where it is; `plan apply` tries it again")
 
 
-async def _sources(spec: ContainerSpec, folder: Path) -> tuple[tuple[str, int, int], ...]:
+async def _sources(spec: ContainerSpec, folder: Path, tree: Path) -> tuple[tuple[str, int, int], ...]:
     """The folders and files of this machine that it mounts, by what tells them from all others."""
     if not any(mount.host for mount in spec.mounts):
         return ()
-    return await anyio.to_thread.run_sync(_looked_at, spec, folder)
+    return await anyio.to_thread.run_sync(_looked_at, spec, folder, tree)
 
 
-def _looked_at(spec: ContainerSpec, folder: Path) -> tuple[tuple[str, int, int], ...]:
+def _looked_at(spec: ContainerSpec, folder: Path, tree: Path) -> tuple[tuple[str, int, int], ...]:
     found = []
-    for path in (place(mount.host, folder) for mount in spec.mounts if mount.host):
+    hosts = [mount.host for mount in spec.mounts if mount.host]
+    for path in (place(host, folder if leads_out(host) else tree) for host in hosts):
         try:
             seen = path.stat()
         except OSError:  # The engine has the words for that.

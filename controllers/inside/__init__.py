@@ -1,5 +1,6 @@
 """The containers of a plan, for whoever works in them: how far one is, from the store, and commands inside."""
 
+from controllers.inside.grounding import start_of
 from controllers.inside.placing import Place, place_of
 from controllers.inside.standing import ILL, OVER, Standing, standing
 from controllers.inside.telling import told
@@ -15,5 +16,6 @@ __all__ = [
     "Standing",
     "place_of",
     "standing",
+    "start_of",
     "told",
 ]

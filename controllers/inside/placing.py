@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from posixpath import join, normpath
 
+from controllers.inside.grounding import start_of
 from controllers.inside.standing import standing
 from reconciler.storing.store import View
 from schemas.container import KIND, container_from_json
@@ -72,7 +73,7 @@ def place_of(view: View, name: str, root: Path, cwd: str) -> Place:
     mounts = tuple(
         Mounted(
             normpath(each.target),
-            str((root / Path(each.host).expanduser()).resolve()) if each.host else "",
+            str((start_of(view, spec, root, each.host) / Path(each.host).expanduser()).resolve()) if each.host else "",
             each.is_read_only,
         )
         for each in spec.mounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from containers.sandboxing.rooms import Room
-from controllers.inside import standing
+from controllers.inside import standing, start_of
 from reconciler.storing.store import View
 from schemas.container import KIND, container_from_json
 
@@ -18,5 +18,6 @@ def room_of(view: View, name: str, folder: Path) -> Room | str:
     now = standing(found)
     if not now.is_up:
         return now.words
-    binds = [mount for mount in container_from_json(found.spec).mounts if mount.host]
-    return Room(now.id, {str((folder / mount.host).resolve()): mount.target for mount in binds})
+    spec = container_from_json(found.spec)
+    binds = [(start_of(view, spec, folder, one.host) / one.host, one.target) for one in spec.mounts if one.host]
+    return Room(now.id, {str(path.resolve()): target for path, target in binds})

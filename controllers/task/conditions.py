@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controllers.task import budgets, forking
+from controllers.task import budgets, containing, forking
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import patching
@@ -58,6 +58,7 @@ def _is_written(observed: Observed, says: Says) -> bool:
         and ready["reason"] == says.reason
         and ready["message"] == says.message
         and ready["unblocks"] == list(says.unblocks)
+        and bool((status.get("signal") or {}).get("stuck")) == says.is_stuck
     )
 
 
@@ -126,6 +127,8 @@ def _stamped(written: JsonObject | None, new: Condition) -> JsonObject:
 def _signal(observed: Observed, step: Step, status: JsonObject) -> Json:
     """What agents, parents and dependents react to besides the state."""
     out: JsonObject = {"stuck": True} if step.says.is_stuck else {}
+    if step.says.reason in containing.WANTING:
+        out["containers"] = True
     if isinstance(observed.spec.work, ByAgent):
         verdict = status.get("verdict") or {}
         out["go"] = status.get("go")

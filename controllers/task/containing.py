@@ -5,12 +5,19 @@ The controllers of both meet in the store: a container's state is read from its 
 
 from __future__ import annotations
 
+from typing import Final
+
+from controllers.leases import AWAITING as AWAITING_LOCK
 from controllers.task import finishing
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas.container import AWAITING_CONTAINERS, UP, ContainerState, has_health
 from schemas.resource import Resource
+from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX
 from schemas.task import Group, TaskState
+
+WANTING: Final = frozenset({AWAITING_CONTAINERS, TRYING_SANDBOX, NO_SANDBOX, AWAITING_LOCK, "Queued"})
+"""Reasons of a task that has not begun for which the containers that are for it are up: hardly more is missing."""
 
 _HAS_ENDED = (ContainerState.COMPLETED, ContainerState.FAILED)
 

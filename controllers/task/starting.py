@@ -1,8 +1,8 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
-A parent that has started, needs, containers, budget, the pause before a retry, what is left of an earlier incarnation,
-its fork, which is made of what its needs have left, and locks last: a task asks for them when nothing else is in its
-way, so that none is held by a task that waits.
+A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, its fork,
+which is made of what its needs have left, its containers, which may mount the fork, its sandbox, which may be in one of
+them, and locks last: a task asks for them when nothing else is in its way, so that none is held by a task that waits.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _trying(observed: Observed, says: Says, encloser: Resource) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    for look in (_parent, _needs, containing.obstacle, _budget, _retry, _leftover, forking.obstacle, _sandbox, _locks):
+    before = (_parent, _needs, _budget, _retry, _leftover, forking.obstacle, _no_sandbox)
+    for look in (*before, containing.obstacle, _untried_sandbox, _locks):
         says = look(observed)
         if says is not None:
             return says
@@ -147,15 +148,24 @@ def _needs(observed: Observed) -> Says | None:
 _HOW = {Standing.FAILED: "failed", Standing.CANCELLED: "cancelled", Standing.STUCK: "blocked by a failure itself"}
 
 
-def _sandbox(observed: Observed) -> Says | None:
-    """Nothing that a task does may run in less than its plan asks for, so that it does not begin."""
+def _untried_sandbox(observed: Observed) -> Says | None:
+    if observed.sandbox is not None:
+        return None
+    return Says(TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",))
+
+
+def _no_sandbox(observed: Observed) -> Says | None:
+    """Nothing that a task does may run in less than its plan asks for, so that it does not begin.
+
+    This comes before its containers: one that the sandbox is in goes when the plan is over because of this, and a task
+    that then waited for it would take heart, and the plan with it, without end.
+    """
     answer = observed.sandbox
-    if answer is None:
-        return Says(TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",))
-    if answer.is_had:
+    if answer is None or answer.is_had:
         return None
     cures = (answer.cure,) if answer.again_at is None else (answer.cure, AGAIN)
-    return Says(TaskState.BLOCKED, NO_SANDBOX, answer.why, cures, is_stuck=True)
+    # Once is not enough: a container may have been on its way out, or the machine too busy.
+    return Says(TaskState.BLOCKED, NO_SANDBOX, answer.why, cures, is_stuck=answer.tries != 1)
 
 
 def _locks(observed: Observed) -> Says | None:

@@ -59,7 +59,7 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
     before = link if way == "a link in the start" else nothing
     after = link if way == "a link after it" else other if way == "another folder" else nothing
     with pytest.raises(EngineFailed) as failed:
-        await starting.start(Swapping(ground.engine, before, after), ref, SPEC, tmp_path)  # type: ignore[arg-type]  # all it asks
+        await starting.start(Swapping(ground.engine, before, after), ref, SPEC, tmp_path, tmp_path)  # type: ignore[arg-type]  # all it asks
 
     assert failed.value.reason is Reason.REFUSED
     assert await ground.engine.container(ref) is None
@@ -67,13 +67,13 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
 
 async def test_one_that_starts_again_is_looked_at_again(ground: Ground, tmp_path: Path) -> None:
     ref, data = await created(ground, tmp_path), tmp_path / "data"
-    await starting.start(ground.engine, ref, SPEC, tmp_path)
+    await starting.start(ground.engine, ref, SPEC, tmp_path, tmp_path)
     assert (await seen(ground, ref)).state == "running"
     await ground.engine.stop(ref, 0)
 
     data.rename(tmp_path / "away")
     data.symlink_to("/")
     with pytest.raises(EngineFailed, match="is a link, and leads to /"):
-        await starting.start(ground.engine, ref, SPEC, tmp_path)
+        await starting.start(ground.engine, ref, SPEC, tmp_path, tmp_path)
 
     assert (await seen(ground, ref)).state == "exited"

@@ -367,3 +367,30 @@ tasks:
     assert said.code == 0, said.text
     down = folder.run("down", "--volumes")
     assert (down.code, left(folder, "team")) == (0, []), down.text
+
+
+def test_the_container_of_a_task_in_a_fork_mounts_the_fork(folder: Folder) -> None:
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all]}}
+containers:
+  sut: {{image: {IMAGE}, {FOREVER}, task: build, mounts: {{.: /work}}}}
+tasks:
+  build:
+    goal: build in a tree of its own
+    fork: true
+    agent:
+      sandbox: {{container: sut}}
+      script:
+        - call: {{shell: {{command: "pwd; test -f .git && echo in the fork > made"}}}}
+        - expect: {{ok: true, contains: /work}}
+        - done: built
+    acceptance: [{{sh: "test -s made"}}]
+""",
+    )
+    said = folder.run("apply", "--yes", "task.yaml")
+    assert said.code == 0, said.text
+    assert (folder.path / "made").read_text() == "in the fork\n"
+    assert left(folder, "team") == []

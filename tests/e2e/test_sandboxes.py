@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -61,22 +60,22 @@ def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
 
 
 def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
-    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     homes.need_bubblewrap()
     bwrap = shutil.which("bwrap") or ""
-    programs = tmp_path / "programs"
+    programs, outside = folder.path / "programs", tmp_path_factory.mktemp("outside")
     programs.mkdir()
     for name in ("sh", "touch"):
         (programs / name).symlink_to(shutil.which(name) or "")
     guarded(folder, "touch tried")
 
-    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PATH", f"{programs}:{outside}")
     with folder.started("p.plan.yaml", "--yes") as owner:
         said = owner.until("blocked")
         described = folder.run("describe", "task/.").out
         was_tried = (folder.path / "tried").exists()
-        (programs / "bwrap").symlink_to(bwrap)
+        (outside / "bwrap").symlink_to(bwrap)
         owner.until("done")
 
     assert "bwrap is not there" in said

@@ -1,0 +1,70 @@
+"""A container that is for a task sees what the task sees, also in a fork."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from containers.naming import Names
+from controllers.container.mounting import Ground, placed_in
+from controllers.inside import start_of
+from reconciler.storing.view import MemoryView
+from schemas.container import ContainerSpec, Mount
+from schemas.encoding import JsonObject
+from schemas.record import Change, Draft, Put, Record
+from schemas.resource import Uid
+
+TREE = ".plan/p/forks/a"
+ROOT = Path("/plan")
+
+
+def view(fork: JsonObject) -> MemoryView:
+    """A plan with a task `a` in a fork, `a/b` below it, and `c` without."""
+    found = MemoryView()
+    forked = {"task/a": "fork/a", "task/a/b": "fork/a", "task/c": None}
+    changes: list[Change] = [Put(name, Uid(name), {"fork": at}) for name, at in forked.items()]
+    changes.append(Put("fork/a", Uid("f"), {}, status=fork))
+    found.fold(Record(1, 0.0, 1, Draft("object.created", "human:cli", "task/a", tuple(changes))))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("task", "written", "state", "start"),
+    [
+        ("a", ".", "ready", ROOT / TREE),
+        ("a/b", "src", "ready", ROOT / TREE),
+        ("a", ".", "making", ROOT),
+        ("a", "../data", "ready", ROOT),
+        ("a", "/data", "ready", ROOT),
+        ("a", "~/data", "ready", ROOT),
+        ("c", ".", "ready", ROOT),
+        ("", ".", "ready", ROOT),
+        ("gone", ".", "ready", ROOT),
+    ],
+)
+def test_its_mounts_begin_in_the_fork_of_its_task(task: str, written: str, state: str, start: Path) -> None:
+    spec = ContainerSpec(image="i", task=task)
+    assert start_of(view({"state": state, "folder": TREE}), spec, ROOT, written) == start
+
+
+def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp_path: Path) -> None:
+    tree, data = tmp_path / "plan" / TREE, tmp_path / "data"
+    (tree / "src").mkdir(parents=True)
+    data.mkdir()
+    for folder in (tmp_path / "plan", tree):
+        (folder / "p.plan.yaml").write_text("plan: p\n")
+    (tree / ".git").write_text("gitdir: elsewhere\n")
+    ground = Ground(tmp_path / "plan", ("p.plan.yaml",), (), Names("p", "label"))
+    mounts = (Mount("/w", host="."), Mount("/d", host="../data"), Mount("/s", host="src"), Mount("/v", volume="v"))
+
+    found = {one.target: one for one in placed_in(tree, ContainerSpec(image="i", mounts=mounts), ground)}
+
+    assert {target: one.host for target, one in found.items() if one.host} == {
+        "/w": str(tree),
+        "/w/.git": str(tree / ".git"),
+        "/w/p.plan.yaml": str(tree / "p.plan.yaml"),
+        "/d": str(tmp_path / "plan" / "../data"),
+        "/s": str(tree / "src"),
+    }
+    assert found["/w/.git"].is_read_only and found["/w/p.plan.yaml"].is_read_only and found["/v"].volume
