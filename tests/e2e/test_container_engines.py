@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.e2e import yards
+from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, OwnEngine, Yard, ready
 
@@ -28,6 +29,14 @@ containers:
   api:
     <<: *service
     needs: {{db: healthy}}
+"""
+SLOW = f"""\
+plan: p
+containers:
+  slow:
+    image: {IMAGE}
+    cmd: [sh, -c, 'trap "sleep 2; exit" TERM; touch /tmp/well; while :; do sleep 0.1; done']
+    health: {{cmd: [test, -e, /tmp/well], interval: 200ms}}
 """
 
 
@@ -89,5 +98,26 @@ def test_a_full_disk_is_told_and_waited_for(ground: Ground, folder: Folder) -> N
         yard.until_settled()
         assert folder.run("down").code == 0
         owner.ended()
+
+    assert yard.left() == []
+
+
+def test_an_engine_that_goes_while_containers_are_taken_down_leaves_none(ground: Ground, folder: Folder) -> None:
+    yard = ground.yard
+    folder.write("p.yaml", SLOW)
+    with folder.started("--yes", "p.yaml") as owner, closing(yard.api.events(filters={"event": "kill"})) as told:
+        yard.until_owned(owner)
+        yard.until_settled()
+        with subprocess.Popen([*PLAN_COMMAND, "down"], cwd=folder.path, stdout=subprocess.PIPE, text=True) as down:
+            assert next(told), "it has heard TERM, and takes a while"
+            ground.engine.stop()
+            ground.engine.start()
+            for ref in yard.strangers:
+                yard.api.start(ref)
+            said, _ = down.communicate()
+        owner.ended()
+    if down.returncode != 0:
+        assert "container" in said + owner.text, "what may be left is named"
+        assert folder.run("down").code == 0
 
     assert yard.left() == []

@@ -1,6 +1,17 @@
 """Containers that others stop, remove, pause or harm, and an engine that refuses: it converges, or says why not.
 
 A stranger's container stands by in every test and is not touched; at the end nothing of the plan is left.
+
+| what happens | where it is tried on a real engine |
+| --- | --- |
+| kill -9 at each call of the engine, up and down; at any time | `test_container_kills.py` |
+| kill -9 at each write of the log | `tests/simulation/test_containers.py`, in virtual time |
+| stopped, killed, removed, paused, unwell; name or port taken; image, command, folder or memory; a need ends | here |
+| paused, deaf to TERM or busy when it is to go | `test_container_endings.py` |
+| the engine goes and comes back, also in the middle of taking down; its disk is full | `test_container_engines.py` |
+| renamed, its labels copied, an image made of it | `test_container_identity.py` |
+| an owner that leaves; a stranger in a network | `test_container_down.py` |
+| sixty of these by chance | `test_container_random_faults.py` |
 """
 
 from __future__ import annotations
@@ -51,9 +62,10 @@ def test_what_is_done_from_outside_is_put_right(yard: Yard, folder: Folder, faul
         owner.until(BEGUN)
         yard.until_settled()
         before = {name: yard.inspect(name) for name in ("db", "web")}
+        following = yard.following()
         FROM_OUTSIDE[fault](yard, yard.ref("api"))
 
-        yard.until(lambda seen: seen["container/api"].state != "healthy")
+        yard.until(lambda seen: seen["container/api"].state != "healthy", following)
         yard.until_settled()
 
         after = {name: yard.inspect(name) for name in ("db", "web")}
@@ -152,7 +164,7 @@ def test_a_stranger_with_the_name_is_told_and_left_as_it_is(yard: Yard, folder: 
     yard.api.remove_container(stranger, force=True)
     folder.write("p.yaml", one("env: {NAME: anew}"))
     with folder.started("--yes", "p.yaml") as owner:
-        yard.until_owned()
+        yard.until_owned(owner)
         yard.until_settled()
         assert folder.run("down").code == 0
     assert yard.left() == []

@@ -1,19 +1,30 @@
-"""kill -9 of the owner while it brings containers up and takes them down: the same end each time, and nothing left."""
+"""kill -9 while containers are brought up and taken down: the same end each time, and nothing left.
+
+At every call of the engine that changes something, before it and after it; and at any time, by chance. That it is so at
+every write of the log is shown in `tests/simulation/test_containers.py`.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
 
 import pytest
 
+from planloop.client import OwnerGone
+from planloop.exits import Halt
 from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
+from tests.e2e.toll import Point, Toll, toll
 from tests.e2e.yards import IMAGE, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-SEEDS = range(3)
 KILLS = 6
 PLAN_TEXT = f"""\
 plan: p
@@ -29,16 +40,99 @@ containers:
     networks: [inner, outer]
     needs: {{db: healthy}}
     mounts: [{{volume: kept, container: /kept}}]
-  web:
-    <<: *service
-    env: {{NAME: web}}
-    needs: [api]
 """
+OVER = "plan: p\ntasks: {t: {run: 'true'}}\n"
+APPLY = ("apply", "--yes", "p.yaml")
+RAISING = ("POST .*/networks/create", "POST .*/volumes/create", "POST .*/containers/create", "/connect", "/start")
+LOWERING = ("/stop", "DELETE .*/containers/", "DELETE .*/networks/")
 
 
-def moment_s(seed: int, kill: int, longest_s: float) -> float:
+@pytest.fixture
+def gate(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toll]:
+    """Whoever asks the engine passes here."""
+    with (
+        tempfile.TemporaryDirectory(prefix="pl-toll-") as name,
+        toll(Path(name), yard.address.removeprefix("unix://")) as own,
+    ):
+        monkeypatch.setenv("DOCKER_HOST", own.address)
+        yield own
+
+
+def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
+    """How a command ended that dies at the first call at which none has died yet, if there is one."""
+    with (folder.path / "owner.out").open("a") as out:
+        process = subprocess.Popen([*PLAN_COMMAND, *words], cwd=folder.path, stdout=out, stderr=out, text=True)
+    gate.point, gate.victim = point, process
+    try:
+        return process.wait()
+    finally:
+        gate.victim = None
+        process.kill()
+
+
+def not_met(gate: Toll, *calls: str) -> list[str]:
+    """Kinds of calls at which nobody has died before one, or nobody after one."""
+    met = [{point for point, change in gate.paid if re.search(call, change)} for call in calls]
+    return [call for call, points in zip(calls, met, strict=True) if points != {"before", "after"}]
+
+
+def settles(yard: Yard, folder: Folder, gate: Toll, point: Point) -> bool:
+    """Whether an owner lives until all is well, because there is no call left to die at."""
+    with folder.killed(*APPLY[1:]) as owner:
+        gate.point, gate.victim = point, owner.process
+        try:
+            yard.until_owned(owner)
+            yard.until_settled()
+        except (AssertionError, Halt, OwnerGone):  # It has ended under our eyes.
+            assert owner.process.wait() == -9
+            return False
+        return True
+
+
+def test_an_owner_killed_at_every_call_of_bringing_up_goes_on_to_the_same_end(
+    yard: Yard, folder: Folder, gate: Toll
+) -> None:
+    folder.write("p.yaml", PLAN_TEXT)
+    points: Iterator[Point] = cycle(("before", "after"))
+
+    while not settles(yard, folder, gate, next(points)):
+        yard.containers()  # No two of one address.
+
+    assert not_met(gate, *RAISING) == []
+    gate.victim = None
+    with folder.started(*APPLY[1:]) as owner:
+        yard.until_owned(owner)
+        yard.until_settled()
+        assert set(yard.inspect("api")["NetworkSettings"]["Networks"]) == set(yard.networks())
+        assert folder.run("down", "--volumes").code == 0
+    assert yard.left() == []
+    assert yard.volumes() == []
+
+
+@pytest.mark.parametrize("words", [APPLY, ("down", "--volumes")], ids=lambda words: words[0])
+def test_who_is_killed_at_every_call_of_taking_down_leaves_nothing(
+    yard: Yard, folder: Folder, gate: Toll, words: tuple[str, ...]
+) -> None:
+    folder.write("p.yaml", PLAN_TEXT)
+    with folder.killed(*APPLY[1:]) as owner:
+        yard.until_owned(owner)
+        yard.until_settled()
+    folder.write("p.yaml", OVER)
+    points: Iterator[Point] = cycle(("before", "after"))
+
+    while (code := lived(folder, gate, next(points), *words)) == -9:
+        yard.containers()  # No two of one address.
+
+    assert code == 0
+    assert yard.left() == []
+    assert not_met(gate, *LOWERING) == []
+    assert folder.run("down", "--volumes").code == 0
+    assert yard.volumes() == []
+
+
+def moment_s(kill: int, longest_s: float) -> float:
     """Seconds from the beginning to the kill: the same in every run of the test."""
-    return hashlib.sha256(f"{seed}/{kill}".encode()).digest()[0] / 256 * longest_s
+    return hashlib.sha256(f"0/{kill}".encode()).digest()[0] / 256 * longest_s
 
 
 def killed_at(folder: Folder, seconds: float) -> None:
@@ -50,27 +144,25 @@ def killed_at(folder: Folder, seconds: float) -> None:
         raise AssertionError((folder.path / "owner.out").read_text())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_owner_killed_while_it_brings_up_and_takes_down_leaves_nothing(
-    yard: Yard, folder: Folder, seed: int
-) -> None:
+def test_an_owner_killed_at_any_time_leaves_nothing(yard: Yard, folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     for kill in range(KILLS):
-        killed_at(folder, 0.4 + moment_s(seed, kill, 2.5))
+        killed_at(folder, 0.4 + moment_s(kill, 2.5))
         yard.containers()  # No two of one address.
         with folder.started("--yes", "p.yaml") as owner:
-            yard.until_owned()
+            yard.until_owned(owner)
             yard.until_settled()
             assert len(yard.networks()) == 2
             down = subprocess.Popen(
                 [*PLAN_COMMAND, "down"], cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
             try:
-                owner.process.wait(timeout=moment_s(seed, -kill - 1, 1.5))
+                owner.process.wait(timeout=moment_s(-kill - 1, 1.5))
             except subprocess.TimeoutExpired:
                 owner.process.kill()
             down.wait()
         yard.untouched()
 
-    assert folder.run("down").code == 0
+    assert folder.run("down", "--volumes").code == 0
     assert yard.left() == []
+    assert yard.volumes() == []

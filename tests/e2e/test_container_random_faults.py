@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,15 +23,15 @@ from tests.e2e.folder import Folder, Owner
 from tests.e2e.yards import IMAGE, OwnEngine, Yard
 
 FAULTS: Final = 60
-ENDS_MAX: Final = 3  # Without an edit: each doubles the pause before the next start.
-SERVICES: Final = ("db", "api", "web")
+ENDS_MAX: Final = 3  # Of one without an edit of it: each doubles the pause before the next start.
+NEEDS: Final = {"db": "", "api": "needs: {db: healthy}", "web": "needs: [api]"}
 
 
-def plan_text(turn: int, pids: int) -> str:
+def plan_text(turns: Mapping[str, int], pids: int) -> str:
     text = "plan: p\ncontainers:\n"
-    for name, needs in zip(SERVICES, ("", "needs: {db: healthy}", "needs: [api]"), strict=True):
+    for name, needs in NEEDS.items():
         rows = [f"image: {IMAGE}", "restart: always", f"limits: {{pids: {pids}}}", needs]
-        rows += [f"env: {{NAME: {name}, TURN: '{turn}'}}"]
+        rows += [f"env: {{NAME: {name}, TURN: '{turns[name]}'}}"]
         rows += ["health: {tcp: 8080, interval: 200ms, retries: 2}"]
         text += f"  {name}:\n" + "".join(f"    {row}\n" for row in rows if row)
     return text
@@ -45,43 +46,66 @@ class Run:
     random: Random
     stack: ExitStack
     owner: Owner | None = None
-    turn: int = 0
+    turns: Counter[str] = field(default_factory=Counter)
     pids: int = 50
-    ends: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
     done: list[str] = field(default_factory=list)
 
     def apply(self) -> None:
         self.owner = self.stack.enter_context(self.yard.folder.killed("--yes", "p.yaml"))
 
+    def until_owned(self) -> None:
+        assert self.owner is not None
+        self.yard.until_owned(self.owner)
+
     def one(self) -> str:
-        return self.random.choice(SERVICES)
+        return self.random.choice(list(NEEDS))
+
+    def ended(self, *names: str) -> None:
+        """They may be counted as having ended: also what is removed has ended a moment before."""
+        self.ends.update(names)
+
+    def edit(self, *names: str) -> None:
+        """They are to be others from now on."""
+        self.turns.update(names)
+        for name in names:
+            del self.ends[name]
+        self.write()
+
+    def worn(self) -> list[str]:
+        """Those that have ended so often that they would come back slowly."""
+        return [name for name, count in self.ends.items() if count >= ENDS_MAX]
 
     def write(self) -> None:
-        self.yard.folder.write("p.yaml", plan_text(self.turn, self.pids))
+        self.yard.folder.write("p.yaml", plan_text(self.turns, self.pids))
 
     def is_as_wanted(self) -> bool:
         """Whether each has what the file says, and no other has been made in its place."""
         try:
-            found = [self.yard.inspect(name) for name in SERVICES]
+            found = {name: self.yard.inspect(name) for name in NEEDS}
         except (KeyError, NotFound):  # Another is about to take the place of one.
             return False
-        turns = [f"TURN={self.turn}" in one["Config"]["Env"] for one in found]
-        return all(turns) and all(one["HostConfig"]["PidsLimit"] == self.pids for one in found)
+        turns = [f"TURN={self.turns[name]}" in one["Config"]["Env"] for name, one in found.items()]
+        return all(turns) and all(one["HostConfig"]["PidsLimit"] == self.pids for one in found.values())
 
 
 def stop(run: Run) -> None:
-    run.yard.api.stop(run.yard.ref(run.one()), timeout=1)
+    run.ended(name := run.one())
+    run.yard.api.stop(run.yard.ref(name), timeout=1)
 
 
 def kill(run: Run) -> None:
-    run.yard.api.kill(run.yard.ref(run.one()))
+    run.ended(name := run.one())
+    run.yard.api.kill(run.yard.ref(name))
 
 
 def remove(run: Run) -> None:
-    run.yard.api.remove_container(run.yard.ref(run.one()), force=True)
+    run.ended(name := run.one())
+    run.yard.api.remove_container(run.yard.ref(name), force=True)
 
 
 def remove_all(run: Run) -> None:
+    run.ended(*NEEDS)
     for one in run.yard.containers().values():
         run.yard.api.remove_container(one["Id"], force=True)
 
@@ -98,9 +122,11 @@ def make_unwell(run: Run) -> None:
 
 
 def edit(run: Run) -> None:
-    run.turn += 1
-    run.ends = 0
-    run.write()
+    run.edit(*run.worn() or [run.one()])
+
+
+def edit_all(run: Run) -> None:
+    run.edit(*NEEDS)
 
 
 def limit(run: Run) -> None:
@@ -118,7 +144,7 @@ def kill_owner(run: Run) -> None:
 
 
 def restart_engine(run: Run) -> None:
-    run.ends = ENDS_MAX  # What was tried while it was down counts as well.
+    run.ended(*NEEDS)
     run.engine.stop()
     run.engine.start()
     for ref in run.yard.strangers:
@@ -133,6 +159,7 @@ ACTS: Final[dict[Callable[[Run], None], int]] = {
     pause: 3,
     make_unwell: 3,
     edit: 3,
+    edit_all: 1,
     limit: 3,
     kill_owner: 4,
     restart_engine: 1,
@@ -140,7 +167,7 @@ ACTS: Final[dict[Callable[[Run], None], int]] = {
 """What may happen, and how often beside the others."""
 
 ENDS: Final = frozenset((stop, kill, remove, remove_all, kill_owner, restart_engine))
-"""Faults that may be counted as an end of a run: also what is removed has ended a moment before."""
+"""Faults that may be counted as an end of a run."""
 
 
 @pytest.fixture
@@ -159,16 +186,15 @@ def test_after_each_of_sixty_random_faults_all_is_well_again(run: Run, seed: int
     run.write()
     run.apply()
     try:
-        run.yard.until_owned()
+        run.until_owned()
         run.yard.until_settled()
         for _ in range(FAULTS):
             act = run.random.choices(list(ACTS), list(ACTS.values()))[0]
-            if act in ENDS and run.ends >= ENDS_MAX:
+            if act in ENDS and run.worn():
                 act = edit
-            run.ends += act in ENDS
             run.done.append(act.__name__)
             act(run)
-            run.yard.until_owned()
+            run.until_owned()
             run.yard.until(lambda seen: run.yard.is_settled(seen) and run.is_as_wanted())
             run.yard.untouched()
             assert len(run.yard.networks()) == 1

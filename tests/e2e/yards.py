@@ -22,6 +22,7 @@ from containers.finding import engine_address
 from containers.images.archive import Settings, write_archive
 from containers.images.entries import text
 from planloop.access import Access
+from planloop.client import OwnerGone
 from planloop.core import label_of
 from planloop.exits import Halt
 from planloop.following import Following
@@ -29,11 +30,12 @@ from planloop.places import Place, find
 from schemas.condition import of_status
 from schemas.resource import Resource
 from tests.containers import engines
-from tests.e2e.folder import Folder
+from tests.e2e.folder import Folder, Owner
 
 IMAGE: Final = "planloop-test/service:1"
 BEGUN: Final = r"running +plan/p"
 PLAN: Final = "p"
+OWNED_LOOK_S: Final = 0.05
 SERVICE: Final = """\
 trap 'exit 0' TERM
 echo "$NAME is up"
@@ -90,6 +92,9 @@ class Yard:
     def networks(self) -> list[str]:
         return sorted(one["Name"] for one in self.api.networks(filters=self.selected))
 
+    def volumes(self) -> list[str]:
+        return sorted(one["Name"] for one in self.api.volumes(filters=self.selected)["Volumes"] or ())
+
     def left(self) -> list[str]:
         """What is on the engine of the plan, and what runs of it here."""
         processes = [f"process {pid}" for pid in self.folder.processes()]
@@ -115,18 +120,28 @@ class Yard:
     def objects(self) -> dict[str, Resource]:
         return {one.address: one for one in Access(find(PLAN, self.folder.path)).objects("container")}
 
-    def until_owned(self) -> None:
-        """Returns when an owner answers that knows of its containers."""
-        while True:
-            with suppress(Halt):
-                access = Access(find(PLAN, self.folder.path))
-                if access.is_owned() and access.objects("container"):
-                    return
-            os.sched_yield()
+    def until_owned(self, owner: Owner) -> None:
+        """Returns when `owner` answers and knows of its containers. Raises AssertionError when it ends before."""
+        while not self._is_owned():
+            with suppress(subprocess.TimeoutExpired):  # Nobody tells when an owner answers.
+                code = owner.process.wait(OWNED_LOOK_S)
+                raise AssertionError(f"the owner has ended with exit code {code}")
 
-    def until(self, holds: Callable[[Mapping[str, Resource]], bool]) -> Mapping[str, Resource]:
+    def _is_owned(self) -> bool:
+        with suppress(Halt, OwnerGone):
+            access = Access(find(PLAN, self.folder.path))
+            return access.is_owned() and bool(access.objects("container"))
+        return False
+
+    def following(self) -> Following:
+        """From here on: what passes quickly is seen by `until` only if this was made before it began."""
+        return Following(Access(find(PLAN, self.folder.path)))
+
+    def until(
+        self, holds: Callable[[Mapping[str, Resource]], bool], following: Following | None = None
+    ) -> Mapping[str, Resource]:
         """The plan's containers when it holds of them: looked at after each record of the owner, never timed."""
-        following = Following(Access(find(PLAN, self.folder.path)))
+        following = following or self.following()
         with closing(following.steps()) as steps:
             while not holds(seen := {one.address: one for one in following.view.list("container")}):
                 assert next(steps, None) is not None, f"the owner has ended:\n{states(self.objects())}"
@@ -188,19 +203,22 @@ def clear(own: Yard) -> None:
             own.api.remove_container(ref, force=True, v=True)
     for one in own.api.networks(filters=own.selected):
         own.api.remove_network(one["Id"])
+    for name in own.volumes():
+        own.api.remove_volume(name)
 
 
 def load(api: Any, folder: Path, name: str, scripts: Mapping[str, str], cmd: tuple[str, ...]) -> None:
-    """Gives the engine behind `api` an image of busybox and `scripts`."""
+    """Gives the engine behind `api` an image of busybox and `scripts`, unless it has it."""
     tree = engines.tree()
     for word, script in scripts.items():
         tree.add(text(f"bin/{word}", f"#!/bin/sh\n{script}", mode=0o755))
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     archive = folder / "image.tar"
-    write_archive(archive, tree, Settings(architecture, cmd=cmd, env={"PATH": "/bin"}), lambda _: [name])
-    with archive.open("rb") as file:
-        for said in api.load_image(file):
-            assert "error" not in said, said
+    written = write_archive(archive, tree, Settings(architecture, cmd=cmd, env={"PATH": "/bin"}), lambda _: [name])
+    if written.id not in {one["Id"] for one in api.images(name)}:
+        with archive.open("rb") as file:
+            for said in api.load_image(file):
+                assert "error" not in said, said
     archive.unlink()
 
 
@@ -229,7 +247,9 @@ class OwnEngine:
         dockerd = may_have_an_engine()
         where = [f"--{name}={self.folder}/{name}" for name in ("data-root", "exec-root", "pidfile")]
         # Nothing of the machine's own engine is taken: `--bridge=none` would remove its bridge, and chains are shared.
-        pools = ("--bridge=docker0", "--iptables=false", "--default-address-pool=base=10.213.0.0/16,size=24")
+        # Nor of another test's: two that look for free addresses at the same moment find the same ones.
+        pool = f"--default-address-pool=base=10.213.{os.getpid() % 16 * 16}.0/20,size=24"
+        pools = ("--bridge=docker0", "--iptables=false", pool)
         # It takes its containers with it, as when the machine goes down.
         command = [dockerd, *where, f"--host={self.address}", *pools]
         with (self.folder / "log").open("ab") as log:
