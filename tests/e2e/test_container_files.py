@@ -65,6 +65,8 @@ def test_files_are_those_that_commands_see_and_none_is_written_unseen(folder: Fo
 - expect: {error: NotRead}
 - call: {write: {path: a/d.txt, content: ""}}
 - expect: {ok: true}
+- call: {dump: {path: me.json}}
+- expect: {ok: true, contains: me.json}
 - call: {list: {}}
 - expect: {ok: true, contains: "a/b.txt  15"}
 - call: {list: {path: a, glob: "e*"}}
@@ -76,7 +78,7 @@ def test_files_are_those_that_commands_see_and_none_is_written_unseen(folder: Fo
 """,
         "workdir: /w, mounts: [{container: /w, tmpfs: true}]",
     )
-    assert not (folder.path / "a").exists()
+    assert not (folder.path / "a").exists() and (folder.path / "me.json").exists()
 
 
 def test_what_cannot_be_a_file_says_why(folder: Folder) -> None:
@@ -174,3 +176,37 @@ def test_who_may_not_write_a_file_with_commands_may_not_with_tools(folder: Folde
         'user: "1000"',
         "rights: {deny: ['read(var/lib/**)']}",
     )
+
+
+def test_a_command_inside_that_changes_a_file_under_the_lock_of_another_is_told_of(folder: Folder) -> None:
+    (folder.path / "src").mkdir()
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all]}}
+containers:
+  sut: {{image: {engines.IMAGE}, cmd: [sleep, "600"], mounts: [{{host: src, container: /src}}]}}
+tasks:
+  holds:
+    agent:
+      script:
+        - call: {{lock: {{paths: [src/a.txt]}}}}
+        - call: {{write: {{path: src/held, content: x}}}}
+        - when: {{message: changed under your lock}}
+          done: "told"
+  writes:
+    containers: [sut]
+    agent:
+      tools: [lib:containers]
+      script:
+        - call: {{container_exec: {{name: sut, command: "until test -e /src/held; do sleep 0.1; done"}}}}
+        - call: {{container_exec: {{name: sut, command: "echo mine > /src/a.txt"}}}}
+        - expect: {{contains: "`src/a.txt`, which agent/holds holds"}}
+        - done: "told"
+""",
+    )
+
+    said = folder.run("apply", "--yes", "task.yaml")
+
+    assert said.code == 0, said.text

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypedDict, Unpack
 from pydantic import AliasChoices, Field
 
 from containers.engine import EngineFailed
-from controllers.agent.tools import composing
+from controllers.agent.tools import composing, trespassing
 from controllers.agent.tools.command_results import result_of
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, settlement_of
@@ -112,6 +112,7 @@ async def container_exec(
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         sandbox=Sandbox(CONTAINER, name, inside=workdir),
     )
+    await trespassing.noted(context)  # The workspace may be mounted in there.
     return await ended(context, await context.world.processes.run(context.spec.op, wanted))
 
 
@@ -244,4 +245,5 @@ def _of_engine(failed: EngineFailed) -> str:
 async def ended(context: Context, found: Exit) -> Settlement:
     """What the caller reads of a command that ended inside."""
     late = "it took too long and was stopped, with all it started"
-    return Settlement(result_of(context, found, late=late, lost="nobody saw how it ended"))
+    settled = Settlement(result_of(context, found, late=late, lost="nobody saw how it ended"))
+    return await trespassing.judged(context, settled)

@@ -12,7 +12,7 @@ from controllers.agent.conflicts import opening, resolving, routing, waits
 from controllers.agent.conflicts.opening import Opened
 from controllers.agent.conflicts.resolving import Ruled, Unruled, Wish
 from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.locking import canonical
+from controllers.agent.tools.locking import called
 from controllers.agent.tools.patching import document, settlement_of
 from controllers.agent.tools.tool import Context, Settlement, ok
 from schemas import limits
@@ -40,7 +40,7 @@ def contest(
 
     You may write to each other until it is over. Meanwhile do something else, wait with `lock`, or sleep.
     """
-    view, wanted = context.world.store.view, tuple(sorted({_placed(context, each) for each in paths}))
+    view, wanted = context.world.store.view, tuple(sorted({called(context, each) for each in paths}))
     owner, wants = leases.owner_of(context.seen.resource), dict.fromkeys(wanted, WRITE)
     others = tuple(waits.against(view, owner, wants))
     if not others:
@@ -63,11 +63,6 @@ def _stands(context: Context, made: Opened) -> str:
     where = "a person" if before == PERSON else before
     stands = "stands" if made.is_new else "stands already"
     return f"{made.address} {stands} between you and {name(made.against)}; it comes before {where}"
-
-
-def _placed(context: Context, path: str) -> str:
-    """A path of the workspace as locks name it."""
-    return context.workspace.locked(canonical(context.workspace, path))
 
 
 async def resolve(

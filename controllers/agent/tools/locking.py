@@ -70,7 +70,7 @@ def release(
     owner = holding.owner_of(seen)
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in leases.held(view, owner) if one.owner == owner.address}
-    wanted = mine if paths is None else {_named(context, path) for path in paths}
+    wanted = mine if paths is None else {called(context, path) for path in paths}
     if missing := wanted - mine:
         raise ToolFailed("NotHeld", f"you do not hold {holding.named(missing)}")
     if not wanted:
@@ -82,23 +82,30 @@ def release(
 
 
 def written(context: Context) -> Mapping[str, LockMode]:
-    """The file that a call of `write`, `edit` or `dump` is about; none when the tool itself will refuse it."""
+    """The file that a call of `write` or `edit` is about, wherever it is; none when the tool itself will refuse it."""
+    with suppress(ToolDenied, ToolFailed):
+        return {placing.locked(context, str(context.spec.arguments.get("path") or "")): "write"}
+    return {}
+
+
+def dumped(context: Context) -> Mapping[str, LockMode]:
+    """The file of this machine that a call of `dump` is about."""
     return named("path", context)
 
 
 def named(argument: str, context: Context) -> Mapping[str, LockMode]:
-    """The files that the call's argument of that name leads to, one or a list; those outside the workspace are left."""
+    """The files of this machine that the call's argument of that name leads to, one or a list; others are left."""
     given = context.spec.arguments.get(argument)
     paths = given if isinstance(given, list) else [given]
-    found: dict[str, LockMode] = {}
+    space, found = context.workspace, dict[str, LockMode]()
     for path in paths:
         with suppress(ToolDenied, ToolFailed):
             if isinstance(path, str) and path:
-                found[placing.locked(context, path)] = "write"
+                found[space.locked(space.leads_to(path))] = "write"
     return found
 
 
-def _named(context: Context, path: str) -> str:
+def called(context: Context, path: str) -> str:
     """The canonical path or glob as locks name it. Raises ToolDenied and ToolFailed."""
     found, space = placing.placed(context, path), context.workspace
     return found.name if isinstance(found, Within) else space.locked(canonical(space, found))

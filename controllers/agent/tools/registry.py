@@ -27,7 +27,7 @@ from controllers.agent.tools import (
     talking,
 )
 from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.tool import Ended, Exact, Resolve, Subjects, Tool, ToolFunction
+from controllers.agent.tools.tool import Ended, Exact, Locks, Resolve, Subjects, Tool, ToolFunction
 from schemas.encoding import JsonObject
 from schemas.tools import TOOLS
 
@@ -44,9 +44,9 @@ def _tool(
     return Tool(name, function, TOOLS[name].effect, wide, name in FREE, resolve, exact=exact, ended=ended)
 
 
-def _writing(name: str, function: ToolFunction) -> Tool:
+def _writing(name: str, function: ToolFunction, locks: Locks = locking.written) -> Tool:
     """A tool that writes the file at its `path`."""
-    return replace(_tool(name, function, subjects.path), locks=locking.written)
+    return replace(_tool(name, function, subjects.path), locks=locks)
 
 
 FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall", "resolve"})
@@ -72,7 +72,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("plan_patch", planning.plan_patch),
         _tool("terminate", planning.terminate),
         _tool("bridge", bridging.bridge),
-        _writing("dump", keeping.dump),
+        _writing("dump", keeping.dump, locking.dumped),
         _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
         _tool("contest", contesting.contest),
         _tool("resolve", contesting.resolve),

@@ -44,9 +44,15 @@ _STRONG_TIER: Final = 2  # From here on only what is held can be written.
 
 
 async def watched(context: Context) -> None:
-    """Notes in the call what others hold, before its command begins; nothing is written when that is nothing."""
+    """Notes in the call what others hold, before its command begins, unless its sandbox keeps it from all that."""
+    if _tier(context.seen) < _STRONG_TIER:
+        await noted(context)
+
+
+async def noted(context: Context) -> None:
+    """The same for a command that no sandbox of the agent's keeps from anything; nothing is written of nothing."""
     held = held_by_others(context.seen, context.world.store.view, context.workspace)
-    if not held or _tier(context.seen) >= _STRONG_TIER:
+    if not held:
         return
     # A thread: some of the files are large, and the loop serves every other agent.
     found = await anyio.to_thread.run_sync(_digests, context.workspace, held)
