@@ -453,6 +453,26 @@ def test_a_task_waits_for_its_containers_as_far_as_they_can_be() -> None:
     assert world.says("a") == "waiting Queued"
 
 
+def test_a_task_that_waits_for_containers_tells_them_so_until_it_has_begun() -> None:
+    world = World(root=spec(), a=spec("true", containers=("container/web",)), b=spec("true", needs=("task/a",)))
+    world.settle()
+    assert world["task/a"].status["signal"] == {"containers": True}
+    stand(world, "web", "running")
+    assert world.says("a") == "waiting Queued" and world["task/a"].status["signal"] == {"containers": True}
+    world.begin("a")
+    assert not world["task/a"].status.get("signal") and world["task/a"].status["stage"]
+
+
+def test_a_task_without_a_sandbox_to_have_stays_so_when_the_container_of_it_goes() -> None:
+    """Else it would take heart with each that goes because the plan is over, and the plan with it, without end."""
+    world = World(root=spec(), a=spec("true", containers=("container/box",)))
+    world.fold(Put("agent/a", Uid("g"), {"sandbox": {"container": "box"}}))
+    world.settle()
+    for state in ("running", "stopping", "removed"):
+        stand(world, "box", state)
+        assert (world.says("a"), world.says(".")) == ("blocked NoSandbox", "failed ChildrenFailed")
+
+
 def test_a_plan_of_containers_lasts_as_long_as_they_do() -> None:
     world = World(root=spec(containers=("container/web", "container/job")))
     world.settle()
