@@ -11,8 +11,8 @@ import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from http.client import HTTPException
-from typing import Any, Final, TypeVar
+from http.client import HTTPException, IncompleteRead
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,10 +20,13 @@ from anyio.abc import TaskGroup
 from containers import docker_faults
 from containers.engine import EngineFailed
 from containers.finding import engine_address
+from containers.framing import Chunks
 from containers.threads import Threads
 from schemas import limits
 
 T = TypeVar("T")
+Decode: TypeAlias = Callable[[bytes], bytes]
+"""What takes off what is wrapped around a piece, in the thread that has read it; nothing, while there is no more."""
 READ_BYTES: Final = 65_536
 UNHURRIED: Final = (limits.ENGINE_CALL_S, None)
 """`timeout` of a request whose answer comes bit by bit: it is connected soon, and each bit takes its time."""
@@ -194,10 +197,26 @@ class Stream:
         self._response = opening.response
         self._in_thread = in_thread
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Its body as it comes."""
-        source = self._response.raw.stream(READ_BYTES, decode_content=False)
-        while piece := await self._read(lambda: next(source, b"")):
+    async def pieces(self, decode: Decode = bytes) -> AsyncIterator[bytes]:
+        """What `decode` makes of its body as it comes."""
+        answer = self._response.raw._fp
+        # The package and the library take one chunk at a time, which is a line, and each would be a way to a thread.
+        chunks = Chunks() if answer.chunked else None
+
+        def more() -> bytes:
+            if chunks is None:
+                return bytes(answer.read1(READ_BYTES))
+            piece = b""
+            while not piece and not chunks.is_over:
+                try:
+                    piece = chunks.feed(came := answer.fp.read1(READ_BYTES))
+                except ValueError as error:
+                    raise IncompleteRead(came) from error
+                if not came:
+                    raise IncompleteRead(came)
+            return piece
+
+        while piece := await self._read(lambda: _decoded(more, decode)):
             yield piece
 
     async def _read(self, read: Callable[[], bytes]) -> bytes:
@@ -229,13 +248,13 @@ class Stream:
         except ValueError as error:  # It died in the middle of a line.
             raise docker_faults.unreachable(self._opening.address, error) from error
 
-    async def read(self) -> bytes:
-        """What comes next on the upgraded connection; empty at its end.
+    async def read(self, decode: Decode = bytes) -> bytes:
+        """What `decode` makes of what comes next on the upgraded connection; empty at its end.
 
         From the buffer that has read the head: what came with that is in there.
         """
         buffer = self._response.raw._fp.fp
-        return await self._read(lambda: bytes(buffer.read1(READ_BYTES)))
+        return await self._read(lambda: _decoded(lambda: bytes(buffer.read1(READ_BYTES)), decode))
 
     async def write(self, data: bytes) -> None:
         """Writes all of it, then tells the other side that this was all."""
@@ -249,6 +268,14 @@ class Stream:
             return b""
 
         await self._read(send)
+
+
+def _decoded(more: Callable[[], bytes], decode: Decode) -> bytes:
+    """What `decode` makes of what comes next, once that is anything; empty at the end."""
+    while piece := more():
+        if made := decode(piece):
+            return made
+    return b""
 
 
 def _socket_of(response: Any) -> Any:

@@ -248,15 +248,13 @@ class DockerEngine:
 
     async def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
         params = {"stdout": 1, "stderr": 1, "follow": int(is_following), "since": f"{after:.9f}"}
-        frames = Frames()
 
         def ask(api: Any) -> Any:
             return api._get(api._url("/containers/{0}/logs", ref), params=params, stream=True, timeout=UNHURRIED)
 
         async with self._client.stream(ask) as stream:
-            async for piece in stream.pieces():
-                if out := frames.feed(piece):
-                    yield out
+            async for piece in stream.pieces(Frames().feed):
+                yield piece
 
     async def events(self, labels: Mapping[str, str]) -> AsyncGenerator[Event, None]:
         filters = {"type": ["container"], "label": docker_json.label_filters(labels)}

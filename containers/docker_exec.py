@@ -211,16 +211,15 @@ class _Output:
 
     async def fill(self, stream: Stream) -> None:
         """Until it ends or is too much."""
-        while not self._is_too_much and (piece := await stream.read()):
+        while not self._is_too_much and (piece := await stream.read(self._frames.feed)):
             self._take(piece)
 
     async def drain(self, stream: Stream) -> None:
         """Until it ends; what is too much is dropped."""
-        while piece := await stream.read():
+        while piece := await stream.read(self._frames.feed):
             self._take(piece)
 
-    def _take(self, piece: bytes) -> None:
-        out = self._frames.feed(piece)
+    def _take(self, out: bytes) -> None:
         self._is_too_much = self._is_too_much or len(self._kept) + len(out) > self._bytes_max
         self._kept += out[: self._bytes_max - len(self._kept)]
 

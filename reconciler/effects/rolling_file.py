@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -19,9 +20,10 @@ class RollingFile:
                 file.write(text)
                 is_full = file.tell() > self._bytes_max
             if is_full:
-                kept = self._path.read_bytes()[-self._bytes_max // 2 :]
+                kept = self.end(self._bytes_max // 2)
+                at = kept.find(b"\n") + 1
                 beside = self._path.with_suffix(".new")
-                beside.write_bytes(kept.partition(b"\n")[2] or kept)
+                beside.write_bytes(memoryview(kept)[at if at < len(kept) else 0 :])
                 beside.replace(self._path)
         except OSError:
             return
@@ -39,4 +41,9 @@ class RollingFile:
 
     def end(self, bytes_max: int = 4096) -> bytes:
         """The last bytes of it; empty when there is none."""
-        return self.read()[-bytes_max:]
+        try:
+            with self._path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+                return file.read()
+        except OSError:
+            return b""

@@ -49,7 +49,8 @@ class _Half(BaseHTTPRequestHandler):
     """An engine that dies while it tells an event."""
 
     def do_GET(self) -> None:
-        body = b'{"ApiVersion": "1.41"}' if "version" in self.path else b'{"Action": "start"}\n{"Action": "di'
+        event = b'{"Action": "start", "Actor": {"Attributes": {"a": "b"}}}\n{"Action": "di'
+        body = b'{"ApiVersion": "1.41"}' if "version" in self.path else event
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name is given

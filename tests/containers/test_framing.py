@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from containers.framing import Frames
+from containers.framing import Chunks, Frames
 
 
 @given(st.lists(st.tuples(st.sampled_from((1, 2)), st.binary(max_size=40))), st.lists(st.integers(1, 30)))
@@ -19,3 +20,22 @@ def test_what_was_framed_comes_out_in_its_order_wherever_it_was_cut(
         stream = stream[cut:]
 
     assert out + frames.feed(stream) == b"".join(text for _, text in written)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40)), st.lists(st.integers(1, 30)))
+def test_what_was_sent_in_chunks_comes_out_whole_and_is_over_at_its_end(written: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(b"%x;any=thing\r\n%b\r\n" % (len(text), text) for text in written) + b"0\r\n\r\n"
+    chunks, out = Chunks(), b""
+    for cut in cuts:
+        out += chunks.feed(stream[:cut])
+        stream = stream[cut:]
+    was_over = chunks.is_over
+
+    assert out + chunks.feed(stream) == b"".join(written)
+    assert chunks.is_over
+    assert len(stream) < len("0\r\n\r\n") or not was_over, "not before the last of them"
+
+
+def test_what_is_no_chunk_is_refused() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        Chunks().feed(b"3\r\nabc\r\nHTTP/1.1 500 no\r\n")
