@@ -8,21 +8,13 @@ from typing import Final
 
 from containers.images.entries import Entry, Tree, data, folder, symlink, text
 from containers.images.linking import MERGED, closure, merged
+from containers.images.scripts import CLOJURE, NPM
 from containers.images.stock import CERTIFICATES, JAVA, USER, Stock
 from schemas.frozen import frozen, remade
 
 PASSWD: Final = f"root:x:0:0:root:/root:/bin/sh\nplan:x:{USER}:{USER}:plan:/tmp:/bin/sh\n"
 """A home that can be written in also where the root file system is read-only and `tmp` is memory."""
 GROUP: Final = f"root:x:0:\nplan:x:{USER}:\n"
-CLOJURE: Final = f"""\
-#!/bin/sh
-# clojure [-cp PATHS] [what clojure.main takes]
-paths=${{CLASSPATH:-.}}
-case "$1" in -cp|-classpath) paths=$2; shift 2;; esac
-jars=
-for jar in /usr/share/java/*.jar; do [ -L "$jar" ] || jars="$jars:$jar"; done
-exec /{JAVA}/bin/java -cp "$paths$jars" clojure.main "$@"
-"""
 BUNDLE: Final = "etc/ssl/certs/ca-certificates.crt"
 
 
@@ -91,6 +83,8 @@ def _own(stock: Stock, applets: Sequence[str]) -> list[Entry]:
     ]
     if stock.modules:
         out += [text("usr/bin/clojure", CLOJURE, mode=0o755), symlink("usr/bin/java", f"/{JAVA}/bin/java")]
+    if "nodejs" in stock.packages:
+        out.append(text("usr/bin/npm", NPM, mode=0o755))
     return out
 
 

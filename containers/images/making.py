@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -30,8 +31,8 @@ from schemas import limits
 from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
 
-EDITION: Final = 1
-"""Raised when the same packages are to become another image."""
+MAKERS: Final = ("archive", "choosing", "entries", "folders", "linking", "making", "reading", "scripts", "stock")
+"""The modules here by which packages become an image: with another text they may make another one of the same."""
 JDK: Final = "openjdk-"
 Tell = Callable[[str, str], None]
 """Told of each step, and now and then how far it is."""
@@ -127,9 +128,15 @@ async def _fetch(apt: Apt, packages: Sequence[Package], work: Path, on_progress:
     await apt.fetch(packages, work / "packages", tell)
 
 
+@cache
+def _edition() -> str:
+    """What names the way in which images are made here."""
+    return digest_of({name: Path(__file__).with_name(f"{name}.py").read_text("utf-8") for name in MAKERS})
+
+
 def _key(stock: Stock, architecture: str, packages: Sequence[Package]) -> str:
     files: JsonObject = {package.file: package.hash for package in packages}
-    return digest_of({"edition": EDITION, "stock": repr(stock), "architecture": architecture, "packages": files})
+    return digest_of({"edition": _edition(), "stock": repr(stock), "architecture": architecture, "packages": files})
 
 
 def _archive(cache: Path, name: str, key: str) -> Path:

@@ -67,7 +67,7 @@ STOCK: Final = {
         ),
         Stock(
             name="node",
-            summary="Node.js without npm, bash, BusyBox",
+            summary="Node.js, an npm that runs scripts, bash, BusyBox",
             packages=(*_SHELL, "bash", CERTIFICATES, "nodejs"),
             fetch=(*_BASE, CERTIFICATES, "nodejs", "node-*", "lib*"),
             keep=(*_BASE_FILES, "usr/bin/node*", "usr/share/nodejs/*", "usr/share/node_modules/*"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,11 @@ from tests.planloop.verb_pages import ROOT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
 
+PACKAGE = (
+    '{"name": "a", "version": "1.0.0", "scripts": {"pretest": "echo before", "test": "true", "fails": "exit 7",'
+    ' "args": "printf %s+ $npm_package_name $npm_package_version $npm_lifecycle_event"}}'
+)
+
 PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
     "shell": [(["sh", "-c", "echo $((6 * 7)) | awk '{print $1 + 1}'"], "43")],
     "python": [
@@ -34,6 +40,9 @@ PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
     ],
     "node": [
         (["node", "-e", "console.log(typeof fetch, new Intl.NumberFormat('de').format(1.5))"], "function 1,5"),
+        (["bash", "-lc", f"echo '{PACKAGE}' >package.json; npm test -- \"it's\" two"], "before\n\n> a@1.0.0 test"),
+        (["bash", "-lc", "npm run args \"it's\" two"], "a+1.0.0+args+it's+two+"),
+        (["bash", "-lc", "npm run fails; echo code $?; npm none; true"], "code 7"),
         (["bash", "-lc", "echo 'require(`node:test`)(`a`, () => {})' >/tmp/a.js; node --test /tmp/a.js"], "# pass 1"),
     ],
     "clojure": [
@@ -76,11 +85,21 @@ async def test_each_runs_what_it_is_for_without_rights_or_a_network(
 
 
 @pytest.mark.parametrize("name", ["shell", "python", "clojure"])
-async def test_the_same_packages_make_the_same_bytes_in_another_folder(
-    name: str, engine: DockerEngine, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+async def test_the_same_packages_make_the_same_bytes_in_another_folder_language_and_umask(
+    name: str,
+    engine: DockerEngine,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = await stocked(name, engine, tmp_path_factory)
-    second = await make(STOCK[name], engine, tmp_path, lambda _, __: None)
+    monkeypatch.setenv("LC_ALL", "tr_TR.UTF-8")
+    monkeypatch.setenv("TZ", "Pacific/Apia")
+    before = os.umask(0o077)
+    try:
+        second = await make(STOCK[name], engine, tmp_path, lambda _, __: None)
+    finally:
+        os.umask(before)
 
     assert second == first
     (one,), (other,) = (list(folder.glob(f"{name}-*.tar")) for folder in (shared(tmp_path_factory), tmp_path))
