@@ -6,7 +6,7 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compiler.checking import Tree
@@ -84,6 +84,7 @@ def _tell_agents(graph: Graph, faults: Faults) -> None:
     users: dict[int, list[str]] = {}
     for address, choice in provenance.choices.items():
         users.setdefault(id(choice.resolved), []).append(address)
+    boxes = [address.partition("/")[2] for address in graph.objects if address.startswith("container/")]
     for addresses in users.values():
         # One agent may do thousands of tasks: what it lacks is said once, with their number.
         choice = provenance.choices[addresses[0]]
@@ -93,10 +94,11 @@ def _tell_agents(graph: Graph, faults: Faults) -> None:
             who = _who(choice.resolved, without)
             hint = "give it a `model:`, or an agent above it; or all of them one: `plan apply --model provider/name`"
             _tell(faults, "P0225", f"{who} has no model to think with", to, hint)
-        _tell_agent(choice.resolved, to, faults)
+        _tell_agent(choice.resolved, boxes, to, faults)
 
 
-def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
+def _tell_agent(resolved: Resolved, boxes: Sequence[str], to: Pointer, faults: Faults) -> None:
+    """`boxes` are the containers of the plan."""
     fields = resolved.fields
     wish = wish_of(fields.get("sandbox"))
     if wish.tier > CONTAINER:
@@ -104,6 +106,9 @@ def _tell_agent(resolved: Resolved, to: Pointer, faults: Faults) -> None:
     elif wish.tier == CONTAINER and not wish.container:
         hint = "name one of the plan's: `sandbox: {container: name}`"
         _tell(faults, "P0408", "sandbox tier 3 needs a container to be in", to, hint)
+    elif wish.container and wish.container not in boxes:
+        hint = did_you_mean(wish.container, boxes) if boxes else "declare it under `containers:`"
+        _tell(faults, "P0408", f"the plan has no container `{wish.container}` for a sandbox", to, hint)
     if "outside" in fields and fields.get("lock", "off") != "off":
         summary = "another program writes files without the tools that lock them"
         faults.warn_on_key("P0412", summary, "name the paths under `locks` of the task", to=(*to, "lock"))

@@ -66,4 +66,4 @@ def _recent(access: Access, item: Resource) -> list[Record]:
     steps = (step for one in all_records(access) for step in parted(one))
     about = (one for one in steps if one.draft.subject in names or is_of(one.draft, item.address))
     found = [one for one in about if one.draft.type not in QUIET and not is_echo(one.draft)]
-    return found[-RECENT:]
+    return containers.without_retries(found)[-RECENT:]

@@ -12,7 +12,7 @@ from schemas import exit_codes, sizes
 from schemas.condition import of_status
 from schemas.container import KIND, UP, ContainerSpec, ContainerState, Health, Mount, container_from_json
 from schemas.encoding import JsonObject
-from schemas.record import Draft, SetStatus
+from schemas.record import Draft, Record, SetStatus
 from schemas.resource import Resource
 
 HEAD: Final = ("container", "state", "image", "ports", "for", "restarts", "what")
@@ -21,6 +21,7 @@ LAST_LINES: Final = 5
 HOST: Final = "127.0.0.1"  # Ports are published there and nowhere else.
 WAITS: Final = frozenset({"AwaitingNeeds", "AwaitingTask", "AwaitingEngine", "Waiting", "New"})
 """Reasons for which a container waits when nothing is wrong."""
+_TRIED: Final = re.compile(r"; tried (?:once|\d+ times)$")
 _DIGEST: Final = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 
 
@@ -293,6 +294,26 @@ def words(draft: Draft) -> str:
 def is_step(draft: Draft) -> bool:
     """Whether a record only tells of a step on the way, which the state that follows says better."""
     return draft.type == "container.observed" and not draft.data.get("state")
+
+
+def without_retries(found: Sequence[Record]) -> list[Record]:
+    """`found` without what led up to the same end once more: of a container that is tried again the last try says all.
+
+    A state on the way goes when another state of that container follows, and so does one that says the same later.
+    """
+    out: list[Record] = []
+    said: dict[str, str] = {}
+    for one in reversed(found):
+        draft = one.draft
+        if draft.type != "container.observed":
+            out.append(one)
+            continue
+        now = _TRIED.sub("", words(draft))
+        is_on_its_way = draft.data.get("state") in (ContainerState.STARTING, ContainerState.PREPARING)
+        if not (draft.subject in said and (is_on_its_way or said[draft.subject] == now)):
+            out.append(one)
+            said[draft.subject] = now
+    return out[::-1]
 
 
 def _steps(merge: JsonObject) -> list[str]:

@@ -8,7 +8,7 @@ from planloop.rendering import containers, descriptions, objects, records, trees
 from planloop.rendering.budgets import Costs
 from schemas.container import ContainerSpec, Health, Mount, Port
 from schemas.encoding import JsonObject
-from schemas.record import Draft, SetStatus
+from schemas.record import Draft, Record, SetStatus
 from schemas.resource import Resource, Uid
 
 IMAGE = "sha256:" + "5f2c" * 16
@@ -216,3 +216,17 @@ def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: Json
 
     assert records.words(draft) == said
     assert records.is_echo(draft) == (not data)
+
+
+def test_of_many_tries_a_description_tells_the_last() -> None:
+    states = [("starting", ""), ("waiting", "port 80 is taken; tried once"), ("starting", ""), ("preparing", ""),
+              ("waiting", "port 80 is taken; tried 2 times"), ("starting", ""), ("running", ""), ("failed", "it ended"),
+              ("starting", "")]  # fmt: skip
+    found = [
+        Record(rev, float(rev), 1, Draft("container.observed", "c", "container/a", (), {"state": state, "why": why}))
+        for rev, (state, why) in enumerate(states)
+    ]
+
+    told = [records.words(one.draft) for one in containers.without_retries(found)]
+
+    assert told == ["waiting: port 80 is taken; tried 2 times", "running", "failed: it ended", "starting"]
