@@ -12,7 +12,7 @@ from controllers.container.mounting import Ground, placed
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(60)]
 
 FILES = ("p.plan.yaml", "hooks", "hooks/deep/guard.sh", "tools/server.py", "parts/more.yaml")
 WAYS = [

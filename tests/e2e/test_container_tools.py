@@ -71,8 +71,9 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
     said = apply(
         folder,
         f"""
-- call: {{container: {{name: sut, image: {IMAGE}, cmd: [sh, -c, "echo hello; exec sleep 600"], ports: [80],
-                      mounts: {{src: /work}}, workdir: /work, health: {{cmd: [test, -d, /work]}}}}}}
+- call: {{container: {{name: sut, image: {IMAGE}, ports: [80],
+                      cmd: [sh, -c, "echo hello; touch /tmp/up; exec sleep 600"],
+                      mounts: {{src: /work}}, workdir: /work, health: {{cmd: [test, -e, /tmp/up]}}}}}}
 - expect: {{ok: true, contains: "`sut` is healthy"}}
 - expect: {{contains: "hello"}}
 - call: {{container_exec: {{name: sut, command: "pwd; echo made > made; exit 3"}}}}
@@ -87,8 +88,9 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
 - expect: {{error: NotFound}}
 - call: {{container_logs: {{name: sut}}}}
 - expect: {{ok: true, contains: "hello"}}
-- call: {{container: {{name: sut, image: {IMAGE}, cmd: [sh, -c, "echo other; exec sleep 600"]}}}}
-- expect: {{ok: true, contains: "running"}}
+- call: {{container: {{name: sut, image: {IMAGE}, cmd: [sh, -c, "echo other; touch /tmp/up; exec sleep 600"],
+                      health: {{cmd: [test, -e, /tmp/up]}}}}}}
+- expect: {{ok: true, contains: "healthy"}}
 - expect: {{contains: "other", not: hello}}
 - call: {{container_stop: {{name: sut}}}}
 - expect: {{ok: true, contains: "`sut` is stopped"}}
@@ -195,7 +197,8 @@ services:
     healthcheck: {{test: [CMD, test, -f, /tmp/ready], interval: 200ms, retries: 20}}
   app:
     image: {IMAGE}
-    command: ["sh", "-c", "cat /data/hello; exec sleep 600"]
+    command: ["sh", "-c", "cat /data/hello; touch /tmp/ready; exec sleep 600"]
+    healthcheck: {{test: [CMD, test, -f, /tmp/ready], interval: 200ms, retries: 20}}
     volumes: ["./data:/data:ro"]
     depends_on: {{db: {{condition: service_healthy}}}}
 """
@@ -209,7 +212,7 @@ services:
         """
 - call: {compose_up: {file: docker-compose.yml}}
 - expect: {ok: true, contains: "`db` is healthy"}
-- expect: {contains: "`app` is running"}
+- expect: {contains: "`app` is healthy"}
 - call: {container_exec: {name: db, command: "echo $MODE"}}
 - expect: {ok: true, contains: test}
 - call: {container_logs: {name: app}}
@@ -263,7 +266,8 @@ tasks:
       tools: [lib:containers]
       script:
         - call: {{container: {{name: sut, image: {IMAGE}, cmd: [sleep, "600"], mounts: {{src: /src}}}}}}
-        - call: {{container_exec: {{name: sut, command: "echo $$ > /src/begun; read on < /src/on; echo was $$ $on; exit 3"}}}}
+        - call: {{container_exec: {{name: sut,
+                  command: "echo $$ > /src/begun; read on < /src/on; echo was $$ $on; exit 3"}}}}
         - expect: {{exit: 3, contains: "well"}}
         - done: "seen"
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 SEED = Path(__file__).parents[1] / "golden" / "seeds" / "containers.edn"
 NODE = {
@@ -30,8 +31,13 @@ REDIS = {
 
 @pytest.fixture
 def yard(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
-    """On an engine of its own, because the names of these images belong to others."""
-    with tempfile.TemporaryDirectory(prefix="pl-engine-") as name, yards.own_engine(Path(name)) as engine:
+    """On an engine of its own, because the names of these images belong to others. One has their port."""
+    with (
+        Path(tempfile.gettempdir(), "planloop-test-seeds").open("w") as turn,
+        tempfile.TemporaryDirectory(prefix="pl-engine-") as name,
+        yards.own_engine(Path(name)) as engine,
+    ):
+        fcntl.flock(turn, fcntl.LOCK_EX)
         monkeypatch.setenv("DOCKER_HOST", engine.address)
         with yards.yard(folder, engine.address, tmp_path) as yard:
             yards.load(yard.api, tmp_path, "node:20", NODE, ("sh",))
