@@ -131,9 +131,11 @@ def _version_2(plan: str, root: Path, lines: Sequence[Sequence[str]]) -> Cgroups
     if own is None or not (root / "cgroup.controllers").is_file():
         return None
     place = root / own.strip("/") / OURS / plan
-    have = (place.parent.parent / "cgroup.subtree_control").read_text().split()
-    # A group with processes of its own, as a person's usually is, hands nothing down; the root's does.
-    if not set(NEEDED) <= set(have) and place.parent.parent != root:
+    # A group with processes of its own, as a person's usually is, hands nothing down; the kernel's root does. That is
+    # the one without a type: what a container sees as its root is a group like any other.
+    is_root = place.parent.parent == root and not (root / "cgroup.type").exists()
+    have = (place.parent.parent / ("cgroup.controllers" if is_root else "cgroup.subtree_control")).read_text().split()
+    if not set(NEEDED) <= set(have):
         return None
     return Cgroups(tuple((name, place) for name in NEEDED), is_unified=True) if _may_make(place) else None
 
