@@ -81,6 +81,8 @@ def _of_unknown(seen: Observed) -> Standing:
 
 def _of_going(seen: Observed) -> Standing:
     why = seen.unwanted or "another one is to take its place"
+    if not (seen.is_wanted or seen.resource.deleting) and (hopeless := _hopeless(seen)) is not None:
+        why = hopeless.why  # That the plan is over because of it says less.
     if seen.status.is_expired and seen.is_wanted:
         why = _expired_words(seen)
     if (stuck := seen.status.stuck) is not None:

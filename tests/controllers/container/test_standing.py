@@ -91,6 +91,10 @@ CASES: dict[str, tuple[Observed, str]] = {
         "completed Expired: it has run for its ttl of 5 s",
     ),
     "it goes": (observed(UP, unwanted=OVER), "stopping Stopping: the plan is over"),
+    "it goes because of what it needs": (
+        observed(UP, needs=(HOPELESS,), unwanted=OVER),
+        "stopping Stopping: container/db is not started and will not be: boom",
+    ),
     "it goes after others": (
         observed(UP, unwanted=OVER, dependants=("container/web",)),
         "stopping Stopping: the plan is over; first goes container/web",
