@@ -15,8 +15,8 @@ from controllers.agent.minds.outside_output import Printed
 from controllers.agent.minds.port import MindFailed, Reply, TurnInput
 from controllers.agent.minds.program import ProgramMind
 from reconciler.effects.clamping import clamped
-from reconciler.effects.processes import Command, Ending, Exit, Processes, Trace
 from reconciler.effects.masking import Masks
+from reconciler.effects.processes import Command, Ending, Exit, Processes, Trace
 from schemas import limits
 from schemas.agent import Outside
 from schemas.encoding import Json, JsonObject
