@@ -37,7 +37,7 @@ def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool)
     with closing(Writing(path, item.spec["logs_bytes"])) as writing:
         said = writing.more() or _kept(access, item)
         _print(said, tail)
-        if is_followed and access.is_owned():
+        if is_followed and (said or access.is_owned()):
             _follow(access, item, writing)
         elif not said:
             printing.note(f"{item.address} has written nothing, it is {containers.state_of(item)}")
