@@ -25,14 +25,17 @@ _ODD: Final = re.compile(r"[^\w ./@+-]")
 _HOOKS: Final = re.compile(r"[\w.-]*hooks?")
 
 
-def of_program(argv: Sequence[str], cwd: str) -> Iterator[str]:
-    """Those that a command names which runs in `cwd`, all relative to the plan's folder."""
+def of_program(argv: Sequence[str], cwd: str, *, with_data: bool = True) -> Iterator[str]:
+    """Those that a command names which runs in `cwd`, all relative to the plan's folder.
+
+    Without its data, which a server is there to work on, they are the programs and scripts alone.
+    """
     is_line = tuple(argv[:2]) == ("sh", "-c")
     before = ""
     for word in _words(argv[2]) if is_line else argv:
         if before == "-m":
             yield from (f"{cwd}/{word.replace('.', '/')}.py", f"{cwd}/{word.partition('.')[0]}/**")
-        elif _is_file(word, before):
+        elif _is_file(word, before) and (with_data or _is_run(word, before)):
             yield from _places(word, cwd)
         is_option = word.startswith("-") and word != "-m"
         before = before if is_option and _RUNS_FILES.fullmatch(before) else posixpath.basename(word)
@@ -60,7 +63,12 @@ def _words(line: str) -> list[str]:
 def _is_file(word: str, before: str) -> bool:
     if word.startswith(("-", "~", *_SYSTEM)) or _ODD.search(_PLACE.sub("", word)):
         return False
-    return "/" in word or _SCRIPT.fullmatch(word) is not None or _RUNS_FILES.fullmatch(before) is not None
+    return "/" in word or _is_run(word, before)
+
+
+def _is_run(word: str, before: str) -> bool:
+    is_program = not before and "/" in word
+    return is_program or _SCRIPT.fullmatch(word) is not None or _RUNS_FILES.fullmatch(before) is not None
 
 
 def _places(word: str, cwd: str) -> Iterator[str]:

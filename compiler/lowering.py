@@ -93,7 +93,7 @@ class Lowering:
     def _steering(self) -> tuple[str, ...]:
         """Files that no agent writes, whose else they are: those that the plan is made from, and that servers run."""
         servers = (argv_of(written.get("command", [])) for written in self.document.get("mcp", {}).values())
-        run = (file for argv in servers for file in hook_files.of_program(argv, "."))
+        run = (file for argv in servers for file in hook_files.of_program(argv, ".", with_data=False))
         return hook_files.guarded(iter((*self.making.agents.shelves.files, *run)))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:

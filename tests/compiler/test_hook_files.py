@@ -40,3 +40,17 @@ def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: se
 )
 def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> None:
     assert hook_files.guarded(hook_files.of_program(argv_of(command), ".")) in ((), (".ok",))
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        (["./tools/serve", "--root", "./data"], {"tools/serve"}),
+        (["uvx", "mcp-server-git", "--repository", "/srv/shop"], set()),
+        (["python3", "serve.py", "data/store.db"], {"serve.py"}),
+        (["npx", "-y", "server-filesystem", "docs/"], set()),
+    ],
+    ids=str,
+)
+def test_of_what_a_server_is_given_only_what_it_runs_counts(command: list[str], files: set[str]) -> None:
+    assert set(hook_files.guarded(hook_files.of_program(command, ".", with_data=False))) == files
