@@ -27,8 +27,8 @@ SWITCH = "PLANLOOP_ENGINE"
 LABEL = "planloop.test"
 IMAGE = "planloop-test/busybox"
 BARE_IMAGE = "planloop-test/bare"
-WORDS = """cat chmod cp echo env false find grep head id kill ln ls mkdir mkfifo mount mv nc ping ps readlink rm seq setsid
-sh sha256sum sleep stat tail tee test touch true wc wget yes"""
+WORDS = """cat chmod cp echo env false find grep head id kill ln ls mkdir mkfifo mount mv nc ping ps readlink rm seq
+setsid sh sha256sum sleep stat tail tee test touch true wc wget yes"""
 
 
 def engine(*, sees_host: bool = True) -> DockerEngine:
