@@ -11,7 +11,7 @@ from schemas.container import ContainerSpec, Health, Mount, Port, Readiness
 from schemas.encoding import Json, JsonObject
 from schemas.limits import CONTAINER_PIDS_DEFAULT
 
-_AS_WRITTEN: Final = ("image", "build", "rootfs", "workdir", "restart", "keep", "task")
+_AS_WRITTEN: Final = ("image", "build", "rootfs", "workdir", "restart", "keep", "task", "again")
 _LISTS: Final = ("networks", "cap-drop", "cap-add")
 _HEALTH: Final = {
     "http": "http",

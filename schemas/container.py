@@ -142,6 +142,7 @@ class ContainerSpec:
     ttl_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
+    again: int = 0
 
     def to_json(self) -> JsonObject:
         return {
@@ -170,6 +171,7 @@ class ContainerSpec:
             "ttl_s": self.ttl_s,
             "labels": dict(self.labels),
             "task": self.task,
+            "again": self.again,
         }
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from schemas.fields import (
     COMMAND,
+    COUNT,
     DURATION,
     FLAG,
     TEXT,
@@ -308,6 +309,16 @@ PLAN_TABLES: Final = (
                 "on-failure",
                 default="never",
                 lowered=("keep",),
+            ),
+            Field(
+                "again",
+                COUNT,
+                "Raise it to have the container made anew, whatever became of it; `plan resume` does so for one that "
+                "failed.",
+                1,
+                _REPLACE,
+                default=0,
+                lowered=("again",),
             ),
             Field("ttl", _MOMENT, "Removed when it has run this long.", 3600, lowered=("ttl_s",)),
             Field(

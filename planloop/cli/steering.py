@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from planloop import pointing
 from planloop.access import Access
@@ -15,10 +16,12 @@ from schemas import address as addresses
 from schemas import pointer
 from schemas.agent import WITHOUT_MODEL
 from schemas.condition import of_status
-from schemas.container import is_left
+from schemas.container import ContainerState, is_left
 from schemas.encoding import Json, JsonObject
 from schemas.resource import Resource
 from schemas.task import TaskState
+
+ROOT: Final = "task/."
 
 
 def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *, reason: str, dry_run: bool) -> None:
@@ -32,15 +35,18 @@ def set_field(what: Sequence[str], plan: str | None, field: str, value: Json, *,
 def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
     """Takes `pause` and `cancel` away from each task, has what failed in it run again, and models asked again.
 
-    Raises Halt.
+    A container that is named, or any with the root task, is made anew if it failed. Raises Halt.
     """
     access = access_to(plan)
     document = document_of(access)
-    fields_at = [(*path, field) for path in paths_of(document, what) for field in ("pause", "cancel")]
+    named = [pointing.address_of(word) for word in what]
+    tasks = [one for one in named if not _is_container(one)]
+    fields_at = [(*path, field) for path in paths_of(document, tasks) for field in ("pause", "cancel")]
     ops: list[JsonObject] = [
         {"op": "remove", "path": pointer.render(at)} for at in fields_at if pointer.has(document, at)
     ]
-    roots = [addresses.parse(pointing.address_of(word)) for word in what]
+    ops += _made_anew(access, named)
+    roots = [addresses.parse(one) for one in tasks]
     unasked: list[str] = []
     for task in selecting.selected(access, ("tasks",)):
         address = addresses.parse(task.address)
@@ -58,6 +64,22 @@ def resume(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
             raise refusal(verdict)
         ops += [{"op": "remove", "path": at} for at in unasked]
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def _made_anew(access: Access, named: Sequence[str]) -> list[JsonObject]:
+    """What has those containers of `named` that failed, all with the root task, made anew."""
+    found = [access.object(one) for one in named if _is_container(one)]
+    if ROOT in named:
+        found = access.objects("container")
+    return [
+        {"op": "add", "path": pointer.render(pointing.field_of(one.address, "again")), "value": one.spec["again"] + 1}
+        for one in found
+        if one.state == ContainerState.FAILED
+    ]
+
+
+def _is_container(address: str) -> bool:
+    return address.startswith("container/")
 
 
 def _lacks_model(task: Resource) -> bool:
@@ -89,13 +111,13 @@ def remove(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool)
 
 def kept_of(access: Access, what: Sequence[str]) -> list[str]:
     """Those words that name a container of which only a stopped one is left."""
-    named = [word for word in what if pointing.address_of(word).startswith("container/")]
+    named = [word for word in what if _is_container(pointing.address_of(word))]
     found = {word: access.object(pointing.address_of(word)) for word in named}
     return [word for word, one in found.items() if is_left(one.state, one.status)]
 
 
 def _removable(document: JsonObject, address: str) -> tuple[str, ...]:
-    if not address.startswith("container/"):
+    if not _is_container(address):
         return _path_of(document, address)
     path = pointing.field_of(address, "")
     if not pointer.has(document, path):
@@ -112,8 +134,6 @@ def _path_of(document: JsonObject, address: str) -> tuple[str, ...]:
     kind, _, name = address.partition("/")
     if kind != "task":
         hint = f"name the task that it works for: task/{name}" if kind == "agent" else "plan get tasks lists them"
-        if kind == "container":
-            hint = "one that failed is tried again when it is edited in the plan, and after plan down by plan apply"
         raise Halt(Exit.USAGE, f"{address} is not a task", hint)
     path = pointing.field_of(address, "")
     if not pointer.has(document, path):

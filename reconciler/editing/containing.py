@@ -73,6 +73,8 @@ def edited(old: Resource, spec: JsonObject, fields: Sequence[str], change_class:
     classes = {name: str(change_class("container", name)) for name in fields}
     replacing = [name for name in fields if classes[name] == "replace"]
     if replacing:
+        if replacing == ["again"]:
+            return "replace", "MustBeReplaced", "is made anew"
         said = _said(old.spec, spec, replacing)
         if old.status.get("seen") is None:
             return "continue", "NotBegun", f"{said}; counts from its start on"

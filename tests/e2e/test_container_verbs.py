@@ -255,4 +255,24 @@ def test_a_plan_that_failed_ends_with_what_would_help_the_one_that_failed_first(
             "help: plan apply p.yaml tries it again",
         ],
     )
-    assert folder.run("resume", "container/z").err.splitlines()[1].startswith("help: one that failed is tried again")
+
+
+@pytest.mark.parametrize("word", ["container/job", "."])
+def test_what_failed_is_made_anew_when_it_is_asked_for_while_the_plan_goes_on(
+    yard: Yard, folder: Folder, word: str
+) -> None:
+    job = f'job: {{image: {IMAGE}, cmd: [test, -e, /data/ready], mounts: {{".": /data}}}}'
+    hold = 'hold: {run: "while [ ! -e over ]; do sleep 0.1; done"}'
+    folder.write("p.yaml", f"plan: p\ncontainers: {{{job}}}\ntasks: {{{hold}}}\n")
+
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("failed +container/job")
+        first = folder.json("get", "container/job")["status"]["incarnation"]
+        folder.write("ready", "")
+        said = folder.run("resume", word)
+        assert said.code == 0 and "container/job/again   replace   is made anew" in said.out
+        owner.until("completed +container/job")
+        assert folder.json("get", "container/job")["status"]["incarnation"] > first
+        assert "nothing to change" in folder.run("resume", word).out
+        folder.write("over", "")
+        owner.ended()
