@@ -176,8 +176,8 @@ class ContainerSpec:
 
 
 def leads_out(written: str) -> bool:
-    """Whether a path of the plan is in any case outside the plan's folder."""
-    return written.startswith(("/", "~")) or normpath(written).startswith("..")
+    """Whether a path of the plan is in any case outside the plan's folder. A name such as `..data` leads nowhere."""
+    return written.startswith(("/", "~")) or normpath(written).partition("/")[0] == ".."
 
 
 def is_left(state: str, status: JsonObject) -> bool:

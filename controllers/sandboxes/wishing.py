@@ -9,6 +9,7 @@ from posixpath import normpath
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
 from schemas import patterns
+from schemas.container import leads_out
 from schemas.encoding import JsonObject
 from schemas.resource import Resource
 from schemas.sandbox import BUBBLEWRAP, wish_of
@@ -57,8 +58,8 @@ def mounted_folders(view: View) -> tuple[str, ...]:
     specs = [container.spec for container in view.list("container")]
     written = [str(mount["host"]) for spec in specs for mount in spec["mounts"]]
     written += [str(folder) for spec in specs for folder in (spec["build"].get("folder"), spec["rootfs"]) if folder]
-    found = (normpath(path) for path in written if path and not path.startswith(("/", "~")))
-    return tuple(dict.fromkeys(path for path in found if path != "." and not path.startswith("..")))
+    found = (normpath(path) for path in written if path and not leads_out(path))
+    return tuple(dict.fromkeys(path for path in found if path != "."))
 
 
 def _guarded(pattern: str) -> str:

@@ -141,9 +141,10 @@ def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: P
     assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == hidden
 
 
-@pytest.mark.parametrize("written", ["way", "way/x", "src/../way"])
+@pytest.mark.parametrize("written", ["way", "way/x", "src/../way", "..way/x"])
 def test_a_folder_that_is_a_link_is_refused_with_where_it_leads(folder: Path, written: str) -> None:
     (folder / "way").symlink_to("/")
+    (folder / "..way").symlink_to("/")
 
     with pytest.raises(EngineFailed, match="is a link, and leads to /"):
         place(written, folder)
