@@ -1,12 +1,10 @@
-"""The variables of a container with what they point at, and how its secrets are kept out of what it writes."""
+"""The variables of a container with what they point at."""
 
 from __future__ import annotations
 
 from containers.engine import EngineFailed, Reason
-from containers.hiding import masks_of
 from controllers.container.yard import Yard
 from reconciler.effects import secrets
-from reconciler.effects.masking import Masks
 from schemas.container import ContainerSpec
 
 
@@ -17,9 +15,3 @@ def environment(spec: ContainerSpec, yard: Yard) -> dict[str, str]:
     except secrets.NotThere as missing:
         hint = "put it there, or set the variable and run plan apply with it; nothing else need change"
         raise EngineFailed(Reason.NO_SECRET, str(missing), hint) from None
-
-
-async def masks(yard: Yard, ref: str) -> Masks:
-    """What stands in the way of the secrets of the container `ref`, wherever it prints them. Raises EngineFailed."""
-    found = await yard.engine.container(ref)
-    return Masks() if found is None else masks_of(found.labels, found.env)

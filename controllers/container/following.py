@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from containers.engine import HEALS, EngineFailed, Reason
 from controllers.container.deciding import backoff_s
-from controllers.container.environment import masks
 from controllers.container.status import read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from controllers.inside import masks
 from schemas import limits
 from schemas.container import container_from_json
 from schemas.encoding import JsonObject
@@ -36,7 +36,7 @@ class Following:
         while True:
             output.clear()
             try:
-                quiet = (await masks(self.yard, found.id)).stream()
+                quiet = (await masks(self.yard.engine, found.id)).stream()
                 async for piece in self.yard.engine.logs(found.id, after=after):
                     output.add(quiet.feed(piece))
                 output.add(quiet.flush())

@@ -11,10 +11,10 @@ import anyio
 import anyio.to_thread
 
 from containers.engine import HEALS, EngineFailed, Inside, Reason
-from controllers.container.environment import masks
 from controllers.container.status import Probed, Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
+from controllers.inside import masks
 from reconciler.effects.processes import Ending
 from schemas.container import Health, container_from_json
 from schemas.frozen import frozen
@@ -97,7 +97,7 @@ class Probing:
         if ended.ending is Ending.EXITED and ended.code == 0:
             return None
         # First: of a secret that is cut, half would be seen.
-        output = (await masks(self.yard, found.id)).mask(ended.output)
+        output = (await masks(self.yard.engine, found.id)).mask(ended.output)
         said = output[-200:].decode(errors="replace").strip().rpartition("\n")[2]
         how = f"exit code {ended.code}" if ended.ending is Ending.EXITED else ended.ending.value
         return f"{how}: {said}" if said else how

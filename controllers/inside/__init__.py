@@ -1,6 +1,7 @@
 """The containers of a plan, for whoever works in them: how far one is, from the store, and commands inside."""
 
 from controllers.inside.grounding import start_of
+from controllers.inside.masking import masks
 from controllers.inside.placing import Place, place_of
 from controllers.inside.standing import ILL, OVER, Standing, standing
 from controllers.inside.telling import told
@@ -14,6 +15,7 @@ __all__ = [
     "PlanContainers",
     "SeenContainers",
     "Standing",
+    "masks",
     "place_of",
     "standing",
     "start_of",

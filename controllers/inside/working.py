@@ -10,9 +10,8 @@ from typing import Protocol
 import anyio
 
 from containers.engine import Ended, Engine, EngineFailed, Inside, Reason
-from containers.hiding import masks_of
+from controllers.inside.masking import masks
 from controllers.inside.standing import Standing, standing
-from reconciler.effects.masking import Masks
 from reconciler.effects.processes import Ending
 from reconciler.storing.store import Store
 from schemas.container import KIND
@@ -58,18 +57,13 @@ class _InEngine:
 
     async def run(self, ref: str, inside: Inside) -> Ended:
         await self._engine().end(ref, inside.mark)
-        masks = await self._masks(ref)
+        quiet = await masks(self._engine(), ref)
         ended = await self._engine().run(ref, inside)
         is_cut = ended.ending is Ending.TOO_MUCH_OUTPUT  # Then half a secret may be at its end.
-        return replace(ended, output=masks.split(ended.output)[0] if is_cut else masks.mask(ended.output))
+        return replace(ended, output=quiet.split(ended.output)[0] if is_cut else quiet.mask(ended.output))
 
     async def end(self, ref: str, mark: str) -> None:
         await self._engine().end(ref, mark)
-
-    async def _masks(self, ref: str) -> Masks:
-        """What stands in the way of its secrets, in whatever comes out of it."""
-        found = await self._engine().container(ref)
-        return Masks() if found is None else masks_of(found.labels, found.env)
 
 
 class PlanContainers(_InEngine):
@@ -106,9 +100,9 @@ class PlanContainers(_InEngine):
         if not found.id:
             return b""
         try:
-            masks = await self._masks(found.id)
+            quiet = await masks(self._engine(), found.id)
             async with aclosing(self._engine().logs(found.id, is_following=False)) as pieces:
-                return masks.mask(b"".join([piece async for piece in pieces]))
+                return quiet.mask(b"".join([piece async for piece in pieces]))
         except EngineFailed as failed:
             if failed.reason is Reason.NOT_FOUND:
                 return b""

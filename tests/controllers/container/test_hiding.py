@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.engine import Creation, ImageFacts, Inside
+from containers.engine import Creation, EngineFailed, ImageFacts, Inside, Reason
 from containers.hiding import SECRETS, secrets_label, variables
 from containers.simulated_engine import Daemon, SimulatedEngine
-from controllers.inside import PlanContainers
+from controllers.inside import PlanContainers, masks
 from reconciler.effects.masking import MASK
 from reconciler.effects.processes import Ending
 from tests.fakes.virtual_time import VirtualClock
@@ -49,3 +49,10 @@ async def test_a_command_inside_says_no_secret_nor_the_half_of_one_that_was_cut(
 
     assert ended.ending is (Ending.EXITED if most is None else Ending.TOO_MUCH_OUTPUT)
     assert ended.output.decode() == heard
+
+
+async def test_what_one_has_said_that_is_gone_is_not_told_since_nobody_knows_its_secrets(tmp_path: Path) -> None:
+    with pytest.raises(EngineFailed) as failed:
+        await masks(SimulatedEngine(Daemon(VirtualClock(), tmp_path)), "gone")
+
+    assert failed.value.reason is Reason.NOT_FOUND
