@@ -204,17 +204,7 @@ class Stream:
         chunks = Chunks() if answer.chunked else None
 
         def more() -> bytes:
-            if chunks is None:
-                return bytes(answer.read1(READ_BYTES))
-            piece = b""
-            while not piece and not chunks.is_over:
-                try:
-                    piece = chunks.feed(came := answer.fp.read1(READ_BYTES))
-                except ValueError as error:
-                    raise IncompleteRead(came) from error
-                if not came:
-                    raise IncompleteRead(came)
-            return piece
+            return bytes(answer.read1(READ_BYTES)) if chunks is None else _unchunked(answer.fp, chunks)
 
         while piece := await self._read(lambda: _decoded(more, decode)):
             yield piece
@@ -268,6 +258,19 @@ class Stream:
             return b""
 
         await self._read(send)
+
+
+def _unchunked(line: Any, chunks: Chunks) -> bytes:
+    """What is in the next of `chunks` that `line` has anything of; empty after the last. Raises IncompleteRead."""
+    piece = b""
+    while not piece and not chunks.is_over:
+        if not (came := line.read1(READ_BYTES)):
+            raise IncompleteRead(came)
+        try:
+            piece = chunks.feed(came)
+        except ValueError as error:  # Of `read1`, it would say that the line is closed.
+            raise IncompleteRead(came) from error
+    return piece
 
 
 def _decoded(more: Callable[[], bytes], decode: Decode) -> bytes:

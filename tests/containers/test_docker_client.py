@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import docker
 import pytest
 
-from containers.docker_client import Client
+from containers.docker_client import Client, Stream, _Opening
 from containers.docker_engine import DockerEngine
 from containers.engine import EngineFailed, Reason
 from schemas import limits
@@ -113,6 +115,21 @@ async def test_an_engine_that_dies_in_the_middle_of_a_word_is_down(dying: str) -
 
     assert caught.value.reason is Reason.ENGINE_DOWN
     assert told == ["listening", "start"]
+
+
+async def test_a_stream_that_is_closed_under_who_reads_its_chunks_is_at_its_end() -> None:
+    opening, body = _Opening("unix:///s"), io.BufferedReader(io.BytesIO(b"2\r\nab\r\n"))
+    opening.fill(SimpleNamespace(raw=SimpleNamespace(_fp=SimpleNamespace(fp=body, chunked=True)), close=body.close))
+
+    async def here(read: Callable[[], bytes]) -> bytes:
+        return read()
+
+    told = []
+    async for piece in Stream(opening, here).pieces():
+        told.append(piece)
+        opening.close()
+
+    assert told == [b"ab"]
 
 
 async def reason(env: dict[str, str]) -> EngineFailed:
