@@ -110,7 +110,7 @@ class _Taking:
                 await self._failed(fault)
         if scope.cancelled_caught:
             self.faults.append(f"containers were not taken down within {limits.CONTAINERS_DOWN_S:.0f} s")
-            self.faults.append(self._may_be_left(self._known()))
+            self._tell_known()
 
     async def rest(self) -> None:
         """What nobody needs goes, unless it was tried often enough."""
@@ -234,7 +234,7 @@ class _Taking:
         if there or self.is_for_volumes:
             what = "containers and volumes" if self.is_for_volumes else "containers"
             self.faults.append(_sentence(f"{what} were not taken down", fault))
-            self.faults += [self._may_be_left(there)] if there else []
+            self._tell_known()
         now = self._yard.clock.now()
         stands = Standing(ContainerState.STOPPING, str(fault.reason), str(fault), (fault.hint,) if fault.hint else ())
         for one in there:
@@ -246,9 +246,12 @@ class _Taking:
         stored = [(one, read(one.status)) for one in self._yard.store.view.list("container")]
         return [one for one, status in stored if status.seen is not None or status.doing == "start"]
 
-    def _may_be_left(self, known: Iterable[Resource]) -> str:
-        names = [self._yard.names.container(one.address.partition("/")[2]) for one in known]
-        return f"may still be there: {', '.join(names)}; plan down again removes what is left, once the engine answers"
+    def _tell_known(self) -> None:
+        """Names what may still be there, where there is any such."""
+        names = ", ".join(self._yard.names.container(one.address.partition("/")[2]) for one in self._known())
+        if names:
+            again = "plan down again removes what is left, once the engine answers"
+            self.faults.append(f"may still be there: {names}; {again}")
 
     def _tell(self, name: str, fault: EngineFailed) -> None:
         self.faults.append(_sentence(f"{name} is left", fault))

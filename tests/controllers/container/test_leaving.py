@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
 import pytest
 
+from containers.engine import Found
 from containers.naming import Names
 from containers.simulated_engine import Daemon, SimulatedEngine
-from controllers.container import Yard, remaining
+from controllers.container import Yard, remaining, take_down
 from controllers.container.observing import observe
 from controllers.container.standing import standing
 from controllers.container.writing import standing_draft
+from schemas import limits
 from schemas.container import ContainerSpec
 from tests.fakes.virtual_time import VirtualClock
 from tests.reconciler.stage import stage
@@ -39,3 +43,28 @@ async def test_an_owner_stays_until_who_needs_what_failed_is_told(tmp_path: Path
         own.store.propose(told)
         assert "it burns" in own.get("container/app").status["conditions"]["Ready"]["message"]
         assert "container/app" not in remaining(yard)
+
+
+class Mute(SimulatedEngine):
+    """An engine that never says which containers there are."""
+
+    async def containers(self, labels: Mapping[str, str]) -> tuple[Found, ...]:
+        await anyio.sleep_forever()
+        return ()
+
+
+@pytest.mark.parametrize("doing", ["", "start"])
+async def test_what_may_still_be_there_is_named_where_anything_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doing: str
+) -> None:
+    monkeypatch.setattr(limits, "CONTAINERS_DOWN_S", 0.01)
+    async with stage(tmp_path, runs=False) as own:
+        clock, names = VirtualClock(), Names("p", "p-0123")
+        yard = Yard(own.store, clock, own.work, Mute(Daemon(clock, tmp_path)), names, 1, tmp_path, tmp_path, {})
+        own.put("container/app", **ContainerSpec(image="i").to_json())
+        own.set("container/app", doing=doing)
+
+        told = (await take_down(yard)).faults
+
+    named = [one for one in told if names.container("app") in one]
+    assert len(told) == 1 + len(named) and len(named) == bool(doing)
