@@ -9,53 +9,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from posixpath import normpath
 
 from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
 from containers.sandboxing import guarding
-from schemas.container import ContainerSpec, Mount, leads_out
+from controllers.inside import Ground
+from schemas.container import ContainerSpec, leads_out
 from schemas.frozen import frozen
 
 
 @frozen
-class Ground:
-    """`folder` is the plan's, absolute; `files` are those in it that the plan names, `mounted` folders that containers
-    mount: both relative."""
+class Steering:
+    """`files` are those that the plan names, `mounted` folders that containers mount: both relative to its folder."""
 
-    folder: Path
     files: tuple[str, ...]
     mounted: tuple[str, ...]
-    names: Names
 
 
-def placed(spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
+def placed(spec: ContainerSpec, names: Names, ground: Ground, steering: Steering) -> tuple[Placed, ...]:
     """The mounts of the container, and what is laid over them. Raises EngineFailed REFUSED. Looks at files.
 
     That somebody is let in who could make a repository is noted.
     """
-    out = [_placed(mount, ground) for mount in spec.mounts]
+    out: list[Placed] = []
+    over: list[Placed] = []
+    for mount in spec.mounts:
+        volume = names.volume(mount.volume) if mount.volume else ""
+        start = ground.start(mount.host)
+        host = str(place(mount.host, start)) if mount.host else ""
+        out.append(Placed(mount.target, host, volume, mount.is_read_only))
+        over += _guards(out[-1], start, steering) if host else ()
     known = {normpath(each.target) for each in out}
-    over = [guard for each in out if each.host for guard in _guards(each, ground)]
     return (*out, *(guard for guard in over if guard.target not in known))
-
-
-def placed_in(tree: Path, spec: ContainerSpec, ground: Ground) -> tuple[Placed, ...]:
-    """The same for one whose mounts of the plan's folder are of the working tree `tree`, which has the same files."""
-    if tree == ground.folder:
-        return placed(spec, ground)
-    outside = tuple(mount for mount in spec.mounts if mount.host and leads_out(mount.host))
-    of_tree = tuple(mount for mount in spec.mounts if mount not in outside)
-    within = placed(replace(spec, mounts=of_tree), replace(ground, folder=tree))
-    return (*within, *placed(replace(spec, mounts=outside), ground))
-
-
-def _placed(mount: Mount, ground: Ground) -> Placed:
-    volume = ground.names.volume(mount.volume) if mount.volume else ""
-    host = str(place(mount.host, ground.folder)) if mount.host else ""
-    return Placed(mount.target, host, volume, mount.is_read_only)
 
 
 def place(written: str, folder: Path) -> Path:
@@ -74,9 +61,9 @@ def place(written: str, folder: Path) -> Path:
     return found
 
 
-def _guards(mount: Placed, ground: Ground) -> Iterator[Placed]:
+def _guards(mount: Placed, folder: Path, steering: Steering) -> Iterator[Placed]:
     """What is laid over a mount that takes in the plan's folder, or some of it. Raises EngineFailed REFUSED."""
-    own, host = _real(ground.folder), _real(Path(mount.host))
+    own, host = _real(folder), _real(Path(mount.host))
     takes_in_all = own.is_relative_to(host)
     if not takes_in_all and not host.is_relative_to(own):
         return
@@ -88,7 +75,7 @@ def _guards(mount: Placed, ground: Ground) -> Iterator[Placed]:
     if takes_in_all:
         guarding.let_in(str(own))
     try:
-        files, held = ([str(own / name) for name in names] for names in (ground.files, ground.mounted))
+        files, held = ([str(own / name) for name in names] for names in (steering.files, steering.mounted))
         found = list(guarding.guards([str(host)], str(own), files, held))
     except guarding.Unfit as unfit:
         raise EngineFailed(Reason.REFUSED, str(unfit), "or mount it with `read-only: true`") from unfit

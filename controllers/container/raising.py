@@ -22,7 +22,7 @@ from controllers.container.progress import Progress
 from controllers.container.status import ContainerStatus, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
-from controllers.inside import start_of
+from controllers.inside import Ground, ground_of
 from controllers.sandboxes import mounted_folders, steering_files
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
@@ -77,7 +77,7 @@ class Raising:
         """It has begun for the time `starts`. A start that the engine could not do is none."""
         is_begun: JsonObject = {}
         try:
-            await starting.start(self.yard.engine, ref, spec, self.yard.folder, self._tree(spec))
+            await starting.start(self.yard.engine, ref, spec, self._ground(spec))
             is_begun = {"starts": starts, "tries": None}
         finally:
             await page.look(ref, {"doing": None, "bound_of": None, "bound_why": None, **is_begun})
@@ -158,17 +158,17 @@ class Raising:
         )
 
     async def _mounts(self, spec: ContainerSpec) -> tuple[Placed, ...]:
-        ground = self._ground()
-        return await anyio.to_thread.run_sync(mounting.placed_in, self._tree(spec), spec, ground)
+        ground, steering = self._ground(spec), self._steering()
+        return await anyio.to_thread.run_sync(mounting.placed, spec, self.yard.names, ground, steering)
 
-    def _tree(self, spec: ContainerSpec) -> Path:
-        return start_of(self.yard.store.view, spec, self.yard.folder, ".")
+    def _ground(self, spec: ContainerSpec) -> Ground:
+        return ground_of(self.yard.store.view, spec, self.yard.folder)
 
-    def _ground(self) -> mounting.Ground:
+    def _steering(self) -> mounting.Steering:
         view = self.yard.store.view
         plan = next(iter(view.list("plan")), None)
         file = str((plan.status.get("file") or {}).get("path", "")) if plan is not None else ""
         # Whoever's commands will run in it: what steers anybody is nobody's to write.
         guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
         files = steering_files(Path(file).name, guarded)
-        return mounting.Ground(self.yard.folder, files, mounted_folders(view), self.yard.names)
+        return mounting.Steering(files, mounted_folders(view))

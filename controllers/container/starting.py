@@ -7,26 +7,22 @@ a container that may have started with something else is removed at once.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anyio
 import anyio.to_thread
 
 from containers.engine import Engine, EngineFailed, Reason
 from controllers.container.mounting import place
-from schemas.container import ContainerSpec, leads_out
+from controllers.inside import Ground
+from schemas.container import ContainerSpec
 
 
-async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path, tree: Path) -> None:
-    """Starts the container `ref` of `spec`, in the plan of `folder`, with the working tree `tree` of that.
-
-    Raises EngineFailed.
-    """
-    before = await _sources(spec, folder, tree)
+async def start(engine: Engine, ref: str, spec: ContainerSpec, ground: Ground) -> None:
+    """Starts the container `ref` of `spec`, whose mounts are on `ground`. Raises EngineFailed."""
+    before = await _sources(spec, ground)
     with anyio.CancelScope(shield=True):
         await engine.start(ref)
         try:
-            moved = before != await _sources(spec, folder, tree)
+            moved = before != await _sources(spec, ground)
         except EngineFailed:
             await engine.remove(ref)
             raise
@@ -36,17 +32,17 @@ async def start(engine: Engine, ref: str, spec: ContainerSpec, folder: Path, tre
             raise EngineFailed(Reason.REFUSED, why, "leave it where it is; `plan apply` tries it again")
 
 
-async def _sources(spec: ContainerSpec, folder: Path, tree: Path) -> tuple[tuple[str, int, int], ...]:
+async def _sources(spec: ContainerSpec, ground: Ground) -> tuple[tuple[str, int, int], ...]:
     """The folders and files of this machine that it mounts, by what tells them from all others."""
     if not any(mount.host for mount in spec.mounts):
         return ()
-    return await anyio.to_thread.run_sync(_looked_at, spec, folder, tree)
+    return await anyio.to_thread.run_sync(_looked_at, spec, ground)
 
 
-def _looked_at(spec: ContainerSpec, folder: Path, tree: Path) -> tuple[tuple[str, int, int], ...]:
+def _looked_at(spec: ContainerSpec, ground: Ground) -> tuple[tuple[str, int, int], ...]:
     found = []
     hosts = [mount.host for mount in spec.mounts if mount.host]
-    for path in (place(host, folder if leads_out(host) else tree) for host in hosts):
+    for path in (place(host, ground.start(host)) for host in hosts):
         try:
             seen = path.stat()
         except OSError:  # The engine has the words for that.

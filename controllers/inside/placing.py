@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from posixpath import join, normpath
 
-from controllers.inside.grounding import start_of
+from controllers.inside.grounding import ground_of
 from controllers.inside.standing import standing
 from reconciler.storing.store import View
 from schemas.container import KIND, container_from_json
@@ -70,12 +70,9 @@ def place_of(view: View, name: str, root: Path, cwd: str) -> Place:
     if found is None:
         return Place(name, "/")
     spec = container_from_json(found.spec)
+    ground = ground_of(view, spec, root)
     mounts = tuple(
-        Mounted(
-            normpath(each.target),
-            str((start_of(view, spec, root, each.host) / Path(each.host).expanduser()).resolve()) if each.host else "",
-            each.is_read_only,
-        )
+        Mounted(normpath(each.target), str(ground.at(each.host).resolve()) if each.host else "", each.is_read_only)
         for each in spec.mounts
     )
     place = Place(name, spec.workdir or standing(found).workdir, mounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from containers.sandboxing.rooms import Room
-from controllers.inside import standing, start_of
+from controllers.inside import ground_of, standing
 from reconciler.storing.store import View
 from schemas.container import KIND, container_from_json
 
@@ -19,5 +19,5 @@ def room_of(view: View, name: str, folder: Path) -> Room | str:
     if not now.is_up:
         return now.words
     spec = container_from_json(found.spec)
-    binds = [(start_of(view, spec, folder, one.host) / one.host, one.target) for one in spec.mounts if one.host]
-    return Room(now.id, {str(path.resolve()): target for path, target in binds})
+    ground = ground_of(view, spec, folder)
+    return Room(now.id, {str(ground.at(one.host).resolve()): one.target for one in spec.mounts if one.host})

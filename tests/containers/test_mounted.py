@@ -8,7 +8,8 @@ import pytest
 
 from containers.engine import Creation, Inside
 from containers.naming import Names
-from controllers.container.mounting import Ground, placed
+from controllers.container.mounting import Steering, placed
+from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
 
@@ -67,7 +68,7 @@ async def test_what_steers_the_plan_stays_as_it_is_whatever_runs_in_a_container(
     folder = plan_in(tmp_path / "plan")
     before = state_of(folder)
     spec = ContainerSpec(image="i", mounts=(Mount("/w", host="."),))
-    mounts = placed(spec, Ground(folder, FILES, ("data",), Names("p", "l")))
+    mounts = placed(spec, Names("p", "l"), Ground(folder, folder), Steering(FILES, ("data",)))
     cmd = ("sleep", "1000")
     ref = await ground.engine.create(Creation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts))
     await ground.engine.start(ref)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from containers.docker_engine import DockerEngine
 from containers.engine import Creation, EngineFailed, Placed, Reason
+from controllers import inside
 from controllers.container import starting
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engine_contract import seen
@@ -59,7 +61,8 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
     before = link if way == "a link in the start" else nothing
     after = link if way == "a link after it" else other if way == "another folder" else nothing
     with pytest.raises(EngineFailed) as failed:
-        await starting.start(Swapping(ground.engine, before, after), ref, SPEC, tmp_path, tmp_path)  # type: ignore[arg-type]  # all it asks
+        swapping: Any = Swapping(ground.engine, before, after)  # type: ignore[arg-type]  # all it asks
+        await starting.start(swapping, ref, SPEC, inside.Ground(tmp_path, tmp_path))
 
     assert failed.value.reason is Reason.REFUSED
     assert await ground.engine.container(ref) is None
@@ -67,13 +70,13 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
 
 async def test_one_that_starts_again_is_looked_at_again(ground: Ground, tmp_path: Path) -> None:
     ref, data = await created(ground, tmp_path), tmp_path / "data"
-    await starting.start(ground.engine, ref, SPEC, tmp_path, tmp_path)
+    await starting.start(ground.engine, ref, SPEC, inside.Ground(tmp_path, tmp_path))
     assert (await seen(ground, ref)).state == "running"
     await ground.engine.stop(ref, 0)
 
     data.rename(tmp_path / "away")
     data.symlink_to("/")
     with pytest.raises(EngineFailed, match="is a link, and leads to /"):
-        await starting.start(ground.engine, ref, SPEC, tmp_path, tmp_path)
+        await starting.start(ground.engine, ref, SPEC, inside.Ground(tmp_path, tmp_path))
 
     assert (await seen(ground, ref)).state == "exited"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from containers.naming import Names
-from controllers.container.mounting import Ground, placed_in
-from controllers.inside import start_of
+from containers.sandboxing.rooms import Room
+from controllers.container.mounting import Steering, placed
+from controllers.inside import Ground, ground_of
+from controllers.sandboxes import room_of
 from reconciler.storing.view import MemoryView
 from schemas.container import ContainerSpec, Mount
 from schemas.encoding import JsonObject
@@ -45,7 +47,7 @@ def view(fork: JsonObject) -> MemoryView:
 )
 def test_its_mounts_begin_in_the_fork_of_its_task(task: str, written: str, state: str, start: Path) -> None:
     spec = ContainerSpec(image="i", task=task)
-    assert start_of(view({"state": state, "folder": TREE}), spec, ROOT, written) == start
+    assert ground_of(view({"state": state, "folder": TREE}), spec, ROOT).start(written) == start
 
 
 def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp_path: Path) -> None:
@@ -55,10 +57,11 @@ def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp
     for folder in (tmp_path / "plan", tree):
         (folder / "p.plan.yaml").write_text("plan: p\n")
     (tree / ".git").write_text("gitdir: elsewhere\n")
-    ground = Ground(tmp_path / "plan", ("p.plan.yaml",), (), Names("p", "label"))
+    ground, steering = Ground(tmp_path / "plan", tree), Steering(("p.plan.yaml",), ())
     mounts = (Mount("/w", host="."), Mount("/d", host="../data"), Mount("/s", host="src"), Mount("/v", volume="v"))
 
-    found = {one.target: one for one in placed_in(tree, ContainerSpec(image="i", mounts=mounts), ground)}
+    spec = ContainerSpec(image="i", mounts=mounts)
+    found = {one.target: one for one in placed(spec, Names("p", "label"), ground, steering)}
 
     assert {target: one.host for target, one in found.items() if one.host} == {
         "/w": str(tree),
@@ -68,3 +71,13 @@ def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp
         "/s": str(tree / "src"),
     }
     assert found["/w/.git"].is_read_only and found["/w/p.plan.yaml"].is_read_only and found["/v"].volume
+
+
+def test_who_works_in_a_folder_of_the_home_works_there_in_a_container_that_mounts_it() -> None:
+    found, spec = MemoryView(), ContainerSpec(image="i", mounts=(Mount("/d", host="~/data"),))
+    put = Put("container/sut", Uid("s"), spec.to_json(), status={"state": "running", "seen": {"id": "x"}})
+    found.fold(Record(1, 0.0, 1, Draft("object.created", "human:cli", "container/sut", (put,))))
+
+    room = room_of(found, "sut", ROOT)
+
+    assert isinstance(room, Room) and room.place_of(str((Path.home() / "data" / "a").resolve())) == "/d/a"

@@ -9,7 +9,8 @@ import pytest
 from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
 from containers.sandboxing import guarding
-from controllers.container.mounting import Ground, place, placed
+from controllers.container.mounting import Steering, place, placed
+from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
 
 FILES = (
@@ -49,7 +50,9 @@ def folder(tmp_path: Path) -> Path:
 
 def laid(folder: Path, *mounts: Mount, held: tuple[str, ...] = ()) -> dict[str, Placed]:
     """What is mounted, by where it stands inside."""
-    found = placed(ContainerSpec(image="i", mounts=mounts), Ground(folder, FILES, held, Names("p", "label")))
+    found = placed(
+        ContainerSpec(image="i", mounts=mounts), Names("p", "label"), Ground(folder, folder), Steering(FILES, held)
+    )
     assert len({each.target for each in found}) == len(found)
     return {each.target: each for each in found}
 
