@@ -22,7 +22,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from containers.framing import GONE, GONE_EXIT, Frames
 from containers.hiding import masks_in
 from containers.sandboxing.entry import shown
 from reconciler.effects.masking import MaskedStream
+from schemas.frozen import frozen
 
 NOT_FOUND_EXIT = 127
 BROKEN_EXIT = 126
@@ -185,42 +186,29 @@ def _has_ended(state: dict[str, Any]) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; its exit code, or ours for what never began."""
     path, container, mark, workdir, names, given, *argv = arguments
-    room = Room(path, container)
-    own = shown(os.environ)  # noqa: TID251 - a program of its own
-    env = [f"{name}={own[name]}" for name in names.split(",") if name in own]
-    env.append(f"{killing.VARIABLE}={killing.marked(mark)}")
+    room, has_input = Room(path, container), given == "in"
     # Deaf from the first moment: TERM means nothing before there is somebody to pass it on to.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         raw = room.raw()
-        first, secrets = _main(raw), masks_in(raw["Config"]).stream()
-        place = grouping.place_of(*first) if first[1] else None
-        wish = {"Env": env, "WorkingDir": workdir}
-        has_input, is_gated, pid = given == "in", place is not None, 0
-        if is_gated:
-            gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
-            command = room.make((*gate, *argv), **wish, AttachStdin=True)
-            stream, rest = room.begin(command)
-            pid = room.pid(command)
-            is_gated = pid > 0
-        if not is_gated:  # Nothing of it has begun: the image may have no shell, and need none.
-            command = room.make(argv, **wish, AttachStdin=has_input)
-            stream, rest = room.begin(command)
+        (identity, first), secrets = _main(raw), masks_in(raw["Config"]).stream()
+        place = grouping.place_of(identity, first) if first else None
+        wish = {"Env": _variables(names, mark), "WorkingDir": workdir}
+        begun = _begun(room, argv, wish, has_input=has_input, is_gated=place is not None)
     except _TROUBLES as error:
         print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
         return BROKEN_EXIT
     try:
-        before = grouping.counts(first[1]) if place is not None else grouping.Counts()
-        if place is not None and (pid := pid or room.pid(command)):
-            with contextlib.suppress(OSError):  # It is ended by its mark alone then.
-                grouping.enter(place, mark, pid)
-        if is_gated:
-            stream.sendall(GO)
+        before = grouping.counts(first) if place is not None else grouping.Counts()
+        if place is not None:
+            _enter(room, begun, place, mark)
+        if begun.gated:
+            begun.stream.sendall(GO)
         if has_input:
-            threading.Thread(target=_feed, args=(stream,), daemon=True).start()
-        _show(stream, rest, secrets, lambda: _end_if_over(room, command, mark))
-        state = room.state(command)
+            threading.Thread(target=_feed, args=(begun.stream,), daemon=True).start()
+        _show(begun.stream, begun.rest, secrets, lambda: _end_if_over(room, begun.command, mark))
+        state = room.state(begun.command)
         code = int(state["ExitCode"] if state["ExitCode"] is not None else KILLED_EXIT)
         if code == KILLED_EXIT and room.is_gone():
             return _gone()
@@ -228,10 +216,52 @@ def main(arguments: Sequence[str]) -> int:
         print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
         return _gone()
     if place is not None:
-        _tell(before, grouping.counts(first[1]))
+        _tell(before, grouping.counts(first))
     with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
         _end(room, mark)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
+
+
+@frozen
+class Begun:
+    """A command that has begun: its input and output, and what came of that already.
+
+    `gated` is the process, by its number on this machine, that waits to become it; 0 for one that waits for nothing.
+    """
+
+    command: str
+    stream: socket.socket
+    rest: bytes
+    gated: int = 0
+
+
+def _begun(room: Room, argv: Sequence[str], wish: Mapping[str, object], *, has_input: bool, is_gated: bool) -> Begun:
+    """Begins the command, behind a gate if `is_gated` and the image has a shell for one. Raises `_TROUBLES`."""
+    if is_gated:
+        gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
+        command = room.make((*gate, *argv), **wish, AttachStdin=True)
+        stream, rest = room.begin(command)
+        if pid := room.pid(command):
+            return Begun(command, stream, rest, pid)
+        stream.close()  # Nothing of it has begun: without a shell, what the image has may need none.
+    command = room.make(argv, **wish, AttachStdin=has_input)
+    return Begun(command, *room.begin(command))
+
+
+def _enter(room: Room, begun: Begun, place: Path, mark: str) -> None:
+    """It is in a group of its own; where that cannot be, it is ended by its mark alone."""
+    if pid := begun.gated or room.pid(begun.command):
+        with contextlib.suppress(OSError):
+            grouping.enter(place, mark, pid)
+
+
+def _variables(names: str, mark: str) -> list[str]:
+    """What the command is to have in its environment."""
+    own = shown(os.environ)  # noqa: TID251 - a program of its own
+    return [
+        *(f"{name}={own[name]}" for name in names.split(",") if name in own),
+        f"{killing.VARIABLE}={killing.marked(mark)}",
+    ]
 
 
 def _gone() -> int:
