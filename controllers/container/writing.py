@@ -77,7 +77,7 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
         why = f"its command cannot be run: {found.error}"
     is_final = seen.spec.restart == "no" or reason == Reason.NO_COMMAND
     retry_at = None if is_final else seen.now + backoff_s(failures)
-    failed = _failed(seen.of, seen.token, Trouble(failures, reason, why, hint), retry_at)
+    failed = _Failed(seen.of, seen.token, reason, why, hint, retry_at).merge
     return failed | {"failures": failures, "tries": None, "losses": None, "counted": found.end, "done_of": None}
 
 
@@ -87,8 +87,8 @@ def failing(of: str, fault: EngineFailed, token: str, now: float) -> Merge:
     def merge(status: ContainerStatus) -> JsonObject:
         tries = status.tries + 1
         retry_at = now + backoff_s(tries) if fault.reason in _AGAIN else None
-        trouble = Trouble(tries, str(fault.reason), str(fault), fault.hint)
-        return {**_failed(of, token, trouble, retry_at), "tries": tries}
+        failed = _Failed(of, token, str(fault.reason), str(fault), fault.hint, retry_at)
+        return failed.merge | {"tries": tries}
 
     return merge
 
@@ -100,19 +100,25 @@ def lost(status: ContainerStatus, found: Seen, token: str, now: float) -> JsonOb
     """
     was_steady = now - found.started_at >= limits.CONTAINER_STEADY_S
     losses = 1 if was_steady else status.losses + 1
-    trouble = Trouble(losses, VANISHED, _VANISHED_WORDS, _VANISHED_HINT)
-    return {**_failed(found.of, token, trouble, now + backoff_s(losses)), "losses": losses}
+    failed = _Failed(found.of, token, VANISHED, _VANISHED_WORDS, _VANISHED_HINT, now + backoff_s(losses))
+    return failed.merge | {"losses": losses}
 
 
-def _failed(of: str, token: str, trouble: Trouble, retry_at: float | None) -> JsonObject:
-    return {
-        "failed_of": of,
-        "failed_by": token,
-        "reason": trouble.reason,
-        "why": trouble.why,
-        "hint": trouble.hint or None,
-        "retry_at": retry_at,
-    }
+@frozen
+class _Failed:
+    """What was wrong the last time with what runs as `of`, for the owner of this `token`: see `ContainerStatus`."""
+
+    of: str
+    token: str
+    reason: str
+    why: str
+    hint: str
+    retry_at: float | None
+
+    @property
+    def merge(self) -> JsonObject:
+        says = {"reason": self.reason, "why": self.why, "hint": self.hint or None, "retry_at": self.retry_at}
+        return {"failed_of": self.of, "failed_by": self.token, **says}
 
 
 def stuck(fault: EngineFailed, now: float) -> Merge:
