@@ -19,6 +19,7 @@ import anyio
 from containers import killing
 from containers.docker_client import UNHURRIED, Client
 from containers.docker_engine import DockerEngine
+from containers.docker_exec import NOT_STARTED, START_FAILED
 from containers.engine import EngineFailed, Inside, Reason
 from containers.framing import Frames
 from schemas.frozen import frozen
@@ -29,8 +30,6 @@ LOOK_S: Final = 0.02
 LOOK_LAST_S: Final = 0.5  # A command that has closed its outputs may run for hours.
 DETACHING: Final = "ctrl-@,ctrl-\\,ctrl-@"
 """The keys that make the engine let go: such as nobody presses, because those it has by default begin with ctrl-p."""
-START_FAILED: Final = frozenset({125, 126, 127, 255})
-_ENGINE_SAYS: Final = b"OCI runtime exec failed"  # In place of the output, when there is no such program.
 
 
 class Console(Protocol):
@@ -183,7 +182,7 @@ class _Attached:
     def _take(self, piece: bytes) -> None:
         is_terminal = self._console.resized is not None
         for out, is_error in [(piece, False)] if is_terminal else self._frames.apart(piece):
-            if self._is_first and out.startswith(_ENGINE_SAYS):
+            if self._is_first and out.startswith(NOT_STARTED):
                 self._withheld += out
             elif out:
                 self._is_first = False

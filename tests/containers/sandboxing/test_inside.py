@@ -93,3 +93,24 @@ def test_a_script_of_ours_that_does_not_end_is_given_up(mute: str, monkeypatch: 
     monkeypatch.setattr(room, "begin", begun)
     with pytest.raises(TimeoutError, match="does not end"):
         room.script(("true",))
+
+
+class Heard:
+    """A console that shows nothing."""
+
+    input = resized = None
+
+    def write(self, piece: bytes, *, is_error: bool) -> None:
+        raise AssertionError(piece)
+
+    def size(self) -> tuple[int, int]:
+        return 24, 80
+
+
+@pytest.mark.parametrize("said", ["OCI runtime exec failed: exec failed: no such file", "OCI permission denied: no"])
+def test_what_an_engine_says_in_place_of_a_command_is_told_as_that(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = attaching._Attached({}, "sut", Inside(("no",), "m"), Heard())
+    monkeypatch.setattr(command, "_ask", lambda ask: {"Running": False, "ExitCode": 126})
+    command._take(b"\2\0\0\0" + len(said).to_bytes(4, "big") + said.encode())
+
+    assert command._ended("c") == Left(None, said)
