@@ -1,7 +1,8 @@
 """What engines wrap around what is written in a container: Docker's frames, and HTTP's chunks around those. Pure.
 
 A frame is a head of eight bytes (which of two outputs, how long), then that many. Mixed in the order they came in, the
-head is only cut out; a terminal has no such framing at all.
+head is only cut out; a terminal has no such framing at all. `GONE` is our own: what stands for a command that runs in a
+container ends its output with it.
 """
 
 from __future__ import annotations

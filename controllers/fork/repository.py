@@ -26,7 +26,7 @@ PRIVATE: Final = "repository"
 _IGNORED: Final = b"paths are ignored by one of your .gitignore files"
 _SPARSE: Final = b"outside of your sparse-checkout definition"
 _NO_COMMIT: Final = re.compile(rb"^error: '(.+)/' does not have a commit checked out$", re.MULTILINE)
-_WITHIN: Final = b"160000 "
+_GITLINK: Final = b"160000 "  # How the index begins to tell of the commit of a repository within.
 _NO_REPOSITORY: Final = ("not a git repository (or any", "work tree", "bare repository")
 ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
 
@@ -125,7 +125,7 @@ async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) 
 async def _repositories_in(git: Git, folder: str, more: Mapping[str, str] | None) -> tuple[str, ...]:
     """The repositories within `folder` that the index has a commit of."""
     staged = await git.run("ls-files", "-s", "-z", cwd=folder, more=more)
-    entries = (entry.partition(b"\t") for entry in staged.split(b"\0") if entry.startswith(_WITHIN))
+    entries = (entry.partition(b"\t") for entry in staged.split(b"\0") if entry.startswith(_GITLINK))
     return tuple(dict.fromkeys(os.fsdecode(path) for _, _, path in entries))
 
 

@@ -63,7 +63,8 @@ def mounted_folders(view: View) -> tuple[str, ...]:
 
 
 def _guarded(pattern: str) -> str:
-    """The file or folder that a denial of writing is about; of one with a star, the folder around it."""
+    """What a denial of writing is about: a file or folder; of names below a star the folder around it, of one at the
+    plan's top the name with its star. Empty for what it says of every name."""
     call = patterns.call_pattern(pattern)
     if call is None or not call.subject:
         return ""
