@@ -27,6 +27,7 @@ from controllers.sandboxes import mounted_folders, steering_files
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.plan import file_name
 
 
 @frozen
@@ -166,9 +167,7 @@ class Raising:
 
     def _steering(self) -> mounting.Steering:
         view = self.yard.store.view
-        plan = next(iter(view.list("plan")), None)
-        file = str((plan.status.get("file") or {}).get("path", "")) if plan is not None else ""
         # Whoever's commands will run in it: what steers anybody is nobody's to write.
         guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
-        files = steering_files(Path(file).name, guarded)
+        files = steering_files(file_name(next(iter(view.list("plan")), None)), guarded)
         return mounting.Steering(files, mounted_folders(view))

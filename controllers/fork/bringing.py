@@ -20,6 +20,7 @@ from controllers.fork.worktree import Difference, Worktree
 from schemas import limits
 from schemas.encoding import Json, JsonObject, printable
 from schemas.fork import ForkState, asked_of
+from schemas.plan import file_name
 
 _UNSEEN: Final = "something stands there that git does not look at (ignored, or kept out of its index): move it away"
 _WELL: Final[JsonObject] = {"tries": None, "fault": None, "retry_at": None}
@@ -165,7 +166,5 @@ async def _written(fork: Fork, worktree: Worktree) -> tuple[str, ...]:
 
 def _is_brought(fork: Fork, repository: Repository, each: Difference) -> bool:
     """Whether a difference may be written: the plan file is a person's (law 9), and submodules are no files."""
-    plan = fork.desk.store.view.get(f"plan/{fork.desk.plan}")
-    file = None if plan is None else (plan.status.get("file") or {}).get("path")
-    is_plan_file = file is not None and each.path == repository.prefix + str(file).rpartition("/")[2]
-    return not (each.is_submodule or is_plan_file)
+    file = file_name(fork.desk.store.view.get(f"plan/{fork.desk.plan}"))
+    return not (each.is_submodule or (file and each.path == repository.prefix + file))

@@ -12,6 +12,7 @@ from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from schemas.fork import tree_of
 from schemas.frozen import frozen
+from schemas.plan import file_name
 from schemas.resource import Resource
 from schemas.task import TaskSpec
 
@@ -53,9 +54,8 @@ class Surroundings:
         if encloser is None:
             return None
         tree = tree_of(fork.status) if fork is not None else ""
-        file = ((plan.status.get("file") if plan is not None else None) or {}).get("path") or ""
         folder = (self.folder / tree if tree else self.folder).resolve()
-        return sandbox_of(encloser.spec, folder, Path(str(file)).name, mounted)
+        return sandbox_of(encloser.spec, folder, file_name(plan), mounted)
 
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""

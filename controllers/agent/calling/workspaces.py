@@ -16,6 +16,7 @@ from controllers.inside import Place, place_of
 from controllers.sandboxes import mounted_folders, sandbox_of
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
+from schemas.plan import file_name
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
 RESERVED: Final = "PLANLOOP_"
@@ -54,9 +55,8 @@ def sandbox(world: World, seen: Observed) -> Sandbox | None:
     """What the agent's commands are enclosed in."""
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
-    file = _plan_file(world, folder)
-    mounted = mounted_folders(world.store.view)
-    return sandbox_of(seen.resource.spec, folder, "" if file is None else file.name, mounted)
+    view = world.store.view
+    return sandbox_of(seen.resource.spec, folder, file_name(view.get(world.plan)), mounted_folders(view))
 
 
 def place(world: World, seen: Observed) -> Place | None:
@@ -75,14 +75,13 @@ def around_functions(world: World, seen: Observed) -> Sandbox | None:
 
 def _plan_file(world: World, folder: Path) -> Path | None:
     """The plan file that was applied last, as it lies in the plan's folder or in a fork of that."""
-    plan = world.store.view.get(world.plan)
-    path = None if plan is None else (plan.status.get("file") or {}).get("path")
-    return None if path is None else _beside(folder, str(path))
+    name = file_name(world.store.view.get(world.plan))
+    return _beside(folder, name) if name else None
 
 
 @lru_cache(maxsize=64)
-def _beside(folder: Path, path: str) -> Path:
-    return folder / Path(path).name
+def _beside(folder: Path, name: str) -> Path:
+    return folder / name
 
 
 @lru_cache(maxsize=64)
