@@ -1,8 +1,8 @@
 """What a container knows that nobody else may: values of its variables that the plan only points at.
 
 The names of such variables are a label of the container, and their values are asked of the engine, which has them as
-they were when it was made: also after the secret has changed, and where nobody could look it up any more. No
-dataclasses, for the program that runs a command inside needs this, too.
+they were when it was made: also after the secret has changed, and where nobody could look it up any more. Imports
+little, for the program that runs a command inside needs this, too.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ class TriedSandboxes:
         self._ids = ids
         self._folder = folder
         self._known: dict[tuple[int, str], Answer] = {}
-        self._failures: defaultdict[tuple[int, str], int] = defaultdict(int)
         self._trying: defaultdict[tuple[int, str], anyio.Lock] = defaultdict(anyio.Lock)
 
     def known(self, wish: Wish) -> Answer | None:
@@ -50,8 +49,7 @@ class TriedSandboxes:
                 return known
             answer = await self._try(wish)
             if not answer.is_had:
-                self._failures[key] += 1
-                tries = self._failures[key]
+                tries = 1 if known is None else known.tries + 1
                 answer = replace(answer, tries=tries, again_at=self._clock.now() + _pause_s(tries))
             self._known[key] = answer
             return answer
