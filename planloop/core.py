@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
@@ -60,5 +61,8 @@ class Machine:
 
 
 def label_of(place: Place) -> str:
-    """What marks this plan's processes, unique on this machine: two folders may each have a plan of one name."""
-    return f"{place.name}-{digest(str(place.folder.absolute()).encode())[:12]}"
+    """What marks this plan's processes, unique on this machine: two folders may each have a plan of one name.
+
+    It is the same by whatever way the folder is named: who looks for what an owner left may have come by another.
+    """
+    return f"{place.name}-{digest(os.fsencode(os.path.realpath(place.folder)))[:12]}"

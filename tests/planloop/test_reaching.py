@@ -11,7 +11,9 @@ import pytest
 
 from planloop import places, sockets
 from planloop.client import OwnerClient, OwnerGone
+from planloop.core import label_of
 from planloop.exits import Exit, Halt
+from planloop.places import Place
 from planloop.server.serving import serving
 from reconciler.storing import layout
 from schemas.encoding import Json, JsonObject
@@ -128,3 +130,13 @@ def test_a_plan_is_found_by_the_file_that_was_applied(tmp_path: Path) -> None:
     places.of_file(file, "two").note_file(file)
 
     assert places.find("second.plan.yaml", tmp_path).name == "two"
+
+
+def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").symlink_to("a")
+
+    found = {label_of(Place("p", tmp_path / way / ".plan/p")) for way in ("a", "b", "b/../a")}
+
+    assert len(found) == 1
+    assert label_of(Place("p", tmp_path / ".plan/p")) not in found
