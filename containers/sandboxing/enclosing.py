@@ -57,6 +57,10 @@ class EnclosingProcesses:
         self._rooms = rooms or NoRooms()
 
     @cached_property
+    def _own(self) -> str:
+        return os.path.realpath(self._folder)
+
+    @cached_property
     def _groups(self) -> Cgroups | None:
         return self._find_groups()
 
@@ -132,7 +136,7 @@ class EnclosingProcesses:
                 return self._wrapped(op, command)
             case _:
                 ref, enclosed = self._rooms.enclosed(op, command)
-                self._note(op, {"container": ref})
+                self._note(op, {"container": ref, "of": self._own})
                 return enclosed
 
     def _wrapped(self, op: str, command: Command) -> Command:
@@ -210,7 +214,8 @@ class EnclosingProcesses:
         """Ends what of `op` is not among the processes beneath, and forgets it."""
         await self._ungroup(op)
         note = self._read(op)
-        container = note.get("container")
+        # A copy of the plan's folder has the notes, too, and what they tell of is not its own.
+        container = note.get("container") if note.get("of", self._own) == self._own else None
         # What an engine that is down could not end now, the next owner ends.
         if note and (not container or await self._rooms.end(str(container), op)):
             shutil.rmtree(self._folder / op, ignore_errors=True)
