@@ -13,7 +13,7 @@ from typing import Final
 from containers.engine import Ended, EngineFailed, Inside
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import LINE_SHOWN_CHARS, Found
-from controllers.agent.tools.placing import Within
+from controllers.agent.tools.placing import Within, targets
 from controllers.agent.tools.shell import time_bound_s
 from controllers.agent.tools.tool import Context
 from reconciler.effects.clamping import last_line
@@ -22,14 +22,28 @@ from schemas import limits, patterns
 from schemas.encoding import digest, printable
 from schemas.frozen import frozen
 
+OURS: Final = "PLANLOOP_OURS"
+"""The variable of the scripts with the places where folders of the plan are mounted, in lines."""
+
 _HEAD: Final = r"""
 exec 2>/dev/null
 LC_ALL=C
-p=$1 folder=${1%/*} at=
+newline='
+'
+p=$1 folder=${1%/*} at= system=
 leads() { printf '%s' "$1"; exit 75; }
 look() {
   real=$(cd -P -- "$1" && pwd -P) || exit 78
   [ "$real" = "$1" ] || { [ "$real" = / ] && real=; leads "$real${p#"$1"}"; }
+  ours=$(
+    IFS="$newline"
+    set -f
+    for target in $PLANLOOP_OURS; do
+      at=$(cd -P -- "$target" && pwd -P) || continue
+      case $real/ in ("$at"/*) [ "$at" = "$target" ] || { printf '%s' "$target${p#"$at"}"; break; };; esac
+    done
+  )
+  [ -z "$ours" ] || leads "$ours"
 }
 """
 _READ: Final = (
@@ -126,7 +140,7 @@ async def read(context: Context, within: Within) -> Content:
     if ended.ending is Ending.TOO_MUCH_OUTPUT:
         raise ToolFailed("TooLarge", f"`{within.path}` has more than {most} bytes")
     told, _, content = ended.output.partition(b"\n")
-    return Content(content, told.decode())
+    return Content(content, told.decode(errors="replace"))  # A container may have a `sha256sum` of its own.
 
 
 async def replace(context: Context, within: Within, content: bytes, expected: str | None) -> bool:
@@ -190,7 +204,9 @@ async def _run(
     if found is None or not found.is_up:
         raise ToolFailed("NotUp", f"the plan has no container `{name}`" if found is None else found.words)
     argv = ("/bin/sh", "-c", words[0], "sh", *words[1:])
-    inside = Inside(argv, context.spec.op, stdin=stdin, timeout_s=bound_s, output_bytes_max=bytes_max)
+    # Where folders of the plan are laid in through a link of the image, its files have one name all the same.
+    env = {OURS: "\n".join(targets(context, within.place))}
+    inside = Inside(argv, context.spec.op, env, stdin=stdin, timeout_s=bound_s, output_bytes_max=bytes_max)
     try:
         ended = await containers.run(found.id, inside)
     except EngineFailed as failed:

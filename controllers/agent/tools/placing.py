@@ -41,8 +41,7 @@ def placed(context: Context, path: str, mode: Mode = "read") -> str | Within:
     at = place.at(path)
     here = place.here(at)
     space = context.workspace
-    own = (str(space.folder), os.path.realpath(context.world.folder))
-    if here is None or not any(here.path == each or here.path.startswith(f"{each}/") for each in own):
+    if here is None or not _is_own(context, here.path):
         return Within(place, at)
     if mode == "write" and here.is_read_only:
         raise ToolDenied(f"`{at}` is mounted read-only in the container `{place.name}`")
@@ -55,6 +54,17 @@ def placed(context: Context, path: str, mode: Mode = "read") -> str | Within:
     if again is None or again.path != found:
         raise ToolFailed("BadPath", f"`{path}` leads to `{found}`, in whose place `{place.name}` has something else")
     return here.path
+
+
+def targets(context: Context, place: Place) -> tuple[str, ...]:
+    """Where folders and files of the plan are mounted in the container of `place`."""
+    return tuple(each.target for each in place.mounts if each.host and _is_own(context, each.host))
+
+
+def _is_own(context: Context, path: str) -> bool:
+    """Whether the absolute `path` of this machine is in the plan's folder, or in the agent's fork."""
+    own = (str(context.workspace.folder), os.path.realpath(context.world.folder))
+    return any(path == each or path.startswith(f"{each}/") for each in own)
 
 
 def locked(context: Context, path: str, mode: Mode = "write") -> str:
@@ -74,8 +84,7 @@ def admit(context: Context, within: Within, mode: Mode, tool: str) -> None:
     if not patterns.any_path(globs, within.name):
         verb = "read" if mode == "read" else "written"
         raise ToolDenied(f"`{within.name}` may not be {verb}: rights allow {globs}")
-    names = (within.name, within.path, within.path.lstrip("/"))
-    if denial := patterns.denied_by(space.deny, tool, names):
+    if denial := patterns.denied_by(space.deny, tool, _names(within)):
         raise ToolDenied(f"`{within.name}` is denied by `{denial}`")
     if not space.allows(tool, within.name):
         raise ToolDenied(f"`{within.name}`: rights allow `{tool}` on other paths only")
@@ -86,4 +95,10 @@ def shows(context: Context, within: Within, path: str, tool: str) -> bool:
     space, here = context.workspace, within.place.here(path)
     if here is not None and here.path.startswith(f"{space.folder}/"):
         return space.shows(tool, here.path.removeprefix(f"{space.folder}/"))
-    return space.shows(tool, f"container/{within.place.name}:{path}")
+    one = Within(within.place, path)
+    return space.shows(tool, one.name) and not patterns.denied_by(space.deny, tool, _names(one))
+
+
+def _names(within: Within) -> tuple[str, ...]:
+    """All that a denial may call it."""
+    return (within.name, within.path, within.path.lstrip("/"))

@@ -106,3 +106,30 @@ def test_what_is_no_file_is_said_to_be_none(shell: list[str], folder: Path) -> N
     assert write(shell, folder / "f/x", b"", None) == NO_FOLDER
     assert run(shell, inner_files._READ, str(folder / "f"), "5") == (0, f"{digest(b'12345')}\n12345".encode())
     assert run(shell, inner_files._READ, "/", "5")[0] in (OTHER, NO_FOLDER)
+
+
+def test_a_file_of_the_plan_has_one_name_also_where_it_is_mounted_through_a_link(
+    shell: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "real/x y/d").mkdir(parents=True)
+    (folder / "real/x y/d/a").write_bytes(b"old")
+    (folder / "real/other").write_bytes(b"")
+    (folder / "way").symlink_to("real")
+    monkeypatch.setenv(inner_files.OURS, f"{folder}/none\n{folder}/way/x y\n{folder}/real/x")
+
+    named = f"{folder}/way/x y/d"
+    assert run(shell, inner_files._READ, str(folder / "real/x y/d/a"), "9") == (LINK, f"{named}/a".encode())
+    assert run(shell, inner_files._FIND, str(folder / "real/x y/d"), "9") == (LINK, named.encode())
+    assert write(shell, folder / "real/x y/d/a", b"new", b"old") == LINK
+    assert write(shell, folder / "real/x y/new/a", b"new", None) == LINK
+    assert run(shell, inner_files._READ, str(folder / "real/other"), "9")[0] == 0
+    assert names(folder / "real") == ["other", "x y", "x y/d", "x y/d/a"]
+
+
+def test_variables_of_the_container_say_nothing_to_the_scripts(
+    shell: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").write_bytes(b"")
+    monkeypatch.setenv("system", "-o -true")
+
+    assert run(shell, inner_files._FIND, str(folder), "9") == (0, b"./a\n")
