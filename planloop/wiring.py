@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,10 @@ from planloop.places import Place
 from schemas.encoding import Json, JsonObject
 
 if TYPE_CHECKING:
-    from compiler.graph import Graph
     from containers.engine import Engine as ContainerEngine
     from containers.engine import Found
     from containers.sandboxing.bubblewrap import Home
+    from containers.sandboxing.rooms import Room
     from controllers.agent.models.routed import RoutedModels
     from controllers.agent.ports import Servers, World
     from controllers.container import Yard as ContainerYard
@@ -232,25 +232,36 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
 def enclosing_processes(core: Core) -> Processes:
     """The processes of the plan, in what sandboxes their commands ask for."""
+    from controllers.sandboxes import room_of
+    from planloop.core import label_of
+    from reconciler.storing import layout
+
+    place, root = core.place, core.place.root.absolute()
+    run_folder = layout.run_folder(place.folder).absolute()
+    return enclosing(
+        root,
+        run_folder,
+        label_of(place),
+        epoch=core.owner.epoch,
+        room=lambda name: room_of(core.store.view, name, root),
+    )
+
+
+def enclosing(
+    root: Path, run_folder: Path, label: str, *, epoch: int = 0, room: Callable[[str], Room | str]
+) -> Processes:
+    """Processes of the plan in `root`, all absolute, that are told from others by `label`.
+
+    `room` finds the container of a name, or says why nobody can be in it.
+    """
     from containers.finding import engine_address
     from containers.sandboxing import cgroups
     from containers.sandboxing.enclosing import EnclosingProcesses
     from containers.sandboxing.rooms import EngineRooms
-    from controllers.sandboxes import room_of
-    from planloop.core import label_of
     from reconciler.effects.local_processes import LocalProcesses
-    from reconciler.storing import layout
 
-    place, label = core.place, label_of(core.place)
-    run_folder = layout.run_folder(place.folder).absolute()
-    local, home = LocalProcesses(layout.run_folder(place.folder), label, core.owner.epoch), sandbox_home(place.root)
-    root = place.root.absolute()
-    rooms = EngineRooms(
-        cache(container_engine),
-        engine_address(environment()),
-        sys.executable,
-        lambda name: room_of(core.store.view, name, root),
-    )
+    rooms = EngineRooms(cache(container_engine), engine_address(environment()), sys.executable, room)
+    local, home = LocalProcesses(run_folder, label, epoch), sandbox_home(root)
     return EnclosingProcesses(local, run_folder / "enclosed", home, groups=lambda: cgroups.found(label), rooms=rooms)
 
 
@@ -417,44 +428,6 @@ def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
             return await PlanDesk(core).post(path, body)
 
     return anyio.run(post)
-
-
-def run_checks(place: Place, graph: Graph, known: Sequence[Resource]) -> list[tuple[str, str, str, str]]:
-    """Runs every acceptance check of `graph` now, outside of any plan: address, key, result and message of each.
-
-    Those in containers run in the containers `known` that are up.
-    """
-    import tempfile
-
-    import anyio
-
-    from controllers.inside import SeenContainers
-    from controllers.task import checking
-    from controllers.task.surroundings import Surroundings
-    from reconciler.clock import RandomIds
-    from reconciler.effects.local_processes import LocalProcesses
-    from schemas.task import task_from_json
-
-    surroundings = Surroundings(place.name, place.root.absolute(), environment())
-    names = [address.partition("/")[2] for address in graph.objects if address.startswith("container/")]
-    containers = SeenContainers(names, known, container_engine)
-
-    async def run(folder: Path) -> list[tuple[str, str, str, str]]:
-        processes = LocalProcesses(folder, f"checks-{place.name}-{os.getpid()}", 0)
-        out: list[tuple[str, str, str, str]] = []
-        for address, wanted in graph.objects.items():
-            if not address.startswith("task/"):
-                continue
-            spec = task_from_json(wanted.spec)
-            env = surroundings.env(address, spec, 0)
-            label = f"preview {os.getpid()} {address}"  # Never that of the plan, whose checks may run as well.
-            bench = checking.Bench(processes, RandomIds(), surroundings.cwd(spec), env, containers, label)
-            found = await checking.run_checks(spec.acceptance, bench)
-            out += [(address, key, finding.result, finding.message) for key, finding in found.items()]
-        return out
-
-    with tempfile.TemporaryDirectory(prefix="planloop-checks-") as folder:
-        return anyio.run(run, Path(folder))
 
 
 def stop_strays(place: Place) -> int:

@@ -25,7 +25,9 @@ Examples:
 @click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
 @click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
 @model_option
-@click.option("--checks", is_flag=True, help="Also run the acceptance checks and say which hold now.")
+@click.option(
+    "--checks", is_flag=True, help="Also run the acceptance checks, in their sandboxes, and say which hold now."
+)
 @click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
 def command(
     file: Path,

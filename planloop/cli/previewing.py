@@ -154,11 +154,12 @@ def _show_foreign(shown: Shown) -> None:
 
 def show_checks(shown: Shown) -> None:
     """Runs the acceptance checks of the file and says which hold now."""
-    has_containers = any(address.startswith("container/") for address in shown.file.graph.objects)
-    known = shown.access.objects("container") if has_containers and shown.access.place.folder.exists() else []
-    results = wiring.run_checks(shown.access.place, shown.file.graph, known)
-    holding = sum(result == "pass" for _, _, result, _ in results)
-    click.echo(f"checks now: {holding} of {len(results)} hold")
-    for address, key, result, message in results:
-        if result != "pass":
-            click.echo(f"    {address} check {key}: {result}  {message}")
+    from planloop import checks_now
+
+    known = [] if shown.is_new else shown.access.objects("container")
+    found = checks_now.run(shown.access.place, shown.file, known)
+    holding = sum(one.finding.result == "pass" for one in found)
+    click.echo(f"checks now: {holding} of {len(found)} hold")
+    for one in found:
+        if one.finding.result != "pass":
+            click.echo(f"    {one.address} check {one.key}: {one.finding.result}  {one.finding.message}")

@@ -241,6 +241,22 @@ def test_a_preview_asks_the_containers_that_are_up(yard: Yard, folder: Folder) -
         owner.ended()
 
 
+def test_a_preview_runs_checks_in_the_container_of_their_sandbox_and_nowhere_else(yard: Yard, folder: Folder) -> None:
+    agent = "{script: [{call: {shell: {command: sleep 100}}}, {done: x}], sandbox: {container: db}}"
+    checks = "[{sh: 'touch here; test $NAME = db'}]"
+    folder.write("p.yaml", SERVICES.replace("plan: p\n", f"plan: p\nagent: {agent}\nacceptance: {checks}\n"))
+    said = folder.run("diff", "--checks", "p.yaml").out
+    assert "check 0: error  not run: `db` is not up: plan apply starts it" in said
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("healthy +container/db")
+
+        assert "checks now: 1 of 1 hold" in folder.run("diff", "--checks", "p.yaml").out
+
+        assert folder.run("down").code == 0
+        owner.ended()
+    assert not (folder.path / "here").exists()
+
+
 def test_a_plan_that_failed_ends_with_what_would_help_the_one_that_failed_first(yard: Yard, folder: Folder) -> None:
     both = f"{{a: {{image: {IMAGE}, needs: [z]}}, z: {{image: planloop/nothing}}}}"
     folder.write("p.yaml", f"plan: p\ncontainers: {both}\n")

@@ -59,6 +59,33 @@ def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
     assert (folder.path / "made").exists() and not (folder.path.parent / "out").exists()
 
 
+def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_them(
+    folder: Folder, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    homes.need_bubblewrap()
+    own = "touch here ../out; ! touch p.plan.yaml && ! touch .plan/p"
+    file = folder.write(
+        "p.plan.yaml",
+        "plan: p\nacceptance: [{sh: 'touch free'}]\ntasks:\n  shut:\n    agent: {script: [{done: x}], sandbox: 2}\n"
+        f"    tasks: {{below: {{run: 'true', acceptance: [{{sh: '{own}'}}]}}}}\n",
+    )
+    before = file.stat().st_mtime_ns
+
+    assert "checks now: 2 of 2 hold" in folder.run("diff", "--checks", "p.plan.yaml").out
+    assert (folder.path / "here").exists() and not (folder.path.parent / "out").exists()
+    assert file.stat().st_mtime_ns == before
+
+    programs = tmp_path_factory.mktemp("programs")
+    for name in ("sh", "touch"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    for name in ("here", "free"):
+        (folder.path / name).unlink()
+    said = folder.run("diff", "--checks", "p.plan.yaml", path=str(programs)).out
+    assert "checks now: 1 of 2 hold" in said
+    assert "task/shut/below check 0: error  not run: " in said and "install bubblewrap" in said
+    assert (folder.path / "free").exists() and not (folder.path / "here").exists()
+
+
 def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
