@@ -88,8 +88,8 @@ def guarded(files: Iterator[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for file in files:
         path = _ODD.sub("*", posixpath.normpath(file))  # What patterns are written with is no name in them.
-        if path.startswith(("..", "/")) or path == ".":
-            continue
+        if path.partition("/")[0] in ("", ".", ".."):
+            continue  # It is elsewhere, or the whole folder.
         found[path] = None
         names = path.split("/")[:-1]
         for depth, name in enumerate(names, start=1):

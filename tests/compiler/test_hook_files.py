@@ -21,6 +21,7 @@ from compiler.agents import argv_of
         (["sh", "-e", "guard"], ".", {"guard"}),
         (["/srv/plan/git-hooks/g"], ".", {"git-hooks/g", "plan/git-hooks/g", "git-hooks/**"}),
         (["../hooks/guard.py"], "a", {"hooks/guard.py"}),
+        (["..checks/guard.py"], ".", {"..checks/guard.py"}),
     ],
 )
 def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: set[str]) -> None:
