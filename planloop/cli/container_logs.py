@@ -20,13 +20,13 @@ import click
 
 from planloop.access import Access
 from planloop.rendering import containers, printing
+from reconciler.effects.rolling_file import newer_half
 from reconciler.storing import layout, owning
-from schemas.container import ContainerState
+from schemas.container import OVER
 from schemas.resource import Resource
 
 LOOK_S: Final = 0.2
 LOOKS_A_STATE: Final = 5  # The file is looked at this often for each look at the state.
-OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, ContainerState.REMOVED, ContainerState.KEPT})
 
 
 def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> None:
@@ -128,11 +128,7 @@ class Writing:
 
     def _kept(self, file: BinaryIO) -> bytes:
         """What the next file has of this one, which is read to its end: nothing, unless it had become too long."""
-        if file.tell() <= self._bytes_max:
-            return b""
-        file.seek(-self._bytes_max // 2, os.SEEK_END)
-        half = file.read()
-        return half.partition(b"\n")[2] or half
+        return newer_half(file, self._bytes_max) if file.tell() > self._bytes_max else b""
 
 
 def _is_same(one: BinaryIO, other: BinaryIO) -> bool:

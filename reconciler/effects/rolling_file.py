@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 
 class RollingFile:
@@ -20,10 +21,10 @@ class RollingFile:
                 file.write(text)
                 is_full = file.tell() > self._bytes_max
             if is_full:
-                kept = self.end(self._bytes_max // 2)
-                at = kept.find(b"\n") + 1
+                with self._path.open("rb") as file:
+                    kept = newer_half(file, self._bytes_max)
                 beside = self._path.with_suffix(".new")
-                beside.write_bytes(memoryview(kept)[at if at < len(kept) else 0 :])
+                beside.write_bytes(kept)
                 beside.replace(self._path)
         except OSError:
             return
@@ -43,7 +44,18 @@ class RollingFile:
         """The last bytes of it; empty when there is none."""
         try:
             with self._path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
-                return file.read()
+                return _end(file, bytes_max)
         except OSError:
             return b""
+
+
+def newer_half(file: BinaryIO, bytes_max: int) -> bytes:
+    """The lines of `file` that stay when it got longer than `bytes_max`; who follows it knows by this what is new."""
+    half = _end(file, bytes_max // 2)
+    at = half.find(b"\n") + 1
+    return half[at:] if at < len(half) else half
+
+
+def _end(file: BinaryIO, bytes_max: int) -> bytes:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - bytes_max))
+    return file.read()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from planloop.cli.container_logs import Writing
 from reconciler.effects.rolling_file import RollingFile
 
 
-def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path) -> None:
-    output = RollingFile(tmp_path / "container-x.out", 100)
+@pytest.mark.parametrize("bytes_max", [100, 103])  # At 103 a line ends just before the half that stays.
+def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path, bytes_max: int) -> None:
+    output = RollingFile(tmp_path / "container-x.out", bytes_max)
     lines = [f"line {number} é\n" for number in range(60)]
 
-    with closing(Writing(tmp_path / "container-x.out", 100)) as writing:
+    with closing(Writing(tmp_path / "container-x.out", bytes_max)) as writing:
         shown = [writing.more()]
         for index, line in enumerate(lines):
             output.add(line.encode())
