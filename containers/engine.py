@@ -57,6 +57,11 @@ class EngineFailed(Exception):
         self.reason = reason
         self.hint = hint
 
+    @property
+    def words(self) -> str:
+        """Both in one line."""
+        return f"{self}; {self.hint}" if self.hint else str(self)
+
 
 @frozen
 class EngineFacts:

@@ -213,7 +213,7 @@ async def _report(context: Context, found: list[Standing], lines: int) -> CallRe
         try:
             output = await _containers(context).output(one)
         except EngineFailed as failed:
-            output = _of_engine(failed).encode()
+            output = failed.words.encode()
         last = b"\n".join(output.splitlines()[-lines:])
         parts.append("\n".join(filter(None, (_told(one), clamped(last)))))
         whole += output[-limits.OUTPUT_KEPT_BYTES_MAX :]
@@ -236,10 +236,6 @@ def _told(one: Standing) -> str:
     if not one.is_fine:
         parts += [cure for cure in one.unblocks if not cure.startswith("plan ")]  # Commands are for people.
     return "; ".join(parts)
-
-
-def _of_engine(failed: EngineFailed) -> str:
-    return f"{failed}{f'; {failed.hint}' if failed.hint else ''}"
 
 
 async def ended(context: Context, found: Exit) -> Settlement:

@@ -210,8 +210,7 @@ async def _run(
     try:
         ended = await containers.run(found.id, inside)
     except EngineFailed as failed:
-        hint = f"; {failed.hint}" if failed.hint else ""
-        raise ToolFailed(str(failed.reason), f"{failed}{hint}") from failed
+        raise ToolFailed(str(failed.reason), failed.words) from failed
     if ended.ending is Ending.TOO_MUCH_OUTPUT or (ended.ending is Ending.EXITED and ended.code in (0, _CHANGED)):
         return ended
     raise _fault(within, ended)

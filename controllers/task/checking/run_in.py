@@ -13,11 +13,10 @@ from controllers.task.checking import container, shell
 from controllers.task.checking.contract import Bench, Finding
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Ending
-from schemas import exit_codes, limits
+from schemas import limits
 from schemas.encoding import JsonObject, digest
 from schemas.task import CheckSpec
 
-_CANNOT_RUN: Final = (126, 127)  # What shells answer for "not executable" and "not found".
 _MARK_CHARS: Final = 24
 
 
@@ -33,7 +32,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     try:
         ended = await _run(spec, bench, found, left_s)
     except EngineFailed as failed:
-        return Finding("error", f"{found.name}: {failed}{f'; {failed.hint}' if failed.hint else ''}")
+        return Finding("error", f"{found.name}: {failed.words}")
     return _judged(spec, found, ended)
 
 
@@ -59,12 +58,8 @@ def argv_of(arguments: JsonObject) -> tuple[str, ...]:
 def _judged(spec: CheckSpec, found: Standing, ended: Ended) -> Finding:
     shown = f"{shell.shown(spec.arguments)} in `{found.name}`"
     match ended.ending:
-        case Ending.EXITED if ended.code == 0:
-            return Finding("pass", f"{shown}: exit code 0", ended.output)
         case Ending.EXITED:
-            line = last_line(ended.output)
-            message = f"{shown}: {exit_codes.words(ended.code)}{f': {line}' if line else ''}"
-            return Finding("error" if ended.code in _CANNOT_RUN else "fail", message, ended.output)
+            return shell.judged(shown, ended.code, ended.output)
         case Ending.TIMED_OUT:
             return Finding("error", f"{shown}: not done after {spec.timeout_s:g} s", ended.output)
         case Ending.TOO_MUCH_OUTPUT:

@@ -18,11 +18,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     trouble = not_ended(exit_, spec.timeout_s)
     if trouble is not None:
         return trouble
-    if exit_.code == 0:
-        return Finding("pass", f"{shown(spec.arguments)}: exit code 0", exit_.output)
-    line = last_line(exit_.output)
-    message = f"{shown(spec.arguments)}: {exit_codes.words(exit_.code)}{f': {line}' if line else ''}"
-    return Finding("error" if exit_.code in _CANNOT_RUN else "fail", message, exit_.output)
+    return judged(shown(spec.arguments), exit_.code, exit_.output)
 
 
 async def run(arguments: JsonObject, bench: Bench, timeout_s: float) -> Exit:
@@ -41,6 +37,15 @@ async def run(arguments: JsonObject, bench: Bench, timeout_s: float) -> Exit:
         return await bench.processes.run(op, command)
     finally:
         bench.processes.forget([op])  # Cancelled as well: nobody will ask for its output.
+
+
+def judged(command: str, code: int | None, output: bytes) -> Finding:
+    """What is found by a `command` that came to an end of its own."""
+    if code == 0:
+        return Finding("pass", f"{command}: exit code 0", output)
+    line = last_line(output)
+    message = f"{command}: {exit_codes.words(code)}{f': {line}' if line else ''}"
+    return Finding("error" if code in _CANNOT_RUN else "fail", message, output)
 
 
 def not_ended(exit_: Exit, timeout_s: float) -> Finding | None:
