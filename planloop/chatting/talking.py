@@ -91,11 +91,16 @@ class Conversation:
         found = [one for one in self.room.access.objects(CONTAINER) if one.address == container] if container else []
         if not container or (found and found[0].state not in ENDS):
             return False
-        if not self._is_over:
-            self._is_over = True
+        if self._is_end_news():
             ended = listening.ended_event(container, found[0].status) if found else Ended(container, "gone", "")
             self._terminal.note(_parting(ended))
         return True
+
+    def _is_end_news(self) -> bool:
+        """Whether nobody was told of the end yet; whoever asks first tells of it."""
+        with self._telling:
+            is_news, self._is_over = not self._is_over, True
+            return is_news
 
     def _follow(self) -> None:
         """Turns to whoever the session is with by now."""
@@ -240,8 +245,7 @@ class Conversation:
     def _interject(self, asked: Asks | Moved | Ended) -> None:
         """Shows what comes up while a person writes. They are not asked: the line is theirs."""
         if isinstance(asked, Ended):
-            if not self._is_over:
-                self._is_over = True
+            if self._is_end_news():
                 self._terminal.interject(_parting(asked))
             return
         if isinstance(asked, Moved):

@@ -7,19 +7,20 @@ crashes does run each time. What has another end is told at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from schemas import limits
 from schemas.condition import of_status
 from schemas.container import ContainerState
+from schemas.frozen import frozen
 from schemas.resource import Resource
 
 FIRST_S: Final = 10.0
 LONGEST_S: Final = 300.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Trouble:
     """What was told of it at `told_at`, and is not told again for `pause_s`. `up_at`: since when it runs again."""
 
