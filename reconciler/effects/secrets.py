@@ -6,10 +6,15 @@ Read when it is used and kept nowhere: no log, status or message has it, and fau
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
+from os.path import normpath, realpath
 from pathlib import Path
 
-from schemas.secret import REFERENCES, is_secret_name, secret_places
+from schemas import limits
+from schemas.container import leads_out
+from schemas.secret import FOLDER, REFERENCES, is_secret_name, secret_places
 
 
 class NotThere(Exception):
@@ -31,13 +36,30 @@ def secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
         return found
     if kind == "file":
         try:
-            return (folder / Path(where).expanduser()).read_text().strip()
+            return _text(where, folder).strip()
         except (OSError, ValueError) as fault:
             reason = getattr(fault, "strerror", None) or "it is no text"
             raise NotThere(f"the key file {where} cannot be read: {reason}") from None
     if kind == "secret" and is_secret_name(where):
         return _first(where, env, folder)
     raise NotThere("a secret is named as `env:NAME`, `file:path` or `secret:NAME`, never written out")
+
+
+def _text(where: str, folder: Path) -> str:
+    """What the file at `where` holds. One in the plan's folder is a file there itself: whoever may write there could
+    put a link in its place, to what the owner alone may read. Raises NotThere, OSError, ValueError.
+    """
+    path, own = folder / Path(where).expanduser(), Path(realpath(folder), normpath(where))
+    if leads_out(where) or normpath(where).startswith(f"{FOLDER}/"):
+        return path.read_text()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+        found = os.fstat(file.fileno())
+        # What was opened is compared with what has the name: a link may be put there and taken away at any moment.
+        if realpath(path) != str(own) or not stat.S_ISREG(found.st_mode) or not os.path.samestat(found, own.lstat()):
+            raise NotThere(f"the key file {where} is a link, or no file: name what it leads to from the root")
+        if found.st_size > limits.FILE_BYTES_MAX:
+            raise NotThere(f"the key file {where} has {found.st_size} bytes; the most is {limits.FILE_BYTES_MAX}")
+        return file.read(limits.FILE_BYTES_MAX)
 
 
 def _first(name: str, env: Mapping[str, str], folder: Path) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from reconciler.effects import secrets
+from schemas import limits
 
 ENV = {"TOKEN": "from-env", "EMPTY": ""}
 
@@ -51,3 +53,24 @@ def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
 def test_what_is_not_there_is_told_by_its_place(folder: Path, written: str, said: str) -> None:
     with pytest.raises(secrets.NotThere, match=said):
         secrets.resolved(written, ENV, folder)
+
+
+def test_what_was_put_in_the_place_of_a_file_with_a_secret_is_not_read(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "key").write_text("the owner's own")
+    (folder / "link").symlink_to(outside / "key")
+    (folder / "way").symlink_to(outside)
+    os.mkfifo(folder / "fifo")
+    (folder / "large").write_bytes(b"x")
+    os.truncate(folder / "large", limits.FILE_BYTES_MAX + 1)
+    (folder / ".plan/secrets/linked").symlink_to(outside / "key")
+
+    for path in ("link", "./link", "way/key", "fifo", "large", "."):
+        with pytest.raises(secrets.NotThere, match=f"the key file {path} "):
+            secrets.resolved(f"file:{path}", ENV, folder)
+
+    for named in (f"file:{outside}/key", "secret:linked", "file:.plan/secrets/linked"):
+        assert secrets.resolved(named, ENV, folder) == "the owner's own"
+    assert secrets.resolved("file:.plan/../plain", ENV, folder) == "beside the plan"
