@@ -109,12 +109,7 @@ def done(left: Left) -> list[str]:
     if left.volumes_removed:
         out.append(f"{amounts.plural(len(left.volumes_removed), 'volume')} removed: {', '.join(left.volumes_removed)}")
     out += [f"{address} is kept; plan delete {address} removes it" for address in left.kept]
-    if left.volumes:
-        names = ", ".join(left.volumes)
-        them = "it" if len(left.volumes) == 1 else "them"
-        stay = f"{amounts.plural(len(left.volumes), 'volume')} with data left: {names}"
-        out.append(f"{stay}; plan down --volumes removes {them}")
-    return out
+    return out + _with_data(left.volumes)
 
 
 def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes: bool) -> tuple[list[str], bool]:
@@ -131,10 +126,14 @@ def told(before: Sequence[Resource], after: Sequence[Resource], *, with_volumes:
         out.append(f"{one.address} is {one.state}: {ready.get('message', '')}")
         out += [f"  {cure}" for cure in ready.get("unblocks", ())]
     volumes = sorted({mount["volume"] for one in after for mount in one.spec["mounts"] if mount["volume"]})
-    if volumes and not with_volumes:
-        stay = f"{amounts.plural(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
-        out.append(f"{stay}; plan down --volumes removes {'it' if len(volumes) == 1 else 'them'}")
+    out += [] if with_volumes else _with_data(volumes)
     return out, all(one.state == ContainerState.KEPT for one in left)
+
+
+def _with_data(volumes: Sequence[str]) -> list[str]:
+    them = "it" if len(volumes) == 1 else "them"
+    stay = f"{amounts.plural(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
+    return [f"{stay}; plan down --volumes removes {them}"] if volumes else []
 
 
 def _yard(core: Core) -> Yard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from enum import Enum
 
 import click
 
@@ -50,9 +51,8 @@ def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
         raise Halt(Exit.USAGE, "containers that go on need their volumes", "--leave or --volumes")
     access = access_to(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
-    while not (is_stopped := _stopped(access, leave=leave, volumes=volumes, force=force)):
-        # One that starts, ends or hands over to the background holds the plan for a moment without listening.
-        if is_stopped is None or time.monotonic() > deadline:
+    while (owner := _stopped(access, leave=leave, volumes=volumes, force=force)) is not _Owner.GONE:
+        if owner is _Owner.STUCK or time.monotonic() > deadline:
             if not force:
                 raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
             _kill(access)
@@ -60,11 +60,16 @@ def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
         time.sleep(LOOK_S)
 
 
-def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool | None:
-    """Stops the owner, or what is left of one; False while one holds the plan and does not listen.
+class _Owner(Enum):
+    """What there is of an owner that was told to stop."""
 
-    None for one that is to be killed, because it does not answer in time.
-    """
+    GONE = "gone"
+    DEAF = "deaf"  # It starts, ends or hands over to the background: for a moment it listens to nobody.
+    STUCK = "stuck"  # It listens, and has not answered in time to who has no patience.
+
+
+def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> _Owner:
+    """Stops the owner, or what one left behind."""
     from reconciler.errors import NotOwner
     from reconciler.storing import owning
 
@@ -74,16 +79,16 @@ def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool
         owner.post("stop", {"leave": leave, "volumes": volumes})
     except OwnerGone:
         if owning.look(access.place.folder) is not None:
-            return False
+            return _Owner.DEAF
         try:
             _stop_strays(access, leave=leave, volumes=volumes)
         except NotOwner:
-            return False
-        return True
+            return _Owner.DEAF
+        return _Owner.GONE
     except Halt as halt:
         if not force or halt.exit is not Exit.TIMEOUT:
             raise
-        return None
+        return _Owner.STUCK
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
     is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
     file = access.place.file
@@ -91,7 +96,7 @@ def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> bool
     _tell_doubts(access)
     if not is_whole:
         raise Halt(Exit.FAILED, "not all containers were removed", AGAIN)
-    return True
+    return _Owner.GONE
 
 
 def _tell_doubts(access: Access) -> None:
