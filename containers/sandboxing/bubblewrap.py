@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from containers.sandboxing.guarding import STATE, Unfit, guards, is_below
+from containers.sandboxing.guarding import ELSEWHERE, HOLDS_HOME, STATE, Unfit, guards, is_below
 from reconciler.effects.processes import Command
 from schemas import limits
 from schemas.frozen import frozen
@@ -170,10 +170,7 @@ def _workspace(home: Home, command: Command) -> Iterator[str]:
 
 def _refuse(path: str, home: Home) -> None:
     if home.owner_home and is_below(home.owner_home, home.folder):
-        raise Unfit(
-            f"the plan's folder {home.folder} holds your home, whose files run as you and hold your keys: "
-            "put the plan into a folder of its own"
-        )
+        raise Unfit(f"{HOLDS_HOME.format(home.folder)}: {ELSEWHERE}")
     if is_below(home.folder, path) and path != home.folder:
         raise Unfit(f"its folder {path} is around the plan's: give the task a `cwd` in the plan's folder")
     if any(is_below(path, place) for place in SYSTEM) or path == "/":

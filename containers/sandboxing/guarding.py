@@ -33,6 +33,11 @@ _INSTALLED: Final = Path(__file__).parents[2]
 _PACKAGES: Final = ("planloop", "benchmarks", "controllers", "compiler", "reconciler", "containers", "schemas", "plans")
 
 
+HOLDS_HOME: Final = "the plan's folder {} holds your home, whose files run as you and hold your keys"
+ELSEWHERE: Final = "put the plan into a folder of its own"
+"""What is wrong with a plan's folder that nobody is let into, and what to do about it."""
+
+
 class Unfit(Exception):
     """What is asked for cannot be enclosed; `str()` says why and what to do."""
 

@@ -52,9 +52,8 @@ def place(written: str, folder: Path) -> Path:
         return path
     found, own = _real(path), _real(folder)
     if _real(Path.home()).is_relative_to(own):
-        why = f"the plan's folder {own} holds your home, whose files run as you and hold your keys"
-        hint = f"put the plan into a folder of its own; or name `{found}` itself, if that is meant"
-        raise EngineFailed(Reason.REFUSED, why, hint)
+        hint = f"{guarding.ELSEWHERE}; or name `{found}` itself, if that is meant"
+        raise EngineFailed(Reason.REFUSED, guarding.HOLDS_HOME.format(own), hint)
     if found != own / normpath(written):
         why = f"`{written}` is a link, and leads to {found}"
         raise EngineFailed(Reason.REFUSED, why, f"name `{found}` itself, if that is meant")
