@@ -70,9 +70,9 @@ class Toll:
             if self.point == "after":
                 self._done(line, head)
             self.paid.append((self.point, change))
-            self.victim.kill()
-            self.victim.wait()
-            self.victim = None
+            victim, self.victim = self.victim, None  # Before it ends: who waits for that names the next one.
+            victim.kill()
+            victim.wait()
             return True
 
     def _done(self, line: socket.socket, request: bytes) -> None:
