@@ -19,7 +19,7 @@ import anyio
 from containers.sandboxing.probing import TriedSandboxes
 from containers.sandboxing.rooms import Room
 from controllers.inside import SeenContainers
-from controllers.sandboxes import agent_above, mounted_folders, room_of
+from controllers.sandboxes import agent_above, room_of
 from controllers.task import Bench, Finding, Surroundings, run_checks
 from planloop import wiring
 from planloop.compiling import PlanFile
@@ -110,7 +110,6 @@ class _Checks:
         encloser, surroundings = agent_above(self.view, address), self.surroundings
         if spec.acceptance and (why := await self._lack(spec, encloser)):
             return [CheckedNow(address, one.key, Finding("error", f"not run: {why}")) for one in spec.acceptance]
-        plan, mounted = self.view.get(f"plan/{surroundings.plan}"), mounted_folders(self.view)
         bench = Bench(
             self.processes,
             RandomIds(),
@@ -118,7 +117,7 @@ class _Checks:
             surroundings.env(address, spec, 0),
             containers=surroundings.containers,
             label=f"preview {os.getpid()} {address}",  # Never that of the plan, whose checks may run as well.
-            sandbox=surroundings.sandbox(encloser, plan, None, mounted),
+            sandbox=surroundings.sandbox(self.view, encloser),
         )
         found = await run_checks(spec.acceptance, bench)
         return [CheckedNow(address, key, finding) for key, finding in found.items()]

@@ -11,6 +11,7 @@ from reconciler.storing.store import View
 from schemas import patterns
 from schemas.container import leads_out
 from schemas.encoding import JsonObject
+from schemas.plan import file_name
 from schemas.resource import Resource
 from schemas.sandbox import BUBBLEWRAP, wish_of
 
@@ -26,21 +27,22 @@ def agent_above(view: View, task: str) -> Resource | None:
     return None
 
 
-def sandbox_of(agent: JsonObject, folder: PurePath, plan_file: str, mounted: Iterable[str] = ()) -> Sandbox | None:
+def sandbox_of(view: View, agent: JsonObject, folder: PurePath) -> Sandbox | None:
     """What commands of the lowered `agent` are enclosed in that work below `folder`; None for nothing of its own.
 
-    `folder` is the plan's or that of a fork, which both have the plan file `plan_file`. Containers mount `mounted`.
+    `folder` is absolute, without links, and the plan's or that of a fork: both have the plan's file.
     """
     wish = wish_of(agent.get("sandbox"))
     if wish.tier < BUBBLEWRAP and wish.memory_bytes is None and wish.processes is None:
         return None
-    rights = agent["rights"]
+    rights, plan = agent["rights"], next(iter(view.list("plan")), None)
+    steering = steering_files(file_name(plan), rights.get("guarded", ()))
     return Sandbox(
         tier=wish.tier,
         container=wish.container,
         readable=(str(folder),),
-        guarded=tuple(str(folder / path) for path in steering_files(plan_file, rights.get("guarded", ()))),
-        held=tuple(str(folder / path) for path in mounted),
+        guarded=tuple(str(folder / path) for path in steering),
+        held=tuple(str(folder / path) for path in mounted_folders(view)),
         network=bool(rights["network"]),
         hosts=tuple(rights.get("hosts", ())),
         memory_bytes=wish.memory_bytes,

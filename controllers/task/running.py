@@ -10,7 +10,6 @@ from collections.abc import Awaitable
 
 import anyio
 
-from controllers.sandboxes import mounted_folders
 from controllers.task import budgets, flight, halting, outcome, settling, writing
 from controllers.task.clearing import Clearing
 from controllers.task.deciding import step_for
@@ -146,9 +145,7 @@ def _call(observed: Observed, incarnation: int, op: str) -> CallSpec:
 
 def sandbox(desk: Desk, observed: Observed) -> Sandbox | None:
     """What the commands of the task are enclosed in, its checks among them."""
-    plan = desk.store.view.get(f"plan/{desk.surroundings.plan}")
-    mounted = mounted_folders(desk.store.view) if observed.encloser is not None else ()
-    return desk.surroundings.sandbox(observed.encloser, plan, observed.fork, mounted)
+    return desk.surroundings.sandbox(desk.store.view, observed.encloser, observed.fork)
 
 
 def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:

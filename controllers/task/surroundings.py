@@ -10,9 +10,9 @@ from controllers.inside import Containers
 from controllers.sandboxes import NO_OTHERS, Sandboxes, sandbox_of
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
+from reconciler.storing.store import View
 from schemas.fork import tree_of
 from schemas.frozen import frozen
-from schemas.plan import file_name
 from schemas.resource import Resource
 from schemas.task import TaskSpec
 
@@ -44,18 +44,12 @@ class Surroundings:
         folder = self.folder / tree if tree else self.folder
         return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
 
-    def sandbox(
-        self, encloser: Resource | None, plan: Resource | None, fork: Resource | None, mounted: tuple[str, ...]
-    ) -> Sandbox | None:
-        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in.
-
-        Containers mount the folders `mounted`.
-        """
+    def sandbox(self, view: View, encloser: Resource | None, fork: Resource | None = None) -> Sandbox | None:
+        """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""
         if encloser is None:
             return None
         tree = tree_of(fork.status) if fork is not None else ""
-        folder = (self.folder / tree if tree else self.folder).resolve()
-        return sandbox_of(encloser.spec, folder, file_name(plan), mounted)
+        return sandbox_of(view, encloser.spec, (self.folder / tree).resolve())
 
     def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
         """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""

@@ -13,7 +13,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
-from controllers.sandboxes import mounted_folders, sandbox_of
+from controllers.sandboxes import sandbox_of
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
 from schemas.plan import file_name
@@ -55,8 +55,7 @@ def sandbox(world: World, seen: Observed) -> Sandbox | None:
     """What the agent's commands are enclosed in."""
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
-    view = world.store.view
-    return sandbox_of(seen.resource.spec, folder, file_name(view.get(world.plan)), mounted_folders(view))
+    return sandbox_of(world.store.view, seen.resource.spec, folder)
 
 
 def place(world: World, seen: Observed) -> Place | None:
