@@ -55,7 +55,7 @@ look "${folder:-/}"
 [ -e "$p" ] || exit 72
 [ -f "$p" ] || exit 73
 [ -r "$p" ] || exit 78
-size=$(wc -c <"$p")
+size=$(stat -c %s "$p") || exit 79
 [ "$size" -le "$2" ] || { printf '%s' $size; exit 74; }
 sum=$(sha256sum <"$p") || exit 79
 printf '%s\n' "${sum%% *}"

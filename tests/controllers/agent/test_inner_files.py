@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -133,3 +134,10 @@ def test_variables_of_the_container_say_nothing_to_the_scripts(
     monkeypatch.setenv("system", "-o -true")
 
     assert run(shell, inner_files._FIND, str(folder), "9") == (0, b"./a\n")
+
+
+def test_a_file_that_is_too_large_is_not_read_to_know_it(shell: list[str], folder: Path) -> None:
+    (folder / "a").write_bytes(b"")
+    os.truncate(folder / "a", 1 << 40)
+
+    assert run(shell, inner_files._READ, str(folder / "a"), "9") == (LARGE, b"%d" % (1 << 40))
