@@ -81,7 +81,7 @@ def _check_ports(containers: JsonObject, faults: Faults) -> None:
             if host == 0 and isinstance(container["ports"], dict):
                 hint = "for any free port leave `host` out of a list: `[{container: 6379}]`"
                 faults.on_key("P0212", "a port cannot be 0", hint, to=place)
-            _check_port(host, place, faults)
+            _check_port(host, place, faults, is_key=isinstance(container["ports"], dict))
             if host and (other := taken.setdefault(host, f"{name}:{inside}")) != f"{name}:{inside}":
                 hint = "give one of them another port, or leave `host` out for any free one"
                 faults.add("P0208", f"port {host} is given to `{other}` and to `{name}:{inside}`", hint, to=place)
@@ -92,9 +92,10 @@ def _check_ports(containers: JsonObject, faults: Faults) -> None:
             )
 
 
-def _check_port(number: Json, to: Pointer, faults: Faults) -> None:
+def _check_port(number: Json, to: Pointer, faults: Faults, *, is_key: bool = False) -> None:
     if number > _PORT_MAX:
-        faults.add("P0212", f"`{number}` is no port", f"they end at {_PORT_MAX}", to=to)
+        tell = faults.on_key if is_key else faults.add
+        tell("P0212", f"`{number}` is no port", f"they end at {_PORT_MAX}", to=to)
 
 
 def _check_needs(name: str, containers: JsonObject, faults: Faults) -> None:

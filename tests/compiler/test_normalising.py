@@ -220,6 +220,12 @@ def test_who_comes_from_docker_is_told_how_a_plan_says_it(field: str, summary: s
     assert summary in fault.summary
 
 
+def test_a_port_of_this_machine_that_there_is_not_is_marked_where_it_is_written() -> None:
+    (fault,) = compiled("containers: {a: {image: x, ports: {70000: 80}}}").diagnostics
+    assert fault.summary == "`70000` is no port"
+    assert fault.span and fault.span.end_column - fault.span.column == len("70000")
+
+
 def test_an_item_of_a_list_is_called_by_the_name_of_the_list() -> None:
     (fault,) = compiled("containers: {a: {image: x, mounts: [{container: /w}]}}").diagnostics
     assert fault.summary == "`mounts/0` lacks `host` or `volume` or `tmpfs`"
