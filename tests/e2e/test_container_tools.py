@@ -93,7 +93,7 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
 - expect: {{ok: true, contains: "healthy"}}
 - expect: {{contains: "other", not: hello}}
 - call: {{container_stop: {{name: sut}}}}
-- expect: {{ok: true, contains: "`sut` is stopped"}}
+- expect: {{ok: true, contains: "`sut` is stopped", not: healthy}}
 - call: {{container: {{name: again, image: {IMAGE}, cmd: [sleep, "600"]}}}}
 - done: "finished"
 """,

@@ -131,7 +131,7 @@ async def container_stop(context: Context, name: NameText) -> Settlement:
     found = _containers(context).find(name)
     if found is None:
         return Settlement(ok(f"there is no container `{name}`"))
-    last = await _report(context, [found], limits.CONTAINER_LINES_SHOWN // 4)
+    output = await _written(context, found)
     others = len(document(context).get(CONTAINERS, {})) > 1
     patched = await _submit(context, [Op("remove", (CONTAINERS, name) if others else (CONTAINERS,))], f"stops {name}")
     if patched.result.state is not CallState.SUCCEEDED:
@@ -139,7 +139,9 @@ async def container_stop(context: Context, name: NameText) -> Settlement:
     ended = await _containers(context).gone(name, limits.CONTAINER_WAIT_S)
     code = "" if ended is None or ended.exit_code is None else f" with exit code {ended.exit_code}"
     words = f"`{name}` is stopped{code}" if ended is not None else f"`{name}` is being stopped"
-    return Settlement(CallResult(CallState.SUCCEEDED, f"{words}\n{last.text}", blob=last.blob))
+    last = clamped(b"\n".join(output.splitlines()[-(limits.CONTAINER_LINES_SHOWN // 4) :]))
+    blob = context.world.store.put_blob(output[-limits.OUTPUT_KEPT_BYTES_MAX :]) if output else None
+    return Settlement(CallResult(CallState.SUCCEEDED, "\n".join(filter(None, (words, last))), blob=blob))
 
 
 async def _raised(context: Context, wanted: Mapping[str, JsonObject], wait_s: float | None) -> Settlement:
@@ -210,10 +212,7 @@ async def _report(context: Context, found: list[Standing], lines: int) -> CallRe
     """How containers are, each with its last lines. It has failed when one of them is not up and will not be."""
     parts, whole = [], b""
     for one in found:
-        try:
-            output = await _containers(context).output(one)
-        except EngineFailed as failed:
-            output = failed.words.encode()
+        output = await _written(context, one)
         last = b"\n".join(output.splitlines()[-lines:])
         parts.append("\n".join(filter(None, (_told(one), clamped(last)))))
         whole += output[-limits.OUTPUT_KEPT_BYTES_MAX :]
@@ -223,6 +222,14 @@ async def _report(context: Context, found: list[Standing], lines: int) -> CallRe
     if all(one.is_fine for one in found):
         return CallResult(CallState.SUCCEEDED, text, "", code, blob)
     return CallResult(CallState.FAILED, text, "NotUp", code, blob)
+
+
+async def _written(context: Context, one: Standing) -> bytes:
+    """What a container has written, or why the engine does not say."""
+    try:
+        return await _containers(context).output(one)
+    except EngineFailed as failed:
+        return failed.words.encode()
 
 
 def _told(one: Standing) -> str:
