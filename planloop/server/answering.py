@@ -94,6 +94,9 @@ def near(archive: Archive, address: str) -> str:
     import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
 
     kind, _, path = address.partition("/")
+    others = (other for other in sorted(addresses.KINDS) if archive.get(f"{other}/{path}") is not None)
+    if kind == "task" and (other := next(others, None)) is not None:
+        return f"did you mean {other}/{path}?"
     if kind == "task" and (named := pointing.kind_of(path)) is not None:
         return f"plan get {path} lists them; one of them is {named}/NAME"
     known = [item.address.partition("/")[2] for item in archive.list(kind)]

@@ -60,6 +60,7 @@ def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, f
         ]
         assert f"port      127.0.0.1:{host} -> 80" in folder.run("describe", "container/db").out
         assert "├─ ● container/db    healthy" in folder.run("tree").out
+        assert "did you mean container/db?" in folder.run("describe", "db").err, "a bare name is a task"
         first, end = follow_to_the_end(yard, folder).splitlines()
         assert first == "last"
         assert re.fullmatch(r"container/once is failed: it ended with exit code 137 \(.*\): last", end)
