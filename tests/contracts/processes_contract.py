@@ -114,16 +114,16 @@ class ProcessesContract:
         assert await owner.sweep(NOTHING) == []
         assert not (folder / "late").exists()
 
-    # A shell that is just forking its command when TERM comes loses the signal, and is killed after the grace.
-    @pytest.mark.parametrize(("shell", "codes"), [("sleep 60", (-15, -9)), ('trap "" TERM; sleep 60', (-9,))])
+    @pytest.mark.parametrize("shell", ["sleep 60", 'trap "" TERM; sleep 60'])
     async def test_what_an_owner_stopped_is_no_mystery_to_the_next(
-        self, machine: Machine, folder: Path, shell: str, codes: tuple[int, ...]
+        self, machine: Machine, folder: Path, shell: str
     ) -> None:
         await machine.begin_and_crash("a", self.command(folder, shell))
         await machine.owner().stop("a")
 
         assert await machine.owner().trace("a") is Trace.ENDED
-        assert (await machine.owner().adopt("a")).code in codes
+        # TERM may come before the trap is set; and a shell that is just forking its command loses it.
+        assert (await machine.owner().adopt("a")).code in (-15, -9)
 
     async def test_an_operation_never_begins_twice(self, machine: Machine, folder: Path) -> None:
         command = self.command(folder, "echo x >> effects")
