@@ -22,15 +22,15 @@ from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SWITCH = "PLANLOOP_PODMAN"
+ADDRESS = os.environ.get(SWITCH, "")  # noqa: TID251
+if not ADDRESS:
+    pytest.skip(f"no Podman: {SWITCH} says where it is, as in unix:///run/podman.sock", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)
 def podman(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks the environment for an engine is told of Podman."""
-    address = os.environ.get(SWITCH)  # noqa: TID251
-    if not address:
-        pytest.skip(f"no Podman: {SWITCH} says where it is, as in unix:///run/podman.sock")
-    monkeypatch.setenv(HOST, address)
+    monkeypatch.setenv(HOST, ADDRESS)
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it
         ({"limits": {"memory": "32MB"}}, "continue", "limits.memory: 64 MB → 32 MB; changed while it runs"),
         ({"limits": {"cpu": 2, "memory": "64MB"}}, "continue", "limits.cpu: none → 2; changed while it runs"),
         ({"labels": {"team": "x"}}, "none", "labels: + team; of the next one: what runs stays as it is"),
-        ({"logs": 4096}, "none", "logs.max: 10 MB → 4,096 bytes; of the next one: what runs stays as it is"),
+        ({"logs": 4096}, "none", "logs.max: 10 MB → 4 KiB; of the next one: what runs stays as it is"),
         ({"keep": "always"}, "continue", "keep: never → always; counts at once, without a restart"),
         ({"ttl": "1h"}, "continue", "ttl: none → 3600 s; counts at once, without a restart"),
         ({"restart": "always"}, "continue", "restart: no → always; counts at once, without a restart"),
