@@ -110,13 +110,13 @@ class Owning:
         core.place.note_file(self._wish.file.path)
         host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
         desk = PlanDesk(core, host, self._stop, machine.servers)
-        async with serving.serving(desk, core.place.folder), anyio.create_task_group() as group:
+        async with serving.serving(desk, core.place.folder) as own, anyio.create_task_group() as group:
             await self._start_all(group, machine)
             await self._over.wait()
             if self._wish.sync:
                 await self._edits.sync_now()
             if self._leaving in (Leaving.LEFT, Leaving.HANDED_OVER):
-                sockets.remove(core.place.folder)
+                sockets.remove(core.place.folder, own)
                 await self._close_screen()
                 await self._flush_all()
                 # Ends the process: cancelling the group would stop what is to go on.

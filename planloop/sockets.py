@@ -50,10 +50,23 @@ def listen(folder: Path) -> socket.socket:
     return listener
 
 
-def remove(folder: Path) -> None:
-    """Takes the socket's file away; called by its owner when it leaves."""
-    with suppress(OSError):
-        layout.socket_file(folder).unlink()
+def made(folder: Path) -> tuple[int, ...]:
+    """What tells the socket's file from another of its name; empty when there is none."""
+    try:
+        found = layout.socket_file(folder).lstat()
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_mtime_ns)
+
+
+def remove(folder: Path, own: tuple[int, ...]) -> None:
+    """Takes the socket's file away if it is still `own`; called by its owner when it leaves.
+
+    Where somebody removed the state folder, another owner may have made its own there.
+    """
+    if made(folder) == own:
+        with suppress(OSError):
+            layout.socket_file(folder).unlink()
 
 
 @contextmanager

@@ -35,16 +35,17 @@ class Desk(Protocol):
 
 
 @asynccontextmanager
-async def serving(desk: Desk, folder: Path) -> AsyncIterator[None]:
-    """The API of `desk` on the socket in `folder`, for as long as the block lasts."""
+async def serving(desk: Desk, folder: Path) -> AsyncIterator[tuple[int, ...]]:
+    """The API of `desk` on the socket in `folder`, for as long as the block lasts; gives what tells its file."""
     listener: socket.socket = sockets.listen(folder)
+    own = sockets.made(folder)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(_answer, desk, listener)
             try:
-                yield
+                yield own
             finally:
-                sockets.remove(folder)
+                sockets.remove(folder, own)
                 group.cancel_scope.cancel()
     finally:
         listener.close()

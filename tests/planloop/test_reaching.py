@@ -94,7 +94,7 @@ def test_a_path_too_long_for_a_socket_works_all_the_same(tmp_path: Path) -> None
         sockets.connect(folder).close()
     finally:
         listener.close()
-        sockets.remove(folder)
+        sockets.remove(folder, sockets.made(folder))
 
 
 def with_state(root: Path, *names: str) -> None:
@@ -140,3 +140,16 @@ def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Pa
 
     assert len(found) == 1
     assert label_of(Place("p", tmp_path / ".plan/p")) not in found
+
+
+@pytest.mark.anyio
+async def test_who_leaves_takes_its_own_socket_away_and_no_other(tmp_path: Path) -> None:
+    async with serving(EchoDesk(), tmp_path):
+        assert layout.socket_file(tmp_path).is_socket()
+    assert not layout.socket_file(tmp_path).exists()
+
+    async with serving(EchoDesk(), tmp_path):
+        layout.socket_file(tmp_path).unlink()
+        next_owner = sockets.listen(tmp_path)  # Of a plan whose state was removed meanwhile.
+    with next_owner:
+        assert layout.socket_file(tmp_path).is_socket()
