@@ -70,7 +70,9 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
             return NOTHING
         if minimum is not None and Decimal(str(found)) < Decimal(str(minimum)):
             least = sizes.words(int(minimum)) if type_.kind == "size" else f"{minimum:,}"
-            faults.add("P0212", f"`{name_of(to, at)}` cannot be {found}", f"it is at least {least}", to=to, at=at)
+            faults.add(
+                "P0212", f"`{name_of(to, at)}` cannot be {shown(value)}", f"it is at least {least}", to=to, at=at
+            )
             return NOTHING
         return found
 

@@ -211,6 +211,7 @@ def test_the_nearest_name_is_near() -> None:
         ("container_name: x", "", "a container is called by its name in the plan"),
         ("logging: {}", "", "did you mean `logs`?"),
         ("limits: {memory: 1}", "`memory` cannot be 1", "it is at least 6 MiB"),
+        ("limits: {memory: 1MiB}", "`memory` cannot be `1MiB`", "it is at least 6 MiB"),
         ("ttl: [1]", "`ttl` is a time, not a list", "write it as 90s, 10m, 1h30m or a number of seconds"),
     ],
 )
