@@ -23,7 +23,10 @@ ALLOW: Final = (
     "let users make namespaces (as root: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
     f"kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with more rights), {LESS}"
 )
-LOOK: Final = "plan describe container/{} says how it is; a shell in it needs a /bin/sh in its image"
+LOOK: Final = (
+    "plan describe container/{} says how it is; to be worked in it needs a `cmd` that lasts, as in "
+    "`cmd: [sleep, infinity]`, and a /bin/sh in its image"
+)
 
 
 class TriedSandboxes:

@@ -8,7 +8,7 @@ import pytest
 
 from containers.sandboxing.probing import TriedSandboxes
 from schemas import limits
-from schemas.sandbox import BUBBLEWRAP, HAD, Wish
+from schemas.sandbox import BUBBLEWRAP, CONTAINER, HAD, Wish
 from tests.containers.sandboxing import homes
 from tests.fakes.virtual_time import SeededIds
 
@@ -54,3 +54,11 @@ async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
     clock.time += 0.5
     assert await sandboxes.tried(BOX) == sandboxes.known(BOX) == HAD
     assert pauses == sorted(pauses) and pauses[0] < pauses[1] and pauses[-1] == limits.SANDBOX_RETRY_CAP_S
+
+
+async def test_of_a_container_it_is_said_what_one_needs_to_be_worked_in(tmp_path: Path) -> None:
+    enclosing = homes.enclosing(tmp_path, tmp_path / "state")
+    answer = await TriedSandboxes(enclosing, SetClock(), SeededIds(1), str(tmp_path)).tried(Wish(CONTAINER, "sut"))
+
+    assert not answer.is_had and "plan describe container/sut" in answer.cure
+    assert "`cmd: [sleep, infinity]`" in answer.cure
