@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -37,7 +39,13 @@ def command(files: tuple[Path, ...], output: str | None) -> None:
         for file in read:
             compiling.report(file)
             if not file.errors:
-                tasks = sum(address.startswith("task/") for address in file.graph.objects) - 1
-                click.echo(f"{compiling.shown(file.path)}: {file.name} is valid, {amounts.plural(tasks, 'task')}")
+                click.echo(f"{compiling.shown(file.path)}: {file.name} is valid, {_counted(file.graph.objects)}")
     if any(file.errors for file in read):
         raise Halt(Exit.INVALID)
+
+
+def _counted(addresses: Iterable[str]) -> str:
+    """`2 tasks, 1 container`: the root task is not counted, and containers only where there are some."""
+    kinds = Counter(address.partition("/")[0] for address in addresses)
+    containers = [amounts.plural(kinds["container"], "container")] if kinds["container"] else []
+    return ", ".join([amounts.plural(kinds["task"] - 1, "task"), *containers])

@@ -49,6 +49,7 @@ def started(folder: Folder, *words: str) -> subprocess.Popen[str]:
 
 
 def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, folder: Folder) -> None:
+    assert folder.run("validate", "p.yaml").out == "p.yaml: p is valid, 0 tasks, 2 containers\n"
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("running +container/once")
         host = yard.inspect("db")["NetworkSettings"]["Ports"]["80/tcp"][0]["HostPort"]
