@@ -14,11 +14,12 @@ from schemas.frozen import frozen
 
 @frozen
 class Mounted:
-    """What stands at `target`: the folder or file `host` of this machine, absolute; empty for a volume or memory."""
+    """What stands at `target`: the folder or file `host` of this machine, absolute, the plan's `volume`, or memory."""
 
     target: str
     host: str = ""
     is_read_only: bool = False
+    volume: str = ""
 
 
 @frozen
@@ -44,14 +45,24 @@ class Place:
 
     def here(self, inside: str) -> Here | None:
         """The path of this machine that `inside` is, by the nearest mount around it; None for what is not."""
-        at = PurePosixPath(inside)
-        around = [each for each in self.mounts if at.is_relative_to(each.target)]
-        nearest = max(around, key=lambda each: len(each.target), default=None)
+        nearest = self._around(inside)
         if nearest is None or not nearest.host:
             return None
-        rest = str(at.relative_to(nearest.target))
+        rest = str(PurePosixPath(inside).relative_to(nearest.target))
         path = nearest.host if rest == "." else join(nearest.host, rest)
         return Here(path, nearest.is_read_only, is_alone=rest == ".")
+
+    def shared(self, inside: str) -> str:
+        """The name that `inside` has in every container: that of a file in a volume says which; else empty."""
+        nearest = self._around(inside)
+        if nearest is None or not nearest.volume:
+            return ""
+        return f"volume/{nearest.volume}:{normpath(join('/', PurePosixPath(inside).relative_to(nearest.target)))}"
+
+    def _around(self, inside: str) -> Mounted | None:
+        """The nearest mount that `inside` is in."""
+        around = [each for each in self.mounts if PurePosixPath(inside).is_relative_to(each.target)]
+        return max(around, key=lambda each: len(each.target), default=None)
 
     def inside(self, path: str) -> str:
         """Where the absolute `path` of this machine is inside, by the nearest folder that is mounted; else empty."""
@@ -72,7 +83,12 @@ def place_of(view: View, name: str, root: Path, cwd: str) -> Place:
     spec = container_from_json(found.spec)
     ground = ground_of(view, spec, root)
     mounts = tuple(
-        Mounted(normpath(each.target), str(ground.at(each.host).resolve()) if each.host else "", each.is_read_only)
+        Mounted(
+            normpath(each.target),
+            str(ground.at(each.host).resolve()) if each.host else "",
+            each.is_read_only,
+            each.volume,
+        )
         for each in spec.mounts
     )
     place = Place(name, spec.workdir or standing(found).workdir, mounts)

@@ -210,3 +210,45 @@ tasks:
     said = folder.run("apply", "--yes", "task.yaml")
 
     assert said.code == 0, said.text
+
+
+def test_a_file_in_a_volume_has_one_lock_in_all_containers(folder: Folder) -> None:
+    mounted = f"{{image: {engines.IMAGE}, cmd: [sleep, '600'], mounts: [{{volume: data, container"
+    folder.write(
+        "task.yaml",
+        f"""\
+plan: team
+rights: {{tools: [all]}}
+containers:
+  one: {mounted}: /d}}]}}
+  two: {mounted}: /e}}]}}
+tasks:
+  holds:
+    containers: [one, two]
+    agent:
+      sandbox: {{container: one}}
+      script:
+        - call: {{lock: {{paths: [/d/f]}}}}
+        - expect: {{ok: true, contains: "volume/data:/f"}}
+        - call: {{shell: {{command: "touch /d/held; until test -e /d/over; do sleep 0.1; done; test ! -e /d/f"}}}}
+        - expect: {{ok: true}}
+        - done: "held"
+  writes:
+    containers: [one, two]
+    agent:
+      sandbox: {{container: two}}
+      script:
+        - call: {{shell: {{command: "until test -e /e/held; do sleep 0.1; done"}}}}
+        - call: {{lock: {{paths: [/e/f], wait_s: 0}}}}
+        - expect: {{ok: false}}
+        - call: {{shell: {{command: "touch /e/over"}}}}
+        - call: {{write: {{path: /e/f, content: "later"}}}}
+        - expect: {{ok: true}}
+        - done: "wrote"
+""",
+    )
+
+    said = folder.run("apply", "--yes", "task.yaml")
+
+    assert said.code == 0, said.text
+    assert folder.run("down", "--volumes").code == 0

@@ -108,7 +108,7 @@ def named(argument: str, context: Context) -> Mapping[str, LockMode]:
 def called(context: Context, path: str) -> str:
     """The canonical path or glob as locks name it. Raises ToolDenied and ToolFailed."""
     found, space = placing.placed(context, path), context.workspace
-    return found.name if isinstance(found, Within) else space.locked(canonical(space, found))
+    return found.lock if isinstance(found, Within) else space.locked(canonical(space, found))
 
 
 def _locked_path(context: Context, path: str, mode: LockMode) -> str:
@@ -116,7 +116,7 @@ def _locked_path(context: Context, path: str, mode: LockMode) -> str:
     placed, space = placing.placed(context, path), context.workspace
     if isinstance(placed, Within):
         placing.admit(context, placed, mode, "lock")
-        return placed.name
+        return placed.lock
     found = canonical(space, placed)
     if closed := CLOSED & {name.casefold() for name in found.split("/")}:  # Forks' files have their names from there.
         raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")

@@ -26,8 +26,13 @@ class Within:
 
     @property
     def name(self) -> str:
-        """What it is called where files of several places meet: in locks, rights and what an agent has read."""
+        """What it is called where files of several places meet: in rights and what an agent has read."""
         return f"container/{self.place.name}:{self.path}"
+
+    @property
+    def lock(self) -> str:
+        """What locks name it: several containers may have the volume that it is in."""
+        return self.place.shared(self.path) or self.name
 
 
 def placed(context: Context, path: str, mode: Mode = "read") -> str | Within:
@@ -71,7 +76,7 @@ def locked(context: Context, path: str, mode: Mode = "write") -> str:
     """`path` as locks name it. Raises ToolDenied and ToolFailed."""
     found = placed(context, path, mode)
     space = context.workspace
-    return found.name if isinstance(found, Within) else space.locked(space.leads_to(found))
+    return found.lock if isinstance(found, Within) else space.locked(space.leads_to(found))
 
 
 def admit(context: Context, within: Within, mode: Mode, tool: str) -> None:

@@ -81,7 +81,7 @@ class Contained:
 
     @property
     def lock(self) -> str:
-        return self.within.name
+        return self.within.lock
 
     async def read(self) -> Content:
         found = await inner_files.read(self.context, self.within)
