@@ -207,13 +207,24 @@ class _Taking:
             merge: JsonObject = {"is_spent": True}
             if found is None or found.is_whole:
                 merge |= writing.seen_merge(None if found is None else seen_of(found))
-            if found is None:
+            if found is None and (strange := await self._of_other_folder(resource)):
+                away = f"{resource.address} was made while the plan was in another folder, and is left"
+                self.faults.append(f"{away}; docker rm -f {strange[:12]} removes it")
+                merge |= self._stands(resource, ContainerState.REMOVED, away)
+            elif found is None:
                 merge |= {"stuck": None, **self._gone(resource)}
             elif stuck is None:
                 merge |= self._stands(
                     resource, ContainerState.KEPT, f"plan down left it (keep: {resource.spec['keep']})"
                 )
             await Page(self._yard, resource.address, resource.uid).write(lambda _: merge)  # noqa: B023 - awaited here
+
+    async def _of_other_folder(self, resource: Resource) -> str:
+        """The id of one that by its labels is not ours, as the folder was moved or copied since; empty if none is."""
+        status = read(resource.status)
+        if status.seen is None or status.looked.rpartition("@")[0] in ("", self._yard.names.label):
+            return ""
+        return "" if await self._yard.engine.container(status.seen.id) is None else status.seen.id
 
     def _gone(self, resource: Resource) -> JsonObject:
         """How it stands when the engine has none of it: how one ended of itself, or why it failed, stays to be read."""

@@ -158,3 +158,22 @@ def test_garbage_in_labels_is_none_of_ours(yard: Yard, folder: Folder) -> None:
     finally:
         one.remove_network(network)
         one.remove_volume(volume)
+
+
+def test_what_was_made_before_the_folder_moved_is_left_and_told(yard: Yard, folder: Folder) -> None:
+    folder.write("p.yaml", TEXT)
+    ours = names(yard).container("db")
+    with folder.killed("--yes", "p.yaml") as owner:
+        yard.until_owned(owner)
+        ref = until_well(yard, ours)
+    before = folder.path
+    moved = Folder(before.rename(before.with_name("moved")))
+    try:
+        said = moved.run("down")
+        assert (said.code, ref[:12] in said.text, "another folder" in said.text) == (1, True, True), said.text
+        assert own(yard, ours)["State"]["Running"]
+        assert moved.run("down").code == 0, "it was told"
+    finally:
+        moved.path.rename(before)
+        yard.api.remove_container(ref, force=True)
+        assert folder.run("down", "--volumes").code == 0
