@@ -137,6 +137,7 @@ def _faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
     yield from _network_faults(want, rights)
     for mount in want["mounts"]:
         yield from _mount_faults(mount, author)
+    yield from _nesting_faults(want["mounts"])
     for folder in filter(None, (want["build"].get("folder"), want["rootfs"])):
         if not _is_inside(str(folder), author.workspace):
             yield f"`{folder}` is outside your workspace `{author.workspace}`", "take a folder of your workspace"
@@ -196,6 +197,17 @@ def _mount_faults(mount: JsonObject, author: _Author) -> Iterator[tuple[str, str
             f"it would write `{tree}`, and you may write {', '.join(rights.write)}",
             "mount less, or `read-only: true`",
         )
+
+
+def _nesting_faults(mounts: list[JsonObject]) -> Iterator[tuple[str, str]]:
+    """What is laid into a volume can be led elsewhere by who shares that, between one of its mounts and the next."""
+    volumes = [mount for mount in mounts if mount["volume"]]
+    for mount in mounts:
+        at = PurePosixPath(normpath(mount["target"]))
+        over = next((one for one in volumes if at.is_relative_to(normpath(one["target"])) and mount["host"]), None)
+        if over is not None:
+            what = f"`{mount['host']}` would be laid into the volume `{over['volume']}`, at `{mount['target']}`"
+            yield what, "mount it beside the volume"
 
 
 def _steers(path: str, author: _Author) -> str:

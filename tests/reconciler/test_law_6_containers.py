@@ -87,6 +87,10 @@ WAYS: dict[str, tuple[Op, str]] = {
         new(mounts=[{"volume": "given", "container": "/d"}]),
         "`given` belongs to container/given",
     ),
+    "a folder laid into a volume": (
+        new(mounts=[{"volume": "own", "container": "/l"}, {"host": "a/out", "container": "/l/work"}]),
+        "`a/out` would be laid into the volume `own`",
+    ),
     "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
     "the network": (new(networks=["default"]), "it would have a way out"),
     "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
