@@ -7,6 +7,7 @@ root); elsewhere marks have to do. Knows nothing of the rest of the product: `in
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,7 +40,12 @@ def place_of(container: str, main: int, root: Path = ROOT) -> Path | None:
 
 
 def enter(place: Path, mark: str, pid: int) -> None:
-    """Puts a process into the group of `mark`; what it starts from now on is there too. Raises OSError."""
+    """Puts a process of the container into the group of `mark`; what it starts from now on is there too.
+
+    Raises OSError, also for a process elsewhere: one that has ended leaves its number to another.
+    """
+    if place.name not in Path(f"/proc/{pid}/cgroup").read_text():
+        raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in {place.name}")
     group = place / f"{PREFIX}{mark}"
     group.mkdir(exist_ok=True)
     (group / "cgroup.procs").write_text(str(pid))

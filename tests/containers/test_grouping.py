@@ -1,0 +1,20 @@
+"""Groups of what commands inside containers start; with a real container: `sandboxing/test_rooms.py`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from containers import grouping
+
+
+def test_a_process_that_is_not_in_the_container_enters_no_group_of_it(tmp_path: Path) -> None:
+    place = tmp_path / ("c" * 64)
+    place.mkdir()
+
+    with pytest.raises(ProcessLookupError):
+        grouping.enter(place, "mark", os.getpid())
+
+    assert list(place.iterdir()) == []
