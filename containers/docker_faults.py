@@ -88,6 +88,12 @@ _KNOWN: Final = (
         "its name is taken by something that is not this plan's",
         "rename or remove that one",
     ),
+    _Known(
+        r"unable to find (user|group)|no matching entries in passwd|no such user",
+        Reason.REFUSED,
+        "the image does not know the user that it is to run as",
+        "correct `user`: a name that the image has, or a number",
+    ),
     _Known(r"error mounting", Reason.REFUSED, "something cannot be mounted in it", "correct `mounts`"),
     _Known(
         r"invoke a command that was not found",

@@ -49,6 +49,7 @@ SAID = [
         Reason.REFUSED,
     ),
     ("No command specified", Reason.NO_COMMAND),
+    ("unable to find user nobodyx: no matching entries in passwd file", Reason.REFUSED),
     ("write /var/lib/docker/tmp/x: no space left on device", Reason.DISK_FULL),
     (
         "failed to update store for object type *libnetwork.endpoint: open : no such file or directory",
