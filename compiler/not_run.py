@@ -16,7 +16,7 @@ from compiler.lowering import Provenance
 from compiler.resolving import Resolved
 from compiler.suggesting import did_you_mean
 from schemas import pointer
-from schemas.container import leads_out
+from schemas.container import is_outside_plan
 from schemas.encoding import JsonObject
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
@@ -129,7 +129,7 @@ def _tell_forked(graph: Graph, faults: Faults) -> None:
     for address, agent in graph.objects.items():
         name = wish_of(agent.spec.get("sandbox")).container if address.startswith("agent/") else ""
         box = graph.objects.get(f"container/{name}") if name else None
-        if box is None or not any(one["host"] and not leads_out(one["host"]) for one in box.spec["mounts"]):
+        if box is None or not any(one["host"] and not is_outside_plan(one["host"]) for one in box.spec["mounts"]):
             continue
         fork, shown = (_fork_of(graph, task) for task in (agent.spec["task"], f"task/{box.spec['task']}"))
         if fork and fork != shown:

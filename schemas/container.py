@@ -175,7 +175,7 @@ class ContainerSpec:
         }
 
 
-def leads_out(written: str) -> bool:
+def is_outside_plan(written: str) -> bool:
     """Whether a path of the plan is in any case outside the plan's folder. A name such as `..data` leads nowhere."""
     return written.startswith(("/", "~")) or normpath(written).partition("/")[0] == ".."
 

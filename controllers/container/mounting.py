@@ -16,7 +16,7 @@ from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
 from containers.sandboxing import guarding
 from controllers.inside import Ground
-from schemas.container import ContainerSpec, leads_out
+from schemas.container import ContainerSpec, is_outside_plan
 from schemas.frozen import frozen
 
 
@@ -48,7 +48,7 @@ def placed(spec: ContainerSpec, names: Names, ground: Ground, steering: Steering
 def place(written: str, folder: Path) -> Path:
     """Where a path of the plan in `folder` is on this machine. Raises EngineFailed REFUSED. Looks at files."""
     path = folder / Path(written).expanduser()
-    if leads_out(written):
+    if is_outside_plan(written):
         return path
     found, own = _real(path), _real(folder)
     if _real(Path.home()).is_relative_to(own):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reconciler.storing.store import View
-from schemas.container import ContainerSpec, leads_out
+from schemas.container import ContainerSpec, is_outside_plan
 from schemas.fork import tree_of
 from schemas.frozen import frozen
 
@@ -19,7 +19,7 @@ class Ground:
 
     def start(self, written: str) -> Path:
         """The folder that `written`, the host's side of a mount, begins in. What leads out is in no fork."""
-        return self.folder if leads_out(written) else self.tree
+        return self.folder if is_outside_plan(written) else self.tree
 
     def at(self, written: str) -> Path:
         """The path that `written` is, with the links on its way."""

@@ -9,7 +9,7 @@ from posixpath import normpath
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
 from schemas import patterns
-from schemas.container import leads_out
+from schemas.container import is_outside_plan
 from schemas.encoding import JsonObject
 from schemas.plan import file_name
 from schemas.resource import Resource
@@ -60,7 +60,7 @@ def mounted_folders(view: View) -> tuple[str, ...]:
     specs = [container.spec for container in view.list("container")]
     written = [str(mount["host"]) for spec in specs for mount in spec["mounts"]]
     written += [str(folder) for spec in specs for folder in (spec["build"].get("folder"), spec["rootfs"]) if folder]
-    found = (normpath(path) for path in written if path and not leads_out(path))
+    found = (normpath(path) for path in written if path and not is_outside_plan(path))
     return tuple(dict.fromkeys(path for path in found if path != "."))
 
 

@@ -13,7 +13,7 @@ from os.path import normpath, realpath
 from pathlib import Path
 
 from schemas import limits
-from schemas.container import leads_out
+from schemas.container import is_outside_plan
 from schemas.secret import FOLDER, REFERENCES, is_secret_name, secret_places
 
 
@@ -50,7 +50,7 @@ def _text(where: str, folder: Path) -> str:
     put a link in its place, to what the owner alone may read. Raises NotThere, OSError, ValueError.
     """
     path, own = folder / Path(where).expanduser(), Path(realpath(folder), normpath(where))
-    if leads_out(where) or normpath(where).startswith(f"{FOLDER}/"):
+    if is_outside_plan(where) or normpath(where).startswith(f"{FOLDER}/"):
         return path.read_text()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
         found = os.fstat(file.fileno())
