@@ -85,6 +85,13 @@ class Folder:
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
 
+    def done(self, text: str) -> Said:
+        """What `plan apply` said of a plan with this text, which ran to its end and is done."""
+        self.write("task.yaml", text)
+        said = self.run("apply", "--yes", "task.yaml")
+        assert said.code == 0, said.text
+        return said
+
     def json(self, *words: str) -> Any:
         said = self.run(*words, "-o", "json")
         assert said.code == 0, said.err

@@ -116,8 +116,6 @@ def test_an_engine_that_goes_while_containers_are_taken_down_leaves_none(ground:
                 yard.api.start(ref)
             said, _ = down.communicate()
         owner.ended()
-    if down.returncode != 0:
-        assert "container" in said + owner.text, "what may be left is named"
-        assert folder.run("down").code == 0
-
+    assert down.returncode == 0 or "container/slow is " in said, "what may be left is named"
+    assert folder.run("down").code == 0
     assert yard.left() == []

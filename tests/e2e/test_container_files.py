@@ -21,8 +21,7 @@ def apply(folder: Folder, steps: str, container: str = "", agent: str = "") -> S
     """A plan whose one agent works in the container `sut`."""
     lines = "\n".join(f"    {line}" for line in steps.strip().splitlines())
     more = f", {container}" if container else ""
-    folder.write(
-        "task.yaml",
+    return folder.done(
         f"""\
 plan: team
 rights: {{tools: [all]}}
@@ -34,11 +33,8 @@ agent:
   script:
 {lines}
     - done: "finished"
-""",
+"""
     )
-    said = folder.run("apply", "--yes", "task.yaml")
-    assert said.code == 0, said.text
-    return said
 
 
 def test_files_are_those_that_commands_see_and_none_is_written_unseen(folder: Folder) -> None:
@@ -180,8 +176,7 @@ def test_who_may_not_write_a_file_with_commands_may_not_with_tools(folder: Folde
 
 def test_a_command_inside_that_changes_a_file_under_the_lock_of_another_is_told_of(folder: Folder) -> None:
     (folder.path / "src").mkdir()
-    folder.write(
-        "task.yaml",
+    folder.done(
         f"""\
 plan: team
 rights: {{tools: [all]}}
@@ -204,18 +199,13 @@ tasks:
         - call: {{container_exec: {{name: sut, command: "echo mine > /src/a.txt"}}}}
         - expect: {{contains: "`src/a.txt`, which agent/holds holds"}}
         - done: "told"
-""",
+"""
     )
-
-    said = folder.run("apply", "--yes", "task.yaml")
-
-    assert said.code == 0, said.text
 
 
 def test_a_file_in_a_volume_has_one_lock_in_all_containers(folder: Folder) -> None:
     mounted = f"{{image: {engines.IMAGE}, cmd: [sleep, '600'], mounts: [{{volume: data, container"
-    folder.write(
-        "task.yaml",
+    folder.done(
         f"""\
 plan: team
 rights: {{tools: [all]}}
@@ -245,10 +235,6 @@ tasks:
         - call: {{write: {{path: /e/f, content: "later"}}}}
         - expect: {{ok: true}}
         - done: "wrote"
-""",
+"""
     )
-
-    said = folder.run("apply", "--yes", "task.yaml")
-
-    assert said.code == 0, said.text
     assert folder.run("down", "--volumes").code == 0

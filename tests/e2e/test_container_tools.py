@@ -334,8 +334,7 @@ def test_what_an_agent_left_in_a_volume_another_does_not_read(folder: Folder) ->
     held = "mounts: [{volume: held, container: /held}]"
     agent = f"tools: [{TOOLS}]"
     writes = "cmd: [sh, -c, 'echo mine > /held/x; exec sleep 600']"
-    folder.write(
-        "task.yaml",
+    folder.done(
         f"""\
 plan: team
 rights: {{tools: [all], network: none}}
@@ -363,19 +362,14 @@ tasks:
         - expect: {{ok: false, contains: "`held` holds what others have left in it"}}
         - expect: {{contains: give it another name}}
         - done: looked
-""",
+"""
     )
-
-    said = folder.run("apply", "--yes", "task.yaml")
-
-    assert said.code == 0, said.text
     down = folder.run("down", "--volumes")
     assert (down.code, left(folder, "team")) == (0, []), down.text
 
 
 def test_the_container_of_a_task_in_a_fork_mounts_the_fork(folder: Folder) -> None:
-    folder.write(
-        "task.yaml",
+    folder.done(
         f"""\
 plan: team
 rights: {{tools: [all]}}
@@ -392,9 +386,7 @@ tasks:
         - expect: {{ok: true, contains: /work}}
         - done: built
     acceptance: [{{sh: "test -s made"}}]
-""",
+"""
     )
-    said = folder.run("apply", "--yes", "task.yaml")
-    assert said.code == 0, said.text
     assert (folder.path / "made").read_text() == "in the fork\n"
     assert left(folder, "team") == []
