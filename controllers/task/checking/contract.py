@@ -19,11 +19,16 @@ Result: TypeAlias = Literal["pass", "fail", "error"]
 
 @frozen
 class Finding:
-    """What a check found. `message` is a sentence for people and models, `output` the whole of what was printed."""
+    """What a check found. `message` is a sentence for people and models, `output` the whole of what was printed.
+
+    `probes` is how often it looked: a pass of none is no pass where it counts. `evidence` is what it saw, by name.
+    """
 
     result: Result
     message: str
     output: bytes = b""
+    probes: int = 1
+    evidence: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @frozen
