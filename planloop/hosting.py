@@ -21,8 +21,8 @@ from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
 from planloop.live_edits import LiveEdits
-from planloop.rendering import amounts, records
 from planloop.rendering import objects as cells
+from planloop.rendering import records
 from planloop.screens import Key, Screen
 from planloop.server import serving
 from planloop.server.answering import Host
@@ -33,6 +33,7 @@ from reconciler.driving.working_pools import WorkPools
 from reconciler.editing.filing import FileSave
 from reconciler.effects.journal import Recovery, recover
 from reconciler.storing.store import View
+from schemas import amounts
 from schemas.agent import outliving
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen

@@ -14,10 +14,9 @@ import anyio
 from planloop import wiring
 from planloop.core import Core
 from planloop.places import Place
-from planloop.rendering import amounts
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
-from schemas import limits
+from schemas import amounts, limits
 from schemas.container import ContainerState
 from schemas.resource import Resource
 

@@ -22,13 +22,14 @@ from planloop.client import OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving, Owning, Wish
 from planloop.places import Place
-from planloop.rendering import amounts, containers
+from planloop.rendering import containers
 from planloop.screens import screen_for_stdout
 from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
 from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
 from reconciler.storing.store import View
+from schemas import amounts
 from schemas.condition import of_status
 from schemas.container import NEED_FAILED, ContainerState
 from schemas.encoding import JsonObject, decode, encode

@@ -13,8 +13,8 @@ from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
-from planloop.rendering import amounts
 from planloop.rendering.objects import call_text
+from schemas import amounts
 from schemas.encoding import JsonObject
 from schemas.limits import CONTAINERS_DOWN_S
 from schemas.resource import Resource, resource_from_json

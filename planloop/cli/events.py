@@ -10,7 +10,8 @@ from planloop.cli.completing import names
 from planloop.cli.options import access_to, output_option, plan_option
 from planloop.client import OwnerGone
 from planloop.following import Following, all_records
-from planloop.rendering import printing, records, tables
+from planloop.rendering import printing, records
+from schemas import widths
 from schemas.encoding import encode
 from schemas.record import Also, Draft, Record, record_to_json
 
@@ -81,4 +82,4 @@ def _print(record: Record, output: str | None, address: str | None, type_: str) 
     for step in records.parted(record):
         if _is_asked_for(step.draft, address, type_):
             line = records.line(step)
-            click.echo(line if width is None else tables.cut(line, width))
+            click.echo(line if width is None else widths.cut(line, width))

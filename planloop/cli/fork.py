@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from planloop.cli.options import output_option, place_of, plan_option
-from planloop.rendering import amounts, printing
+from planloop.rendering import printing
+from schemas import amounts
 
 if TYPE_CHECKING:
     from planloop.forking import Forked

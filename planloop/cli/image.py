@@ -92,7 +92,7 @@ def make_images(names: tuple[str, ...]) -> None:
 async def _make(wanted: list[Stock]) -> None:
     from containers.images.making import make
     from planloop import wiring
-    from planloop.rendering import amounts
+    from schemas import amounts
 
     engine = wiring.container_engine()
     await engine.facts()  # No minute of making for an engine that is not there.
@@ -124,7 +124,7 @@ class _Steps:
 
     def tell(self, step: str, detail: str) -> None:
         if self._is_terminal:
-            from planloop.rendering.tables import cut
+            from schemas.widths import cut
 
             line = f"{self._name}: {step}{f' · {detail}' if detail else ''}"
             click.echo(f"\r\x1b[K{cut(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
@@ -153,7 +153,7 @@ class Row:
         return self.id.removeprefix("sha256:")[:12]
 
     def size(self) -> str:
-        from planloop.rendering import amounts
+        from schemas import amounts
 
         return amounts.size(self.size_bytes) if self.id else ""
 

@@ -7,7 +7,8 @@ import click
 from planloop.cli.options import output_option, place_of, plan_option
 from planloop.exits import Exit, Halt
 from planloop.places import Place
-from planloop.rendering import amounts, printing
+from planloop.rendering import printing
+from schemas import amounts
 
 EXAMPLE = """
 \b

@@ -10,7 +10,8 @@ import click
 
 from planloop.cli.options import output_option
 from planloop.exits import Exit, Halt
-from planloop.rendering import amounts, printing
+from planloop.rendering import printing
+from schemas import amounts
 
 EXAMPLE = """
 \b

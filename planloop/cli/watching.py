@@ -13,6 +13,7 @@ from planloop.exits import Exit, Halt
 from planloop.following import Following
 from planloop.rendering import objects as cells
 from planloop.rendering import printing, tables
+from schemas import widths
 from schemas.resource import Resource
 
 
@@ -56,4 +57,4 @@ def _line(item: Resource, output: str | None) -> str:
     parts = [item.address, cells.state_of(item), f"{checks} checks" if checks else "", cells.what_of(item)]
     line = tables.GAP.join(part for part in parts if part)
     width = printing.width()
-    return line if width is None else tables.cut(line, width)
+    return line if width is None else widths.cut(line, width)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final
 
-from planloop.rendering import amounts
+from schemas import amounts
 from schemas.ledger import UNITS, ZERO, Account, Unit, accounts_of
 from schemas.resource import Resource
 

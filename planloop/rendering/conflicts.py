@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import amounts
+from schemas import amounts
 from schemas.conflict import OPEN, PERSON, ConflictSpec, ConflictStatus, conflict_from_json, status_from_json
 from schemas.patch import author_in_words
 from schemas.resource import Resource

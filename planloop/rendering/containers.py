@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from planloop.rendering import amounts
-from schemas import exit_codes, sizes
+from schemas import amounts, exit_codes, sizes
 from schemas.condition import of_status
 from schemas.container import KIND, UP, ContainerSpec, ContainerState, Health, Mount, container_from_json
 from schemas.encoding import JsonObject

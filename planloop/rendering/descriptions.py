@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.rendering import amounts, conflicts, containers, forks, hooks, locks, questions, records, servers, tables
+from planloop.rendering import conflicts, containers, forks, hooks, locks, questions, records, servers
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
+from schemas import amounts, widths
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json
 from schemas.record import Record
@@ -48,7 +49,7 @@ def recent(found: Sequence[Record], width: int | None) -> list[str]:
     """What happened last, a line each, cut to `width`: `plan events` has the whole of it."""
     labels = ["recent", *("" for _ in found[1:])]
     lines = [labelled(label, records.line(record)) for label, record in zip(labels, found, strict=False)]
-    return lines if width is None else [tables.cut(line, width) for line in lines]
+    return lines if width is None else [widths.cut(line, width) for line in lines]
 
 
 def _head(item: Resource) -> str:
@@ -139,7 +140,7 @@ def _check_words(kind: str, arguments: dict[str, Json]) -> str:
         for value in arguments.values()
         if isinstance(value, str | int) and not isinstance(value, bool) and value != ""
     ]
-    return tables.cut(f"{kind} {' '.join(values)}", 60)
+    return widths.cut(f"{kind} {' '.join(values)}", 60)
 
 
 def labelled(label: str, said: str) -> str:

@@ -5,7 +5,6 @@ Pure: the texts come from whoever read the files. The line that counts the fault
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
@@ -13,6 +12,7 @@ from schemas import pointer
 from schemas.diagnostic import Diagnostic, Related, Span, in_order
 from schemas.encoding import JsonObject
 from schemas.limits import DIAGNOSTICS_SHOWN_MAX
+from schemas.widths import cells_wide, safe
 
 _LINE_SHOWN_MAX: Final = 100  # Columns of a source line; a longer one is cut around its fault.
 _LEAD: Final = 30  # Columns kept before the fault when a line is cut.
@@ -93,7 +93,7 @@ def _block(fault: Diagnostic, texts: Mapping[str, str], color: bool) -> str:
 def _place(span: Span | None, tokens: tuple[str, ...] | None) -> str:
     if span:
         return f"{span.file}:{span.line}:{span.column}: "
-    return f"{_safe(pointer.render(tokens))}: " if tokens else ""
+    return f"{safe(pointer.render(tokens))}: " if tokens else ""
 
 
 def _related(related: Related) -> str:
@@ -109,9 +109,9 @@ def _excerpt(span: Span, texts: Mapping[str, str], paint: _Paint) -> list[str]:
     length = max(1, min(span.end, begin + len(line)) - span.start)
     line, at = _cut(line, span.column - 1, length)
     before, marked = _shown(line[:at]), _shown(line[at : at + length])
-    carets = paint("error", "^" * max(1, _width(marked)))
+    carets = paint("error", "^" * max(1, cells_wide(marked)))
     gutter = paint("dim", f"{span.line:>5} |")
-    return [f"{gutter} {_shown(line)}".rstrip(), f"{paint('dim', '      |')} {' ' * _width(before)}{carets}"]
+    return [f"{gutter} {_shown(line)}".rstrip(), f"{paint('dim', '      |')} {' ' * cells_wide(before)}{carets}"]
 
 
 def _line_end(text: str, start: int) -> int:
@@ -131,19 +131,8 @@ def _cut(line: str, at: int, length: int) -> tuple[str, int]:
 
 
 def _shown(text: str) -> str:
-    return _safe(text.replace("\t", _TAB))
-
-
-def _safe(text: str) -> str:
-    # A plan can come from anywhere: nothing in it may steer the terminal.
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return safe(text.replace("\t", _TAB))
 
 
 def _prose(text: str) -> str:
-    return "\n        ".join(_safe(line) for line in text.splitlines())
-
-
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+    return "\n        ".join(safe(line) for line in text.splitlines())

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from planloop.rendering import amounts, tables
 from reconciler.editing import wording
+from schemas import amounts, widths
 from schemas.encoding import JsonObject
 
 SIGNS: Final = {
@@ -25,20 +25,20 @@ UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say wha
 def text(differences: Sequence[JsonObject], *, now: float, width: int | None = None) -> str:
     """One line an object, in the order given."""
     shown = [one for one in differences if one["action"] != "none"]
-    names = max((tables.cells_wide(_name(one)) for one in shown), default=0)
+    names = max((widths.cells_wide(_name(one)) for one in shown), default=0)
     verbs = max((len(one["action"]) for one in shown), default=0)
     lines = []
     for one in shown:
-        name = tables.padded(_name(one), names)
+        name = widths.padded(_name(one), names)
         line = f"  {SIGNS[one['action']]} {name}   {one['action']:<{verbs}}   {_said(one, now)}".rstrip()
-        lines.append(line if width is None else tables.cut(line, width))
+        lines.append(line if width is None else widths.cut(line, width))
     return "\n".join(lines)
 
 
 def unmoved(differences: Sequence[JsonObject]) -> str:
     """What a patch named and did not move, with the reason: said only where nothing else is to be said."""
-    wide = max((tables.cells_wide(one["address"]) for one in differences), default=0)
-    lines = [f"  {tables.padded(one['address'], wide)}   {one['words']}" for one in differences[:UNMOVED_MAX]]
+    wide = max((widths.cells_wide(one["address"]) for one in differences), default=0)
+    lines = [f"  {widths.padded(one['address'], wide)}   {one['words']}" for one in differences[:UNMOVED_MAX]]
     rest = len(differences) - UNMOVED_MAX
     return "\n".join([*lines, f"  and {rest} more"] if rest > 0 else lines)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.rendering import amounts
 from reconciler.editing import wording
+from schemas import amounts
 from schemas.encoding import JsonObject, encode
 from schemas.hook import ACTIVE, default_on_fault
 from schemas.resource import Resource

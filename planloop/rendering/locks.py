@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import amounts
-from schemas import limits
+from schemas import amounts, limits
 from schemas.lock import Holder, LockStatus, Loss, status_from_json
 from schemas.resource import Resource
 

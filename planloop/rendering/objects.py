@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from planloop.rendering import amounts, tables
+from planloop.rendering import tables
+from schemas import amounts, widths
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -229,7 +230,7 @@ def _shown_arguments(arguments: Json) -> str:
         arguments = {"given": arguments}
     values = [value for value in arguments.values() if isinstance(value, str | int | list)]
     shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
-    return ", ".join(tables.cut(value, ARGUMENT_MAX) for value in shown)
+    return ", ".join(widths.cut(value, ARGUMENT_MAX) for value in shown)
 
 
 def one_line(text_: str) -> str:

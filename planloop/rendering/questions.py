@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from planloop.rendering import conflicts, records, tables
+from planloop.rendering import conflicts, records
 from planloop.rendering.objects import call_words, one_line
+from schemas import widths
 from schemas.approval import APPROVED, REJECTED, is_for_person, patch_from_json, wish
 from schemas.conflict import conflict_from_json
 from schemas.encoding import Json, JsonObject, encode_text
@@ -111,8 +112,8 @@ def _kind(field: JsonObject) -> str:
 def _tool(what: JsonObject) -> list[tuple[str, str]]:
     before, after = what.get("before") or {}, what["after"]
     out = [
-        ("before", tables.cut(str(before.get("description", "")), TEXT_MAX)),
-        ("after", tables.cut(str(after["description"]), TEXT_MAX)),
+        ("before", widths.cut(str(before.get("description", "")), TEXT_MAX)),
+        ("after", widths.cut(str(after["description"]), TEXT_MAX)),
     ]
     if before and before.get("parameters") != after["parameters"]:
         out.append(("arguments", f"{encode_text(before['parameters'])} -> {encode_text(after['parameters'])}"))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.rendering import amounts, containers, forks, verdicts
+from planloop.rendering import containers, forks, verdicts
 from planloop.rendering.objects import call_words, one_line
-from schemas import pointer
+from schemas import amounts, pointer
 from schemas.conflict import PERSON, WAYS, meaning, name
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.lock import ring_words

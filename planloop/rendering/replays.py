@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planloop.rendering import amounts
 from planloop.replaying.playing import Outcome
+from schemas import amounts
 from schemas.encoding import JsonObject
 from schemas.record import Record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import amounts, tables
+from schemas import amounts, widths
 from schemas.call import EffectClass
 from schemas.encoding import JsonObject
 from schemas.limits import VALUE_SHOWN_CHARS
@@ -54,7 +54,7 @@ def _tool_words(tool: ServedTool, effects: JsonObject) -> str:
     hints = ", ".join(words for hint, words in HINTS.items() if tool.hints.get(hint))
     said = f" (says: {hints})" if hints else ""
     held = f"  WITHHELD: {tool.withheld}" if tool.withheld else ""
-    words = tables.cut(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
+    words = widths.cut(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
     return f"{tool.name}  {effect}{said}{held}  {words}"
 
 

@@ -6,8 +6,9 @@ and columns beside that where nothing of it would be left; pipes lose nothing.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
+
+from schemas.widths import cells_wide, cut, padded
 
 GAP = "   "
 NAME_MIN = 8
@@ -55,32 +56,3 @@ def name_width(wanted: int, width: int | None) -> int:
 def _line(row: Sequence[str], widths: Sequence[int], width: int | None) -> str:
     line = GAP.join(padded(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
     return line if width is None else cut(line, width)
-
-
-def padded(text: str, width: int) -> str:
-    """`text` with spaces up to `width` terminal cells."""
-    return text + " " * (width - cells_wide(text))
-
-
-def cut(text: str, width: int) -> str:
-    """`text` in at most `width` cells, with `…` for what is missing."""
-    if cells_wide(text) <= width:
-        return text
-    out, used = [], 0
-    for character in text:
-        used += _cell(character)
-        if used > width - 1:
-            break
-        out.append(character)
-    return "".join(out).rstrip() + "…"
-
-
-def cells_wide(text: str) -> int:
-    """Terminal cells that `text` takes: wide East Asian characters take two, combining marks none."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
-
-
-def _cell(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from planloop.rendering import amounts, verdicts
+from planloop.rendering import verdicts
 from planloop.rendering.objects import call_words, one_line
 from planloop.rendering.records import body_words, clock_time, parted, words
-from schemas import limits
+from schemas import amounts, limits
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.record import Draft, Record, SetStatus
 

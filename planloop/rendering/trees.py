@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from planloop.rendering import objects as cells
 from planloop.rendering import tables
+from schemas import widths
 from schemas.frozen import frozen
 from schemas.resource import Resource
 
@@ -124,17 +125,17 @@ def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False
     heads = [f"{row.branch}{signs.get(row.state, '?')} {row.name}" for row in found]
     if plain:
         heads = [head.translate({ord("├"): "|", ord("└"): "`", ord("─"): "-", ord("│"): "|"}) for head in heads]
-    name_width = tables.name_width(max((tables.cells_wide(head) for head in heads), default=0), width)
-    heads = [tables.cut(head, name_width) for head in heads]
+    name_width = tables.name_width(max((widths.cells_wide(head) for head in heads), default=0), width)
+    heads = [widths.cut(head, name_width) for head in heads]
     state_width = max((len(row.state) for row in found), default=0)
     checks_width = max((len(row.checks) for row in found), default=0)
     age_width = max((len(row.age) for row in found), default=0)
     cost_width = max((len(row.cost) for row in found), default=0)
     out = []
     for head, row in zip(heads, found, strict=True):
-        line = f"{tables.padded(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
+        line = f"{widths.padded(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
         line = f"{line.rstrip() if not checks_width else line}  {row.age:>{age_width}}"
         line = f"{line}  {row.cost:<{cost_width}}" if cost_width else line
         line = f"{line}  {row.what}".rstrip()
-        out.append(line if width is None else tables.cut(line, width))
+        out.append(line if width is None else widths.cut(line, width))
     return out

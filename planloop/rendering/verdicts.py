@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planloop.rendering import amounts
 from planloop.rendering.objects import one_line
+from schemas import amounts
 from schemas.encoding import JsonObject, encode_text
 from schemas.hook import OVER
 from schemas.record import Draft

@@ -16,13 +16,14 @@ from rich.live import Live
 from rich.text import Text
 
 from planloop import streams, wiring
-from planloop.rendering import amounts, questions, records, tables, trees
 from planloop.rendering import differences as differing
 from planloop.rendering import objects as cells
+from planloop.rendering import questions, records, trees
 from planloop.rendering.budgets import COUNTED, Costs
 from planloop.screens.keys import pressed, raw_keys
 from planloop.screens.port import Key
 from reconciler.storing.store import View
+from schemas import amounts, widths
 from schemas.approval import WAITING, is_for_person
 from schemas.encoding import JsonObject
 from schemas.patch import author_in_words
@@ -146,7 +147,7 @@ class Tree:
         if self._view is None:
             return out
         width = self._console.width
-        out.append(tables.cut(self._head(), width) + "\n", style="bold")
+        out.append(widths.cut(self._head(), width) + "\n", style="bold")
         known = {one.address: one for kind in ("task", "container") for one in self._view.list(kind)}
         found = trees.rows(known, now=wiring.now(), costs=self._costs())
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
@@ -157,8 +158,8 @@ class Tree:
             out.append(f"… {amounts.plural(len(found) - len(shown), 'more row')}: plan tree\n", style="dim")
         if not is_last:
             for message in self._messages:
-                out.append(tables.cut(streams.shown(f"  {message}"), width) + "\n")
-            out.append(HELP if len(HELP) <= width else tables.cut(HELP_NARROW, width), style="dim")
+                out.append(widths.cut(streams.shown(f"  {message}"), width) + "\n")
+            out.append(HELP if len(HELP) <= width else widths.cut(HELP_NARROW, width), style="dim")
         else:
             out.rstrip()
         return out

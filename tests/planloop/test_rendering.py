@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.rendering import amounts, pictures, tables, trees
+from planloop.rendering import pictures, tables, trees
+from schemas import amounts, widths
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid
 
@@ -43,7 +44,7 @@ def test_counts_keep_three_digits(number: int, text: str) -> None:
 
 @given(st.text(), st.integers(1, 60))
 def test_cut_text_never_takes_more_cells_than_it_may(text: str, width: int) -> None:
-    assert tables.cells_wide(tables.cut(text, width)) <= width
+    assert widths.cells_wide(widths.cut(text, width)) <= width
 
 
 def test_columns_are_padded_by_cells_and_not_by_characters() -> None:
