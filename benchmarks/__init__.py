@@ -1,1 +1,1 @@
-"""Measurements. `speed/` times the product against floors taken in the same run; suites for agents come beside it."""
+"""Suites for agents, compiled to plans and judged, and in `speed/` the product timed against floors of the same run."""

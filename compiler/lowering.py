@@ -20,6 +20,7 @@ from compiler.needs import TaskPath
 from compiler.watching import Carried, Home, Watching, together
 from schemas import limits, pointer
 from schemas.agent import DUMP, AgentSpec
+from schemas.case import CaseSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.fork import KIND, ForkSpec, lock_place
@@ -177,6 +178,8 @@ class Lowering:
             fork=place.fork,
             rulings=_rulings(task),
         )
+        if "case" in task:
+            self._keep_case(task["case"], address, agent)
         if place.fork == _fork_of(path):
             self._keep_fork(task["fork"], address, place, outer)
         # What is set here comes with the rights of its place, whatever else is set there.
@@ -251,6 +254,16 @@ class Lowering:
         spec = ForkSpec(task, branch, outer or None)
         self.forks[place.fork] = [outer] if outer else []
         self.objects[place.fork] = Wanted(place.fork, spec.to_json(), (), task, (KIND,))
+
+    def _keep_case(self, written: JsonObject, task: str, agent: str | None) -> None:
+        """An entry of a benchmark: its task wakes it, and its task's agent and container, which must have gone."""
+        path = task.partition("/")[2]
+        spec = CaseSpec(task, written.get("entry", path), str(written.get("key", "")), written.get("attempt", 1))
+        inside = [
+            f"container/{name}" for name, one in self.document.get("containers", {}).items() if one.get("task") == path
+        ]
+        refs = (task, *((agent,) if agent else ()), *inside)
+        self.objects[f"case/{path}"] = Wanted(f"case/{path}", spec.to_json(), refs, f"plan/{self.document['plan']}")
 
     def _containers(self, task: JsonObject, path: TaskPath, sandbox: Json) -> tuple[str, ...]:
         """Those that it waits for, that of its sandbox too. A plan with nothing but containers is their run."""
@@ -420,10 +433,11 @@ def _checks(task: JsonObject) -> Iterator[CheckSpec]:
         kind = next((name for name in _KIND_NAMES if name in check), None)
         if kind is not None:  # Else checking.py has told of it.
             timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
-            yield CheckSpec(check.get("id", str(index)), kind, _check_arguments(kind, check), timeout_s)
+            yield CheckSpec(check.get("id", str(index)), kind, check_arguments(kind, check), timeout_s)
 
 
-def _check_arguments(kind: str, check: JsonObject) -> JsonObject:
+def check_arguments(kind: str, check: JsonObject) -> JsonObject:
+    """What a check of `kind` is run with."""
     value = check[kind]
     match kind:
         case "sh":

@@ -19,7 +19,7 @@ from compiler.suggesting import did_you_mean, nearest
 from compiler.syntax import Form, Path, SourceValue
 from schemas.encoding import JsonObject
 from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
-from schemas.fields_all import TABLES, fields_of
+from schemas.fields_all import EVERY, fields_of
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
 _MAP_HINT: Final = "write `name: value` lines below it"
@@ -226,7 +226,7 @@ def _rows(table: str) -> dict[str, tuple[str, Read]]:
 
 @cache
 def _canonical_names(table: str) -> frozenset[str]:
-    return frozenset(field.name for field in TABLES[table].fields)
+    return frozenset(field.name for field in EVERY[table].fields)
 
 
 def _table_reader(table: str, short: str = "") -> Read:
@@ -251,7 +251,7 @@ def _table_reader(table: str, short: str = "") -> Read:
             return _read_entries(table, [Entry(short, value, at)], to, work)
         if value is None:
             return _valueless(to, at, work)
-        form = docker_words.as_map(table, value) or TABLES[table].form
+        form = docker_words.as_map(table, value) or EVERY[table].form
         hint = f"as in `{form}`" if form else _MAP_HINT
         work.faults.add("P0202", f"`{name_of(to)}` is a map, not {shown(value)}", hint, to=to, at=at)
         return NOTHING
@@ -308,7 +308,7 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
     hint = docker_words.otherwise(table, entry.key)
     if not hint and near:
         hint = f"did you mean `{near}`?"
-    hint = hint or did_you_mean(entry.key, [row.name for row in TABLES[table].fields])
+    hint = hint or did_you_mean(entry.key, [row.name for row in EVERY[table].fields])
     where = f"{'an' if table[0] in 'aeiou' else 'a'} {table}"
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-KINDS: Final = frozenset("plan task agent lock container hook call approval thread mcp fork conflict".split())
+KINDS: Final = frozenset("plan task agent lock container hook call approval thread mcp fork conflict case".split())
 ROOT: Final = "."
 
 

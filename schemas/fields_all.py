@@ -15,7 +15,8 @@ from schemas.fields_hook import HOOK_TABLES
 from schemas.fields_mixin import MIXIN_TABLES
 from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
-from schemas.fields_task import BUDGET, HEAL, LOCK, TASK
+from schemas.fields_suite import SUITE_TABLES
+from schemas.fields_task import BUDGET, CASE, HEAL, LOCK, TASK
 
 TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
     {
@@ -24,6 +25,7 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
             *PLAN_TABLES,
             *MODEL_TABLES,
             TASK,
+            CASE,
             HEAL,
             LOCK,
             BUDGET,
@@ -36,6 +38,11 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
     }
 )
 
+EVERY: Final[Mapping[str, FieldTable]] = MappingProxyType(
+    {**TABLES, **{table.name: table for table in SUITE_TABLES}},
+)
+"""The tables of suites, too, which are no part of a plan."""
+
 # What the tables cannot know: fields of a lowered spec that are made from structure, not from one written field.
 _DERIVED: Final = {
     "task": {"parent": ChangeClass.NONE, "children": ChangeClass.HOT, "work": ChangeClass.RESTART},
@@ -47,7 +54,7 @@ _DERIVED: Final = {
 @cache
 def fields_of(table: str) -> Mapping[str, Field]:
     """The fields of a table by name and by alias. Raises KeyError for an unknown table."""
-    return {name: field for field in TABLES[table].fields for name in (field.name, *field.aliases)}
+    return {name: field for field in EVERY[table].fields for name in (field.name, *field.aliases)}
 
 
 @cache

@@ -238,6 +238,13 @@ TASK_ONLY_FIELDS: Final = (
     ),
     FORK_FIELD,
     Field(
+        "case",
+        Table("case", short="key"),
+        "The task is an entry of a benchmark's run, and is graded when it has ended. Written by `plan bench`.",
+        {"key": "6f0c"},
+        ChangeClass.RESTART,
+    ),
+    Field(
         "hooks",
         Keyed(Table("hook", short="extends")),
         "Hooks by name that watch the task's agent and, as copies, the agents below it.",
@@ -251,6 +258,17 @@ TASK: Final = FieldTable(
     "task",
     "A goal with where, who, after what, and the checks that say when it is done.",
     (*COMMON_FIELDS, *TASK_ONLY_FIELDS),
+)
+
+CASE: Final = FieldTable(
+    "case",
+    "Which entry of the run's `plan.json` the task is.",
+    (
+        Field("key", TEXT, "The digest of all that can change the verdict.", "6f0c"),
+        Field("entry", TEXT, "The entry's name; left out, the task's id.", "login-page--oracle--1"),
+        Field("attempt", Scalar("integer", minimum=1), "Which try of the entry it is.", 2, default=1),
+    ),
+    one_of=(("key",),),
 )
 
 HEAL: Final = FieldTable(

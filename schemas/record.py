@@ -30,7 +30,7 @@ RECORD_TYPES: Final = frozenset(
     "server.started server.ready server.changed server.ended "
     "fork.making fork.ready fork.merging fork.merged fork.conflict fork.writing fork.brought fork.kept fork.cleared "
     "fork.failed "
-    "timer.set timer.fired epoch.taken context.compacted task.changed".split()
+    "timer.set timer.fired epoch.taken context.compacted task.changed case.ended".split()
 )
 
 

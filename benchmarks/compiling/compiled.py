@@ -1,0 +1,93 @@
+"""A run as it is written to `plan.json` before anything runs: everything that can change a verdict, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schemas.encoding import JsonObject, canonical, digest
+from schemas.frozen import frozen
+
+FORMAT = 1
+SCORING = 1
+"""Raised when the same doings would be judged otherwise."""
+
+
+@frozen
+class Entry:
+    """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides."""
+
+    name: str
+    case: str
+    model: str
+    trial: int
+    variant: int
+    key: str
+    agent: JsonObject
+
+    def to_json(self) -> JsonObject:
+        return {
+            "case": self.case,
+            "model": self.model,
+            "trial": self.trial,
+            "variant": self.variant,
+            "key": self.key,
+            "agent": self.agent,
+        }
+
+
+@frozen
+class Compiled:
+    """A run. `cases` are maps of what a case is (`benchmarks/compiling/compiling.py`), `entries` by name, in order."""
+
+    suite: str
+    about: str
+    seed: int
+    trials: int
+    deterministic: bool
+    report: JsonObject
+    models: Mapping[str, JsonObject]
+    images: Mapping[str, str]
+    cases: Mapping[str, JsonObject]
+    entries: Mapping[str, Entry]
+    worlds: Mapping[str, JsonObject]
+
+    def to_json(self) -> JsonObject:
+        return {
+            "format": FORMAT,
+            "scoring": SCORING,
+            "suite": self.suite,
+            "about": self.about,
+            "seed": self.seed,
+            "trials": self.trials,
+            "deterministic": self.deterministic,
+            "report": self.report,
+            "models": dict(self.models),
+            "images": dict(self.images),
+            "cases": dict(self.cases),
+            "entries": {name: entry.to_json() for name, entry in self.entries.items()},
+            "worlds": dict(self.worlds),
+        }
+
+    @property
+    def digest(self) -> str:
+        """Of the bytes of `plan.json`."""
+        return digest(canonical(self.to_json()))
+
+
+def compiled_from_json(raw: JsonObject) -> Compiled:
+    """Inverse of `Compiled.to_json`. Raises KeyError for a file of another format."""
+    if raw["format"] != FORMAT:
+        raise KeyError("format")
+    return Compiled(
+        suite=raw["suite"],
+        about=raw["about"],
+        seed=raw["seed"],
+        trials=raw["trials"],
+        deterministic=raw["deterministic"],
+        report=raw["report"],
+        models=raw["models"],
+        images=raw["images"],
+        cases=raw["cases"],
+        entries={name: Entry(name, **entry) for name, entry in raw["entries"].items()},
+        worlds=raw["worlds"],
+    )

@@ -1,0 +1,129 @@
+"""Suite × contestants × trials → the run that `plan.json` holds. Pure: equal arguments give equal bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Final
+
+from benchmarks.compiling.compiled import SCORING, Compiled, Entry
+from benchmarks.compiling.contestants import Contestant, agent_of
+from benchmarks.compiling.filling import filled, nonce
+from benchmarks.compiling.ranking import draw, rank
+from benchmarks.reading.suite import Case, Suite
+from schemas.encoding import Json, JsonObject, digest_of, encode_text
+from schemas.frozen import frozen
+
+_NONCE: Final = re.compile(r"\{\{\s*nonce\.([A-Za-z0-9_-]+)\s*\}\}")
+
+
+@frozen
+class Wish:
+    """How a suite is run: None keeps what the suite says. `images` are the ids of the images that it names."""
+
+    seed: int | None = None
+    trials: int | None = None
+    cases: str = "*"
+    deterministic: bool = False
+    images: Mapping[str, str] | None = None
+
+
+def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> Compiled:
+    """The run of `suite` with everybody in `contestants` who has a part in a case."""
+    seed = suite.seed if wish.seed is None else wish.seed
+    trials = suite.trials if wish.trials is None else wish.trials
+    suite = replace(suite, seed=seed)
+    chosen = [case for case in suite.cases.values() if fnmatchcase(case.id, wish.cases)]
+    cases = {case.id: _case(suite, case) for case in chosen}
+    images = {name: id_ for name, id_ in (wish.images or {}).items() if any(case.image == name for case in chosen)}
+    entries = {
+        entry.name: entry
+        for case in chosen
+        for who in contestants
+        for entry in _entries(seed, trials, case, cases[case.id], who, images)
+    }
+    return Compiled(
+        suite=suite.name,
+        about=suite.about,
+        seed=seed,
+        trials=trials,
+        deterministic=wish.deterministic,
+        report=suite.report,
+        models={who.name: who.to_json() for who in contestants},
+        images=images,
+        cases=cases,
+        entries=entries,
+        worlds={name: suite.worlds[name] for name in _used(chosen)},
+    )
+
+
+def _used(cases: Iterable[Case]) -> Iterator[str]:
+    return iter(dict.fromkeys(case.world["use"] for case in cases if case.world is not None))
+
+
+def _case(suite: Suite, case: Case) -> JsonObject:
+    """Everything about a case but who does it."""
+    near, far = _decoys(suite, case)
+    return {
+        "base": case.base,
+        "language": case.language,
+        "tags": dict(case.tags),
+        "prompts": list(case.prompts),
+        "files": dict(case.files),
+        "image": case.image,
+        "tools": None if case.tools is None else list(case.tools),
+        "near": list(near),
+        "far": list(far),
+        "world": case.world,
+        "serve": case.serve,
+        "agents": case.agents,
+        "task": case.task,
+        "budget": case.budget,
+        "checks": [check.to_json() for check in case.checks],
+        "check_files": dict(case.check_files),
+        "soft": list(case.soft),
+    }
+
+
+def _decoys(suite: Suite, case: Case) -> tuple[Sequence[str], Sequence[str]]:
+    if case.decoys is None:
+        return (), ()
+    pool = suite.pools[case.decoys["pool"]]
+    drawn = draw(suite.seed, case.id, pool, case.tools or (), pick=case.decoys["pick"], near=case.decoys["near"])
+    return drawn.near, drawn.far
+
+
+def _entries(
+    seed: int, trials: int, case: Case, compiled: JsonObject, who: Contestant, images: Mapping[str, str]
+) -> Iterator[Entry]:
+    agent = agent_of(who, case)
+    if agent is None:
+        return
+    order = sorted(range(len(case.prompts)), key=lambda each: rank(seed, case.id, case.prompts[each]))
+    for trial in range(1, trials + 1):
+        variant = order[(trial - 1) % len(order)]
+        decides: JsonObject = {
+            "scoring": SCORING,
+            "seed": seed,
+            "trial": trial,
+            "case": compiled | {"prompts": None, "tags": None},
+            "prompt": case.prompts[variant],
+            "who": who.to_json() | {"steps": None},
+            "agent": agent,
+            "image": images.get(case.image, case.image),
+        }
+        key = digest_of(decides)
+        yield Entry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, agent)
+
+
+def nonces_of(seed: int, entry: Entry, *values: Json) -> dict[str, str]:
+    """The nonces that `values` name, as `filled` takes them."""
+    names = {name for value in values for name in _NONCE.findall(encode_text(value))}
+    return {f"nonce.{name}": nonce(seed, entry.case, entry.trial, name) for name in sorted(names)}
+
+
+def for_entry(compiled: Compiled, entry: Entry, value: Json) -> Json:
+    """`value` as it is for one entry, with its nonces."""
+    return filled(value, nonces_of(compiled.seed, entry, value))

@@ -1,0 +1,81 @@
+"""Who is measured: models, and the scripts of a suite's proofs. All of them are agents of a plan like any other."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, TypeAlias
+
+from benchmarks.reading.suite import Act, Case
+from schemas.encoding import Json, JsonObject
+from schemas.frozen import frozen
+
+Kind: TypeAlias = Literal["oracle", "mutant", "cheat", "nop", "script", "model"]
+NOP: Final = "nop"
+_NOT_OF_IDS: Final = re.compile(r"[^A-Za-z0-9_.]+")
+_ENDS: Final = frozenset({"done", "fail"})
+
+
+@frozen
+class Contestant:
+    """`name` is what reports call it, `ref` which one of its kind: an oracle's name, a model, empty for the first.
+
+    `steps` are the scripts of a scripted model by case, under `*` for all others.
+    """
+
+    name: str
+    kind: Kind
+    ref: str = ""
+    steps: JsonObject | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name as part of a task's id."""
+        return _NOT_OF_IDS.sub("-", self.name).strip("-.") or "model"
+
+    def to_json(self) -> JsonObject:
+        """What of it can change a verdict."""
+        own: JsonObject = {} if self.steps is None else {"steps": self.steps}
+        return {"name": self.name, "kind": self.kind, "ref": self.ref} | own
+
+
+def contestant(name: str) -> Contestant:
+    """The one that `--model NAME` means, but for scripts, which are read from files."""
+    kind, _, ref = name.partition(":")
+    if name == NOP:
+        return Contestant(NOP, "nop")
+    if kind in ("oracle", "mutant", "cheat"):
+        return Contestant(name, kind, ref)  # type: ignore[arg-type]  # One of these three.
+    return Contestant(name, "model", name)
+
+
+def agent_of(who: Contestant, case: Case) -> JsonObject | None:
+    """The agent of a plan that does `case` for `who`; None when it has no part in it."""
+    match who.kind:
+        case "nop":
+            return {"script": [{"done": ""}]}
+        case "model":
+            return {**case.agent, "model": who.ref}
+        case "script":
+            steps = (who.steps or {}).get(case.id, (who.steps or {}).get(case.base, (who.steps or {}).get("*")))
+            return None if steps is None else {"script": steps}
+        case _:
+            act = act_of(who, case)
+            return None if act is None else {"script": list(script_of(act))}
+
+
+def act_of(who: Contestant, case: Case) -> Act | None:
+    """What the proof `who` does in `case`; None when the case has no such proof."""
+    known = {"oracle": case.oracles, "mutant": case.mutants, "cheat": case.cheats}[who.kind]
+    acts = {} if isinstance(known, str) else dict(known)
+    return acts.get(who.ref) if who.ref else next(iter(acts.values()), None)
+
+
+def script_of(act: Act) -> tuple[Json, ...]:
+    """The steps of a script that does as `act` says."""
+    if act.script is not None:
+        return act.script
+    steps: list[Json] = [{"call": {"write": {"path": path, "content": text}}} for path, text in act.files.items()]
+    for call in act.calls:
+        # A call that fails is part of what is tried, not the end of it.
+        steps += [{"call": call}, {"expect": {}}]
+    return (*steps, {"done": act.says})

@@ -1,0 +1,104 @@
+"""The plan of a run: one task for each entry, its agent, its container and its tools. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.compiling.compiled import Compiled, Entry
+from benchmarks.compiling.compiling import for_entry
+from schemas.encoding import JsonObject
+
+WORK: Final = "work"
+INSIDE: Final = "/work"
+PLAN: Final = "run"
+
+
+def plan_document(
+    compiled: Compiled, attempts: Mapping[str, int], *, parallel: int, extra: JsonObject | None = None
+) -> JsonObject:
+    """The document of the plan that tries the entries in `attempts`, each for the time given there.
+
+    `parallel` is how many are at work at once. `extra` are members of the plan, such as `models`.
+    """
+    entries = {name: compiled.entries[name] for name in attempts}
+    document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}, **(extra or {})}
+    agents: JsonObject = {}
+    containers: JsonObject = {}
+    tasks: JsonObject = {}
+    for name, entry in entries.items():
+        case, at = compiled.cases[entry.case], task_name(name, attempts[name])
+        agents |= case["agents"]
+        tasks[at] = _task(compiled, entry, attempts[name])
+        if case["image"]:
+            containers[_inside(at)] = _container(compiled, entry, attempts[name])
+    used = {
+        case["world"]["use"] for case in (compiled.cases[entry.case] for entry in entries.values()) if case["world"]
+    }
+    servers = {
+        server: {"world": f"worlds/{name}.json"} for name in sorted(used) for server in servers_of(compiled, name)
+    }
+    parts = {"agents": agents, "mcp": servers, "containers": containers, "tasks": tasks}
+    return document | {name: part for name, part in parts.items() if part}
+
+
+def task_name(entry: str, attempt: int) -> str:
+    """The id of an entry's task. Each attempt is a task of its own: what became of the one before stays as it is."""
+    return entry if attempt == 1 else f"{entry}--{attempt}"
+
+
+def workspace(entry: str, attempt: int) -> str:
+    """Where an entry is worked on, relative to the run's folder."""
+    return f"{WORK}/{task_name(entry, attempt)}"
+
+
+def servers_of(compiled: Compiled, world: str) -> list[str]:
+    """The tool servers that a world stands for: what its tools' names begin with."""
+    tools = [*compiled.worlds[world].get("tools", {})]
+    decoys = [tool for case in compiled.cases.values() for tool in (*case["near"], *case["far"])]
+    return sorted({tool.partition(".")[0] for tool in (*tools, *decoys)})
+
+
+def _task(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
+    case, at = compiled.cases[entry.case], task_name(entry.name, attempt)
+    own: JsonObject = {
+        "goal": case["prompts"][entry.variant],
+        "cwd": workspace(entry.name, attempt),
+        "agent": _agent(case, entry, at),
+    }
+    if case["budget"]:
+        own["budget"] = case["budget"]
+    task: JsonObject = case["task"] | own
+    filled: JsonObject = for_entry(compiled, entry, task)
+    return filled | {"case": {"key": entry.key, "entry": entry.name, "attempt": attempt}}
+
+
+def _agent(case: JsonObject, entry: Entry, at: str) -> JsonObject:
+    own: JsonObject = {}
+    if case["image"]:
+        own["sandbox"] = {"container": _inside(at)}
+    if case["tools"] is not None:
+        own["tools"] = offered(case)
+    return own | entry.agent
+
+
+def offered(case: JsonObject) -> list[str]:
+    """The names of the tools that the agent of `case` is shown, beside those that end its work; sorted."""
+    return sorted({*(case["tools"] or ()), *case["near"], *case["far"]})
+
+
+def _inside(task: str) -> str:
+    return f"c-{task}"
+
+
+def _container(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
+    image = compiled.cases[entry.case]["image"]
+    return {
+        "image": compiled.images.get(image, image),
+        "task": task_name(entry.name, attempt),
+        "cmd": ["sleep", "infinity"],
+        "mounts": {f"./{workspace(entry.name, attempt)}": INSIDE},
+        "networks": ["internal"],
+        "workdir": INSIDE,
+        "env": {"TZ": "UTC", "LANG": "C.UTF-8"},
+    }

@@ -1,0 +1,90 @@
+"""Reading the files that a suite names, with a fault at the line that named them when that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.reading.sources import SuiteSources
+from compiler.faults import Faults, Pointer
+from compiler.reading import read_source
+from schemas.encoding import Json
+from schemas.frozen import frozen
+
+
+@frozen
+class Reader:
+    """Reads through `sources` and tells `faults`."""
+
+    sources: SuiteSources
+    faults: Faults
+
+    def data(self, path: str, to: Pointer) -> Json:
+        """The plain value in a YAML or EDN file; an empty map when it cannot be read."""
+        content = self._content(path, to)
+        if content is None:
+            return {}
+        tree = read_source(content, file=path)
+        for one in tree.diagnostics:
+            place = f"{one.span.file}:{one.span.line}: " if one.span is not None else ""
+            self.faults.add(one.code, f"{place}{one.summary}", one.hint, to=to)
+        return {} if tree.value is None else tree.value
+
+    def texts(self, written: Json, to: Pointer) -> Mapping[str, str]:
+        """Texts by path: of a folder when `written` is its name, else of a map, whose values may be `{from: file}`."""
+        if isinstance(written, str):
+            return self._folder(written, to)
+        if not isinstance(written, dict):
+            self.faults.add("P0202", "files are a folder, or texts by path", "write `path: text`", to=to)
+            return {}
+        found: dict[str, str] = {}
+        for path, value in written.items():
+            if isinstance(value, dict) and set(value) == {"from"}:
+                source = str(value["from"])
+                found |= self._from(path, source, (*to, path))
+            else:
+                found[path] = value if isinstance(value, str) else str(value)
+        return {path: text for path, text in found.items() if self._is_inside(path, to)}
+
+    def _from(self, path: str, source: str, to: Pointer) -> Mapping[str, str]:
+        try:
+            tree = self.sources.tree(source)
+        except NotADirectoryError:
+            content = self._content(source, to)
+            return {} if content is None else self._decoded({path: content}, to)
+        except OSError as error:
+            self._unreadable(source, error, to)
+            return {}
+        return self._decoded({f"{path}/{name}": content for name, content in tree.items()}, to)
+
+    def _folder(self, path: str, to: Pointer) -> Mapping[str, str]:
+        try:
+            return self._decoded(self.sources.tree(path), to)
+        except OSError as error:
+            self._unreadable(path, error, to)
+            return {}
+
+    def _content(self, path: str, to: Pointer) -> bytes | None:
+        try:
+            return self.sources.read(path)
+        except OSError as error:
+            self._unreadable(path, error, to)
+            return None
+
+    def _decoded(self, files: Mapping[str, bytes], to: Pointer) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for name, content in files.items():
+            try:
+                found[name] = content.decode()
+            except UnicodeDecodeError:
+                self.faults.add("P0214", f"`{name}` is not text", "files of a suite are UTF-8 texts", to=to)
+        return found
+
+    def _unreadable(self, path: str, error: OSError, to: Pointer) -> None:
+        why = error.strerror or str(error)
+        self.faults.add("P0214", f"`{path}` cannot be read: {why}", "it is looked for beside the suite", to=to)
+
+    def _is_inside(self, path: str, to: Pointer) -> bool:
+        is_inside = bool(path) and not path.startswith("/") and ".." not in path.split("/")
+        if not is_inside:
+            self.faults.add("P0218", f"`{path}` is outside of the workspace", "write a path within it", to=to)
+        return is_inside

@@ -1,0 +1,147 @@
+"""Text → tree → canonical suite → cases, every fault gathered and placed on the way. Pure but for its `sources`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.reading.acting import proof_of
+from benchmarks.compiling.filling import filled
+from benchmarks.reading.placing import Reader
+from benchmarks.reading.sources import SuiteSources
+from benchmarks.reading.suite import Case, ReadSuite, Suite
+from compiler.faults import Faults, Origins, placed
+from compiler.lowering import check_arguments
+from compiler.normalising import Work, normalise
+from compiler.reading import read_source
+from compiler.source import SizeLimits
+from schemas import patching
+from schemas.diagnostic import in_order
+from schemas.encoding import Json, JsonObject
+from schemas.fields_checks import KIND_FIELDS
+from schemas.fields_suite import JUDGED_FIELDS
+from schemas.task import CheckSpec
+
+CHECK_S: Final = 60.0
+KINDS: Final = tuple(row.name for row in (*KIND_FIELDS, *JUDGED_FIELDS))
+SERVE: Final[JsonObject] = {"run": "auto", "port": 8080, "ready": {"http": "/", "within": 30.0}}
+
+
+def read_suite(content: bytes, *, file: str, sources: SuiteSources, limits: SizeLimits | None = None) -> ReadSuite:
+    """The suite in `content`, whose neighbours `sources` reads."""
+    tree = read_source(content, file=file, limits=limits or SizeLimits())
+    texts = {file: tree.text}
+    if tree.value is None:
+        return ReadSuite(None, tuple(in_order(tree.diagnostics)), texts)
+    work = Work(Faults(), {})
+    document = normalise(tree.value, "suite", work)
+    reading = _Reading(document, Reader(sources, work.faults))
+    suite = reading.suite()
+    diagnostics = tuple(in_order([*tree.diagnostics, *placed(work.faults.found, Origins(tree, work.moved))]))
+    is_sound = not any(one.severity == "error" for one in diagnostics)
+    return ReadSuite(suite if is_sound else None, diagnostics, texts)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One suite being read. Faults are told to `reader`."""
+
+    document: JsonObject
+    reader: Reader
+    cases: dict[str, Case] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> Faults:
+        return self.reader.faults
+
+    def suite(self) -> Suite:
+        document = self.document
+        for name in ("suite", "cases"):
+            if not document.get(name) and not self.faults.is_at((name,)):
+                self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
+        worlds = {name: self.reader.data(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
+        pools = {name: self.reader.data(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
+        defaults = document.get("defaults", {})
+        for base, written in document.get("cases", {}).items():
+            for case in self._cases(base, patching.merge(defaults, written)):
+                self.cases[case.id] = case
+        return Suite(
+            name=str(document.get("suite", "")),
+            about=str(document.get("about", "")),
+            seed=int(document.get("seed", 0)),
+            trials=int(document.get("trials", 1)),
+            report=document.get("report", {}),
+            cases=self.cases,
+            worlds=worlds,
+            pools=pools,
+        )
+
+    def _cases(self, base: str, written: JsonObject) -> Iterator[Case]:
+        """One case, or one of each language."""
+        languages = written.get("language", [""])
+        for language in languages:
+            id_ = f"{base}-{language}" if len(languages) > 1 else base
+            if id_ in self.cases:
+                self.faults.on_key("P0208", f"two cases are called `{id_}`", "rename one", to=("cases", base))
+            yield self._case(id_, base, language, filled(written, {"language": language}) if language else written)
+
+    def _case(self, id_: str, base: str, language: str, written: JsonObject) -> Case:
+        to = ("cases", base)
+        if not written.get("prompts"):
+            self.faults.on_key("P0210", f"the case `{base}` lacks `prompts`", "say what the agent is told", to=to)
+        checks = tuple(self._checks(base, written.get("checks", {})))
+        proof = proof_of(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
+        decoys, world = written.get("decoys"), written.get("world")
+        world = {"use": world} if isinstance(world, str) else world
+        self._known("pools", (decoys or {}).get("pool"), (*to, "decoys", "pool"))
+        self._known("worlds", (world or {}).get("use"), (*to, "world"))
+        return Case(
+            id=id_,
+            base=base,
+            prompts=tuple(written.get("prompts", ())),
+            checks=checks,
+            language=language,
+            tags={name: str(value) for name, value in written.get("tags", {}).items()},
+            files=self.reader.texts(written.get("files", {}), (*to, "files")),
+            image=written.get("image", ""),
+            tools=tuple(written["tools"]) if "tools" in written else None,
+            decoys={"pick": 8, "near": 0} | decoys if decoys else None,
+            world=world,
+            serve=_serve(written.get("serve")),
+            agent=written.get("agent", {}),
+            agents=written.get("agents", {}),
+            task=written.get("task", {}),
+            budget=written.get("budget", {}),
+            soft=tuple(written.get("soft", ())),
+            check_files=self.reader.texts(written.get("check-files", {}), (*to, "check-files")),
+            oracles=proof.oracles,
+            mutants=proof.mutants,
+            cheats=proof.cheats,
+        )
+
+    def _known(self, table: str, name: Json, to: tuple[str, ...]) -> None:
+        known = self.document.get(table, {})
+        if name is not None and name not in known:
+            hint = f"there are {', '.join(known)}" if known else f"add it to the suite's `{table}`"
+            self.faults.add("P0213", f"there is no `{name}` among the suite's `{table}`", hint, to=to)
+
+    def _checks(self, base: str, checks: Mapping[str, JsonObject]) -> Iterator[CheckSpec]:
+        to = ("cases", base)
+        if not checks:
+            self.faults.on_key("P0210", f"the case `{base}` lacks `checks`", "say how it is judged", to=to)
+        for name, check in checks.items():
+            kinds = [kind for kind in KINDS if kind in check]
+            if len(kinds) != 1:
+                said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
+                hint = f"one of {', '.join(KINDS)}"
+                self.faults.add("P0211", f"a check is of one kind, this is {said}", hint, to=(*to, "checks", name))
+                continue
+            timeout_s = float(check.get("timeout", CHECK_S))
+            yield CheckSpec(name, kinds[0], check_arguments(kinds[0], check), timeout_s)
+
+
+def _serve(written: Json) -> JsonObject | None:
+    if written is None:
+        return None
+    return SERVE | (written if isinstance(written, dict) else {"run": written})

@@ -1,0 +1,54 @@
+"""An entry of a benchmark's run as its controller sees it: which task is graded, and what became of it.
+
+What graders need is no part of the plan, where agents might read it, but of `plan.json` in the run's folder.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+
+KIND: Final = "case"
+
+
+class CaseState(StrEnum):
+    """`status.state` of a case."""
+
+    WAITING = "waiting"  # Its task is not over.
+    GRADING = "grading"
+    ENDED = "ended"
+
+
+class Verdict(StrEnum):
+    """How a case ended. ERROR: the world failed, so nothing is known; INVALID: a check passed without looking."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+    INVALID = "invalid"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says something of who was tested."""
+        return self in (Verdict.PASS, Verdict.FAIL)
+
+
+@frozen
+class CaseSpec:
+    """`task` is the address of what is graded, `entry` its name in `plan.json`, `key` the digest of what decides."""
+
+    task: str
+    entry: str
+    key: str
+    attempt: int = 1
+
+    def to_json(self) -> JsonObject:
+        return {"task": self.task, "entry": self.entry, "key": self.key, "attempt": self.attempt}
+
+
+def case_from_json(raw: JsonObject) -> CaseSpec:
+    """Inverse of `CaseSpec.to_json`."""
+    return CaseSpec(raw["task"], raw["entry"], raw["key"], raw["attempt"])
