@@ -26,8 +26,8 @@ class Unpacked:
     owners: Mapping[str, str]
 
 
-def unpacked(trees: Iterable[tuple[str, str, Tree]]) -> Unpacked:
-    """All files and links of (package, folder to put it in, tree), as root's, of 1970, with one of two modes."""
+def unpacked(trees: Iterable[tuple[str, str, Iterable[Entry]]]) -> Unpacked:
+    """All files and links of (package, folder to put it in, its files), as root's, of 1970, with one of two modes."""
     entries, owners = dict[str, Entry](), dict[str, str]()
     for package, under, tree in trees:
         for entry in tree:
@@ -49,7 +49,7 @@ def chosen(stock: Stock, found: Unpacked, applets: Sequence[str]) -> tuple[Tree,
             tree.add(symlink(top, f"usr/{top}"))
     for path in sorted({*kept, *_copyrights(found, packages)}):
         tree.add(found.entries[path])
-    for each in _own(stock, applets):
+    for each in _own(stock, applets, kept):
         if each.path not in tree:
             tree.add(each)
     if bundle := _bundle(found):
@@ -69,7 +69,7 @@ def _copyrights(found: Unpacked, packages: set[str]) -> list[str]:
     return [path for path in paths if path in found.entries and found.entries[path].kind == "file"]
 
 
-def _own(stock: Stock, applets: Sequence[str]) -> list[Entry]:
+def _own(stock: Stock, applets: Sequence[str], kept: set[str]) -> list[Entry]:
     out = [
         text("etc/passwd", PASSWD),
         text("etc/group", GROUP),
@@ -83,7 +83,7 @@ def _own(stock: Stock, applets: Sequence[str]) -> list[Entry]:
     ]
     if stock.modules:
         out += [text("usr/bin/clojure", CLOJURE, mode=0o755), symlink("usr/bin/java", f"/{JAVA}/bin/java")]
-    if "nodejs" in stock.packages:
+    if "usr/bin/node" in kept:
         out.append(text("usr/bin/npm", NPM, mode=0o755))
     return out
 

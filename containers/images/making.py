@@ -1,4 +1,4 @@
-"""Makes stock images: packages from apt, an archive from their files, the image from the archive.
+"""Makes stock images: packages from apt and npm, an archive from their files, the image from the archive.
 
 All in one folder, held for the time: what was fetched stays until the archive is there, so that making goes on where it
 was cut off, and the archive stays, so that an engine that lost its images gets them back at once.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import Final
 from anyio import to_thread
 
 from containers.engine import Engine
+from containers.images import npm
 from containers.images.archive import Settings, write_archive
 from containers.images.choosing import chosen, unpacked
 from containers.images.debian import Apt, Package
-from containers.images.entries import Tree
+from containers.images.entries import Entry
 from containers.images.errors import ImageFailed
 from containers.images.folders import folder_tree
 from containers.images.holding import held
@@ -31,7 +32,7 @@ from schemas import limits
 from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
 
-MAKERS: Final = ("archive", "choosing", "entries", "folders", "linking", "making", "reading", "scripts", "stock")
+MAKERS: Final = ("archive", "choosing", "entries", "folders", "linking", "making", "npm", "reading", "scripts", "stock")
 """The modules here by which packages become an image: with another text they may make another one of the same."""
 JDK: Final = "openjdk-"
 Tell = Callable[[str, str], None]
@@ -110,6 +111,7 @@ async def _archived(stock: Stock, cache: Path, on_progress: Tell) -> Made:
         await apt.renew()
         packages = await apt.needed(stock.packages, stock.fetch)
         await _fetch(apt, packages, work, on_progress)
+    await _fetch_npm(npm.fitting(stock.npm, architecture), work, on_progress)
     making = _Making(stock, architecture, packages, cache, work)
     return await making.made(on_progress)
 
@@ -126,6 +128,15 @@ async def _fetch(apt: Apt, packages: Sequence[Package], work: Path, on_progress:
         on_progress(step, f"{come}: {name} {version}")
 
     await apt.fetch(packages, work / "packages", tell)
+
+
+async def _fetch_npm(tarballs: Sequence[npm.Tarball], work: Path, on_progress: Tell) -> None:
+    if tarballs:
+        step = f"fetches {len(tarballs)} packages of npm's"
+        on_progress(step, "")
+        folder = work / "npm"
+        await to_thread.run_sync(lambda: folder.mkdir(parents=True, exist_ok=True))
+        await npm.fetch(tarballs, folder, lambda name, version: on_progress(step, f"{name} {version}"))
 
 
 @cache
@@ -150,6 +161,7 @@ class _Making:
         self._stock = stock
         self._architecture = architecture
         self._packages = packages
+        self._npm = npm.fitting(stock.npm, architecture)
         self._cache = cache
         self._work = work
 
@@ -207,7 +219,7 @@ class _Making:
     def _written(self, applets: Sequence[str]) -> Made:
         with ExitStack() as stack:
             tree, names = chosen(self._stock, unpacked(self._trees(stack)), applets)
-            versions = {package.name: package.version for package in self._packages if package.name in names}
+            versions = {each.name: each.version for each in (*self._packages, *self._npm) if each.name in names}
             key = _key(self._stock, self._architecture, self._packages)
             archive = _archive(self._cache, self._stock.name, key)
             written = write_archive(archive, tree, self._settings(versions), self._names)
@@ -221,12 +233,16 @@ class _Making:
         shutil.rmtree(self._work)
         return made
 
-    def _trees(self, stack: ExitStack) -> Iterator[tuple[str, str, Tree]]:
+    def _trees(self, stack: ExitStack) -> Iterator[tuple[str, str, Iterable[Entry]]]:
         for package in self._unpacked():
             yield package.name, "", stack.enter_context(tar_tree(self._tar(package), self._work))
         if self._stock.modules:
             (runtime,) = (each.name for each in self._packages if each.name.startswith(JDK) and "-jre-" in each.name)
             yield runtime, f"{JAVA}/", folder_tree(self._work / "jre")
+        for tarball in self._npm:
+            packed = self._work / "npm" / tarball.file
+            tree = stack.enter_context(tar_tree(packed, packed.with_suffix("")))  # A scratch folder for each.
+            yield tarball.name, "", npm.placed(tarball, tree)
 
     def _settings(self, versions: dict[str, str]) -> Settings:
         labels = {

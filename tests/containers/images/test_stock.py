@@ -30,6 +30,8 @@ PACKAGE = (
     '{"name": "a", "version": "1.0.0", "scripts": {"pretest": "echo before", "test": "true", "fails": "exit 7",'
     ' "args": "printf %s+ $npm_package_name $npm_package_version $npm_lifecycle_event"}}'
 )
+TYPED = 'import { WebSocketServer } from "ws"; const n: number = 42; console.log(typeof WebSocketServer, n + 1)'
+LISP = '(ns a (:require ["ws" :refer [WebSocketServer]])) (println (some? WebSocketServer) (inc 42))'
 
 PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
     "shell": [(["sh", "-c", "echo $((6 * 7)) | awk '{print $1 + 1}'"], "43")],
@@ -49,6 +51,16 @@ PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
         (["clojure", "-e", "(require 'clojure.test 'clojure.pprint) (println (* 6 7))"], "42"),
         (["sh", "-c", "echo '(ns a) (def b 43)' >/tmp/a.clj; clojure -cp /tmp -e \"(require 'a) a/b\""], "43"),
         (["java", "-version"], "Runtime Environment"),
+    ],
+    "typescript": [
+        (["sh", "-c", f"echo '{TYPED}' >/tmp/a.ts; node /tmp/a.ts"], "function 43"),
+        (["sh", "-c", "cd /tmp && tsc --noEmit --types node --module nodenext --target es2022 a.ts && echo ok"], "ok"),
+        (["sh", "-c", "sed -i 's/42/`42`/' /tmp/a.ts; tsc --noEmit /tmp/a.ts || true"], "TS2322"),
+        (["bash", "-lc", f"echo '{PACKAGE}' >package.json; npm run args"], "a+1.0.0+args+"),
+    ],
+    "nbb": [
+        (["sh", "-c", f"echo '{LISP}' >/tmp/a.cljs; nbb /tmp/a.cljs"], "true 43"),
+        (["nbb", "-e", "(inc 42)"], "43"),
     ],
 }  # fmt: skip
 
@@ -84,7 +96,7 @@ async def test_each_runs_what_it_is_for_without_rights_or_a_network(
     assert found.id == made.id
 
 
-@pytest.mark.parametrize("name", ["shell", "python", "clojure"])
+@pytest.mark.parametrize("name", ["shell", "python", "clojure", "nbb"])
 async def test_the_same_packages_make_the_same_bytes_in_another_folder_language_and_umask(
     name: str,
     engine: DockerEngine,

