@@ -219,7 +219,8 @@ class _Making:
     def _written(self, applets: Sequence[str]) -> Made:
         with ExitStack() as stack:
             tree, names = chosen(self._stock, unpacked(self._trees(stack)), applets)
-            versions = {each.name: each.version for each in (*self._packages, *self._npm) if each.name in names}
+            versions = {package.name: package.version for package in self._packages if package.name in names}
+            versions |= {tarball.name: tarball.version for tarball in self._npm if tarball.name in names}
             key = _key(self._stock, self._architecture, self._packages)
             archive = _archive(self._cache, self._stock.name, key)
             written = write_archive(archive, tree, self._settings(versions), self._names)
