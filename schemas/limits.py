@@ -130,6 +130,7 @@ INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past i
 HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
 DIFFERENCES_RECORDED_MAX: Final = 200  # In one record, for announcing; the objects' changes are all there anyway.
 VALUE_SHOWN_CHARS: Final = 80  # Of a value quoted in a sentence; the rest is one `plan get` away.
+MATCHED_ITEMS_MAX: Final = 1_000  # Of a list that is held to a `set`: each is compared with each.
 SPECS_KEPT_MAX: Final = 4_096  # Parsed specs of agents and tasks in memory: about 2 KiB each.
 PROMPTS_KEPT_MAX: Final = 256  # Of agents at work, in memory; one that is not kept is made anew from the log.
 STATUSES_KEPT_MAX: Final = 512  # Parsed statuses of agents at work, in memory.
@@ -276,3 +277,7 @@ CONFLICT_PATHS_MAX: Final = 16  # That one `contest` names.
 
 # Holding back.
 CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.
+
+# Judging calls.
+NEEDED_CALLS_MAX: Final = 64  # Of one check; the largest public key has a dozen.
+ASSIGNING_STEPS_MAX: Final = 2_000  # To find an order of the calls that serves all; what people write takes a few dozen.
