@@ -78,6 +78,6 @@ class Judged:
 
 
 class Judge(Protocol):
-    """`arguments` is what stands under the check's kind. An argument that cannot be used is an `error`, no exception."""
+    """`arguments` is what stands under the check's kind. One that cannot be used gives an `error`, no exception."""
 
     def __call__(self, arguments: JsonObject, evidence: Evidence) -> Judged: ...

@@ -1,0 +1,32 @@
+"""Arguments against matchers (`schemas/matchers.py`), one by one, so that it can be said which of them is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from schemas import matcher_faults, matchers
+from schemas.encoding import Json
+
+
+def fault(matcher: Json, value: Json) -> str:
+    """Why `value` does not match, in words; empty where it does."""
+    return matchers.matches(matcher, value)
+
+
+def faults(given: Mapping[str, Json], wanted: Mapping[str, Json], *, is_exact: bool = False) -> dict[str, str]:
+    """What is wrong by argument: all that is wanted must be there, and match; `is_exact` all the way down."""
+    words = {
+        name: _fault(matcher, given[name], is_exact=is_exact) if name in given else "is missing"
+        for name, matcher in wanted.items()
+    }
+    return {name: why for name, why in words.items() if why}
+
+
+def _fault(matcher: Json, value: Json, *, is_exact: bool) -> str:
+    kind = "exact" if is_exact else "subset"
+    return fault({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
+
+
+def unusable(matcher: Json) -> str:
+    """Why a matcher cannot be asked, in words; empty where it can."""
+    return next((found.summary for found in matcher_faults.faults_of(matcher)), "")

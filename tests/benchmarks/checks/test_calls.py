@@ -1,0 +1,270 @@
+"""`calls`: what an agent called, against what it had to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.checks import calls
+from benchmarks.checks.contract import Emitted, Evidence, Judged
+from schemas.encoding import JsonObject, decode
+from schemas.limits import NEEDED_CALLS_MAX
+
+OFFERED = frozenset({"calendar.update", "calendar.list", "mail.send", "mail.draft", "todo.add"})
+UPDATE = {"tool": "calendar.update", "args": {"id": "evt-1", "start": {"same-instant": "2030-01-02T15:00Z"}}}
+SEND = {"tool": "mail.send", "args": {"to": {"set": ["team@x"]}}}
+MOVED = Emitted("calendar.update", {"id": "evt-1", "start": "2030-01-02T16:00+01:00"})
+SENT = Emitted("mail.send", {"to": ["team@x"], "body": "moved"})
+
+
+def judged(check: JsonObject, *emitted: Emitted, said: str = "", **more: Any) -> Judged:
+    return calls.judge(
+        check, Evidence(emitted, said, OFFERED, frozenset({"mail.draft"}), frozenset({"todo.add"}), **more)
+    )
+
+
+def classes(found: Judged) -> list[str]:
+    return [row["class"] for row in decode(found.evidence["calls.json"])]
+
+
+def failing(one: Emitted, why: str = "try again") -> Emitted:
+    return Emitted(one.tool, one.arguments, state="Failed", result=why)
+
+
+@pytest.mark.parametrize(
+    ("emitted", "expected"),
+    [
+        ([MOVED, SENT], ["right", "right"]),
+        ([SENT, MOVED, MOVED], ["right", "right", "duplicate"]),
+        ([failing(MOVED), MOVED, SENT], ["right", "right", "right"]),
+        ([MOVED, failing(MOVED)], ["right", "duplicate"]),
+        ([Emitted("calendar.update", {"id": "evt-2"})], ["right-args-wrong"]),
+        ([Emitted("calendar.update", {}, fault="no JSON")], ["malformed"]),
+        ([Emitted("calendar.shift", {"id": "evt-1"})], ["invented"]),
+        ([Emitted("calendar.shift", {}, fault="no JSON")], ["malformed"]),
+        ([Emitted("mail.draft", {}), Emitted("todo.add", {})], ["decoy", "decoy"]),
+        ([Emitted("calendar.list", {})], ["wrong-known-tool"]),
+        ([], []),
+    ],
+)
+def test_every_call_gets_exactly_one_class(emitted: list[Emitted], expected: list[str]) -> None:
+    found = judged({"need": [UPDATE, SEND]}, *emitted)
+
+    assert classes(found) == expected
+    assert (found.result == "pass") == (expected.count("right") >= 2)
+
+
+def test_a_call_that_failed_serves_no_need_though_it_was_the_right_one() -> None:
+    found = judged({"need": [SEND]}, failing(SENT, "the server is busy"))
+
+    assert found.result == "fail"
+    assert found.message == "`need-1`: `mail.send` was called, and it failed: the server is busy"
+    assert classes(found) == ["right"]
+
+
+def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() -> None:
+    """The first call fits both needs, the second only the first one: a greedy look would fail it."""
+    need = [{"tool": "mail.send", "args": {"to": {"contains": "a"}}}, {"tool": "mail.send", "args": {"to": ["a", "b"]}}]
+    both, one = Emitted("mail.send", {"to": ["a", "b"]}), Emitted("mail.send", {"to": ["a"]})
+
+    assert judged({"need": need}, both, one).result == "pass"
+    assert judged({"need": need}, one, both).result == "pass"
+    assert judged({"need": need[::-1]}, both, one).result == "pass"
+    assert judged({"need": need}, both).result == "fail"
+    assert judged({"need": need}, one, one).result == "fail"
+
+
+def test_one_call_does_not_serve_two_needs_that_say_the_same() -> None:
+    found = judged({"need": [SEND, SEND]}, SENT)
+
+    assert found.message == "`need-2`: `mail.send` was called fewer times than needed"
+    assert judged({"need": [SEND, SEND]}, SENT, SENT).result == "pass"
+
+
+AFTER = {"need": [{"id": "move", **UPDATE}, {"id": "tell", "after": ["move"], **SEND}]}
+
+
+@pytest.mark.parametrize(
+    ("check", "emitted", "result"),
+    [
+        (AFTER, [MOVED, SENT], "pass"),
+        (AFTER, [SENT, MOVED], "fail"),
+        (AFTER, [SENT, MOVED, SENT], "pass"),
+        (AFTER, [MOVED, failing(SENT)], "fail"),
+        ({"need": [UPDATE, SEND]}, [SENT, MOVED], "pass"),
+        ({"need": [UPDATE, SEND], "order": "any"}, [SENT, MOVED], "pass"),
+        ({"need": [UPDATE, SEND], "order": "exact"}, [SENT, MOVED], "fail"),
+        ({"need": [UPDATE, SEND], "order": "exact"}, [SENT, MOVED, SENT], "pass"),
+        ({"need": [UPDATE, SEND], "order": "exact"}, [MOVED, Emitted("calendar.list", {}), SENT], "pass"),
+    ],
+)
+def test_order_is_any_partial_or_exact(check: JsonObject, emitted: list[Emitted], result: str) -> None:
+    assert judged(check, *emitted).result == result
+
+
+def test_a_wrong_order_is_told_as_such() -> None:
+    assert judged(AFTER, SENT, MOVED).message == "all needed calls were made, but not `tell` after `move`"
+
+
+@pytest.mark.parametrize(
+    ("forbid", "emitted", "result"),
+    [
+        (["calendar.list"], [Emitted("calendar.list", {})], "fail"),
+        (["calendar.list"], [failing(Emitted("calendar.list", {}))], "fail"),
+        (["calendar.*"], [Emitted("calendar.list", {})], "fail"),
+        (["mail.*"], [Emitted("calendar.list", {})], "pass"),
+        ([{"decoys": True}], [Emitted("mail.draft", {})], "fail"),
+        ([{"decoys": "far"}], [Emitted("mail.draft", {})], "pass"),
+        ([{"decoys": "far"}], [Emitted("todo.add", {})], "fail"),
+        (
+            [{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}],
+            [Emitted("mail.send", {"to": ["all@x"]})],
+            "fail",
+        ),
+        (
+            [{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}],
+            [Emitted("mail.send", {"to": ["b@x"]})],
+            "pass",
+        ),
+        ([{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}], [Emitted("mail.send", {})], "pass"),
+    ],
+)
+def test_what_is_forbidden_fails_however_the_rest_is(forbid: Any, emitted: list[Emitted], result: str) -> None:
+    assert judged({"need": [UPDATE], "forbid": forbid}, MOVED, *emitted).result == result
+
+
+@pytest.mark.parametrize(("extra", "result"), [("allow", "pass"), ("soft", "pass"), ("deny", "fail")])
+@pytest.mark.parametrize(
+    "more", [MOVED, Emitted("mail.draft", {}), Emitted("?", {}, fault="no map"), Emitted("mail.sned", {})]
+)
+def test_extra_calls_are_allowed_counted_or_denied(extra: str, result: str, more: Emitted) -> None:
+    assert judged({"need": [UPDATE], "extra": extra}, MOVED, more).result == result
+
+
+def test_free_calls_are_neither_right_nor_wrong() -> None:
+    look = Emitted("calendar.list", {})
+    found = judged({"need": [UPDATE], "extra": "deny", "free": ["calendar.list"]}, look, MOVED, look)
+
+    assert found.result == "pass"
+    assert classes(found) == ["free", "right", "free"]
+    assert found.figures["precision"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "result"),
+    [
+        ({"exact": {"id": 1}}, {"id": 1}, "pass"),
+        ({"exact": {"id": 1}}, {"id": 1, "note": "x"}, "fail"),
+        ({"subset": {"id": 1}}, {"id": 1, "note": "x"}, "pass"),
+        ({"id": 1}, {"id": 1, "note": "x"}, "pass"),
+        ({"id": {"any": True}}, {}, "fail"),
+        ({}, {"id": 7}, "pass"),
+        ({"exact": {}}, {"id": 7}, "fail"),
+        ({"exact": {"who": {"a": 1}}}, {"who": {"a": 1, "b": 2}}, "fail"),
+        ({"subset": {"who": {"a": 1}}}, {"who": {"a": 1, "b": 2}}, "pass"),
+        ({"exact": {"n": {"one-of": [1, 2]}}}, {"n": 2}, "pass"),
+        ({"subset": {"subset": 1}}, {"subset": 1}, "pass"),
+    ],
+)
+def test_arguments_match_as_a_subset_or_exactly(args: Any, given: JsonObject, result: str) -> None:
+    check = {"need": [{"tool": "todo.add", "args": args}]}
+
+    assert judged(check, Emitted("todo.add", given)).result == result
+
+
+@pytest.mark.parametrize(
+    ("given", "result"), [({"n": 1}, "pass"), ({"n": 1, "unit": "m"}, "pass"), ({"n": 1, "unit": "km"}, "fail")]
+)
+def test_what_may_be_left_out_must_match_where_it_is_not(given: JsonObject, result: str) -> None:
+    check = {"need": [{"tool": "todo.add", "args": {"exact": {"n": 1}}, "may": {"unit": {"one-of": ["m", "metre"]}}}]}
+
+    assert judged(check, Emitted("todo.add", given)).result == result
+
+
+def test_a_failure_names_the_arguments_of_the_call_that_came_closest() -> None:
+    found = judged({"need": [UPDATE]}, Emitted("calendar.update", {}), Emitted("calendar.update", {"id": "evt-1"}))
+
+    assert found.message == "`need-1`: `calendar.update` was called with other arguments: start is missing"
+
+
+def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:
+    emitted = [
+        failing(MOVED),
+        MOVED,
+        MOVED,
+        Emitted("mail.send", {"to": ["other@x"], "body": "hi"}),
+        Emitted("mail.draft", {}),
+        Emitted("nothing.such", {}),
+        Emitted("mail.send", {}, fault="no JSON"),
+        Emitted("calendar.list", {}),
+    ]
+    found = judged({"need": [UPDATE, SEND], "free": ["calendar.list"]}, *emitted)
+
+    assert found.figures == {
+        "calls": 8,
+        "precision": 2 / 7,
+        "recall": 1 / 2,
+        "argument-accuracy": 2 / 3,
+        "duplicates": 1,
+        "invented": 1,
+        "invented-rate": 1 / 8,
+        "malformed": 1,
+        "decoy-rate-near": 1 / 8,
+        "decoy-rate-far": 0,
+        "extra-arguments": 0,
+        "failed-calls": 1,
+        "retries-after-error": 1,
+    }
+    assert not judged({"need": [UPDATE]}).figures.keys() & {"precision", "argument-accuracy", "decoy-rate-near"}
+    assert judged({"need": [SEND]}, SENT).figures["extra-arguments"] == 1
+
+
+def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:
+    assert judged({}).probes == 0
+    assert judged({"need": [UPDATE], "forbid": ["mail.*"], "extra": "deny"}).probes == 3
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ([], "`calls` is a map"),
+        ({"needs": []}, "no member `needs`: there are need, order"),
+        ({"need": [{"args": {}}]}, "lacks the name of its `tool`"),
+        ({"need": [{"tool": "a", "after": ["b"]}]}, "`b`, which is no id of a needed call"),
+        ({"need": [{"tool": "a", "id": "x"}, {"tool": "a", "id": "x"}]}, "two needed calls have the id `x`"),
+        ({"need": [{"tool": "a", "id": "x", "after": ["x"]}]}, "`after` goes in a circle: x"),
+        (
+            {"need": [{"tool": "a"}, {"tool": "a", "after": ["need-1"]}], "order": "any"},
+            "`after` is for `order: partial`",
+        ),
+        ({"need": [{"tool": "a", "args": {"n": {"one-of": []}}}]}, "the argument `n`: "),
+        ({"need": [{"tool": "a"}] * (NEEDED_CALLS_MAX + 1)}, "at most"),
+        ({"order": "some"}, "`order` is one of any, partial, exact"),
+        ({"extra": "no"}, "`extra` is one of allow, soft, deny"),
+        ({"forbid": [{"decoys": "some"}]}, "`decoys` is true, near or far"),
+        ({"forbid": [{}]}, "`forbid` lists tools"),
+    ],
+)
+def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:
+    found = judged(check, MOVED)
+
+    assert found.result == "error"
+    assert words in found.message
+
+
+@given(st.permutations(range(10)), st.booleans())
+def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_looking(
+    order: list[int], is_row: bool
+) -> None:
+    """Ten needs of one tool, each after the one before: only one assignment is right, of ten faculty."""
+    need = [
+        {"id": f"n{place}", "tool": "todo.add", "args": {"n": {"between": [0, place]}}}
+        | ({"after": [f"n{place - 1}"]} if place and is_row else {})
+        for place in range(10)
+    ]
+    emitted = [Emitted("todo.add", {"n": n}) for n in order]
+
+    assert judged({"need": need}, *emitted).result == ("pass" if not is_row or order == sorted(order) else "fail")
