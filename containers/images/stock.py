@@ -171,7 +171,7 @@ STOCK: Final = {
             npm=(*_NODE, *_TYPESCRIPT),
         ),
         Stock(
-            name="nbb",
+            name="clojurescript",
             summary="ClojureScript: nbb on Node.js 22, ws, bash, BusyBox",
             packages=_NODE_PACKAGES,
             fetch=(*_BASE, CERTIFICATES, "libstdc++6"),

@@ -71,7 +71,7 @@ def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:
     assert entries["usr/bin/b"].target == "/node_modules/@a/b/cli.js"
 
 
-@pytest.mark.parametrize("name", ["typescript", "nbb"])
+@pytest.mark.parametrize("name", ["typescript", "clojurescript"])
 def test_each_architecture_has_its_own_node(name: str) -> None:
     for architecture in ("amd64", "arm64"):
         with_node = [each.name for each in npm.fitting(STOCK[name].npm, architecture) if "node" in each.bins]

@@ -58,7 +58,7 @@ PROGRAMS: dict[str, list[tuple[list[str], str]]] = {
         (["sh", "-c", "sed -i 's/42/`42`/' /tmp/a.ts; tsc --noEmit /tmp/a.ts || true"], "TS2322"),
         (["bash", "-lc", f"echo '{PACKAGE}' >package.json; npm run args"], "a+1.0.0+args+"),
     ],
-    "nbb": [
+    "clojurescript": [
         (["sh", "-c", f"echo '{LISP}' >/tmp/a.cljs; nbb /tmp/a.cljs"], "true 43"),
         (["nbb", "-e", "(inc 42)"], "43"),
     ],
@@ -96,7 +96,7 @@ async def test_each_runs_what_it_is_for_without_rights_or_a_network(
     assert found.id == made.id
 
 
-@pytest.mark.parametrize("name", ["shell", "python", "clojure", "nbb"])
+@pytest.mark.parametrize("name", ["shell", "python", "clojure", "clojurescript"])
 async def test_the_same_packages_make_the_same_bytes_in_another_folder_language_and_umask(
     name: str,
     engine: DockerEngine,
