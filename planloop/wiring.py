@@ -221,6 +221,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
         Postponed("mcp", tool_servers),
         Postponed("fork", forks),
         Postponed("conflict", conflicts),
+        Postponed("case", lambda: case_controller(core, work, processes, one_engine)),
         Postponed("container", lambda: container_controller(core, work, one_engine(), background)),
         LockReconciler(core.store, core.clock, work, root),
         HookReconciler(core.store, core.clock),
@@ -327,6 +328,30 @@ def container_controller(core: Core, work: WorkPools, engine: ContainerEngine, b
 
     yard = container_yard(core, work, engine)
     return ContainerReconciler(yard, lambda: background.start(Watching(yard).__call__))
+
+
+def case_controller(
+    core: Core, work: WorkPools, processes: Processes, engine: Callable[[], ContainerEngine]
+) -> Reconciler:
+    """What grades the entries of a benchmark's run, by the `plan.json` in the plan's folder."""
+    from functools import partial
+
+    from benchmarks.compiling.compiled import compiled_from_json
+    from benchmarks.controller import CaseReconciler
+    from benchmarks.events.witness import Witness
+    from benchmarks.grading.grading import grade
+    from benchmarks.grading.ground import Ground
+    from controllers.task.checking import run_check
+    from controllers.task.surroundings import KEPT
+    from planloop.core import label_of
+    from schemas.encoding import decode
+
+    place, root = core.place, core.place.root.absolute()
+    compiled = compiled_from_json(decode((root / "plan.json").read_bytes()))
+    kept = {name: value for name, value in environment().items() if name in KEPT}
+    witness = Witness(core.store, compiled).evidence
+    ground = Ground(root, compiled, run_check, processes, core.ids, core.clock, witness, engine, label_of(place), kept)
+    return CaseReconciler(core.store, work, partial(grade, ground))
 
 
 def container_yard(core: Core, work: WorkPools, engine: ContainerEngine) -> ContainerYard:

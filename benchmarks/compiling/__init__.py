@@ -1,0 +1,1 @@
+"""A suite and who is measured become a run: choices drawn, blanks filled, keys taken. Pure."""

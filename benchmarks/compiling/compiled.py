@@ -1,4 +1,4 @@
-"""A run as it is written to `plan.json` before anything runs: everything that can change a verdict, and nothing else."""
+"""A run as it is written to `plan.json` before anything runs: all that can change a verdict, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What happens in a run, as lines that are only ever appended: a projection of the log of its plan."""

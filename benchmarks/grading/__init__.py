@@ -1,0 +1,1 @@
+"""What an attempt made, taken out of its reach and judged."""

@@ -165,7 +165,7 @@ async def _own(place: Place, wish: Wish) -> None:
                 if said := parting.going_on(core.store.view.list("container")):
                     click.echo(said)
                 _hand_over(wish)
-            _leave_at_once(core.store.view, place)
+            leave_at_once(core.store.view, place)
 
         leaving = await Owning(core, wish, screen, leave).run()
         end(leaving, core.store.view, place)
@@ -223,7 +223,7 @@ def apply_command(place: Place) -> str:
     return f"plan apply {place.file.name if place.file is not None else 'FILE'}"
 
 
-def _leave_at_once(view: View, place: Place) -> NoReturn:
+def leave_at_once(view: View, place: Place) -> NoReturn:
     """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over."""
     with suppress(BrokenPipeError):  # Whoever read along may have gone first, as `| head` does.
         click.echo(f"\nleft {place.name} at rev {view.rev}\n{_left_running(view, place)}")

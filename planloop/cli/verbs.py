@@ -47,6 +47,9 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "rollback": "Go back to an earlier revision, as a new one.",
         "fork": "Make a copy of the plan that goes on from a revision.",
     },
+    "Measure agents": {
+        "bench": "Measure agents with suites of cases, and compare them.",
+    },
     "Keep it healthy": {
         "replay": "Fold the log again and compare.",
         "doctor": "Say what is missing on this machine and how to get it.",

@@ -1,0 +1,227 @@
+"""The log of a run's plan → its events: a pure fold, one record after the other.
+
+An event is a line of `events.jsonl` without its `seq`. Nothing random of the plan (ids of calls, of objects) gets into
+one, so that two deterministic runs have the same events but for what lies under `ts`, `timing`, `rev` and `n`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from benchmarks.compiling.compiled import Compiled, Entry
+from schemas.case import KIND, CaseState, Verdict
+from schemas.encoding import JsonObject
+from schemas.record import Also, Put, Record
+
+ENDING: Final = frozenset({"done", "fail"})
+"""Tools that only end an agent's work."""
+UP: Final = frozenset({"running", "healthy"})
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """An entry while it is tried: its place in the events, and what was seen of it."""
+
+    entry: Entry
+    number: int
+    calls: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    is_up: bool = False
+    started_at: float = 0.0
+    is_started: bool = False
+    is_touched: bool = False
+
+
+@dataclass(slots=True)
+class Projection:
+    """Folds records. `note` gives the events that a record makes, in order."""
+
+    compiled: Compiled
+    run: str
+    attempts: dict[str, _Attempt] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)  # Verdict by entry, of the newest attempt.
+    is_open: bool = False
+    is_closed: bool = False
+
+    def note(self, record: Record) -> Iterator[JsonObject]:
+        """The events of `record`."""
+        for entry in record.draft.entries:
+            read = _READERS.get(entry.type)
+            if read is not None:
+                yield from read(self, record, entry)
+        if self.is_open and not self.is_closed and len(self.ended) == len(self.compiled.entries):
+            self.is_closed = True
+            errors = sum(1 for verdict in self.ended.values() if not Verdict(verdict).is_decided)
+            yield self._event(record, "run/close", None, {"complete": errors == 0, "errors": errors})
+
+    def _event(self, record: Record, type_: str, attempt: _Attempt | None, data: JsonObject) -> JsonObject:
+        entry = attempt.entry if attempt is not None else None
+        return {
+            "ts": record.at,
+            "rev": record.rev,
+            "type": type_,
+            "suite": self.compiled.suite,
+            "case": entry.case if entry else None,
+            "model": entry.model if entry else None,
+            "trial": entry.trial if entry else None,
+            "attempt": attempt.number if attempt else None,
+            "key": entry.key if entry else None,
+            "data": data,
+        }
+
+    # What each type of record says. All of them: (projection, record, one of its entries) → events.
+
+    def _planned(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """New tasks of the plan are new attempts."""
+        del said
+        puts = (change for change in record.draft.changes if isinstance(change, Put))
+        new = [put.spec for put in puts if put.address.startswith(f"{KIND}/") and put.spec["task"] not in self.attempts]
+        for spec in new:
+            self.attempts[spec["task"]] = _Attempt(self.compiled.entries[spec["entry"]], spec["attempt"])
+            self.ended.pop(spec["entry"], None)
+        if not new:
+            return
+        self.is_closed = False
+        if not self.is_open:
+            self.is_open = True
+            yield self._event(record, "run/open", None, self._opening())
+        else:
+            again = len(self.compiled.entries) - len(self.ended)
+            yield self._event(record, "run/resume", None, {"kept": len(self.ended), "again": again})
+
+    def _opening(self) -> JsonObject:
+        compiled = self.compiled
+        return {
+            "run": self.run,
+            "plan": compiled.digest,
+            "seed": compiled.seed,
+            "models": list(compiled.models),
+            "cases": len(compiled.cases),
+            "entries": len(compiled.entries),
+            "trials": compiled.trials,
+            "report": compiled.report,
+            "deterministic": compiled.deterministic,
+        }
+
+    def _task(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        attempt = self.attempts.get(said.subject)
+        if attempt is None or attempt.is_started or said.data.get("state") != "running":
+            return
+        attempt.is_started, attempt.started_at = True, record.at
+        case = self.compiled.cases[attempt.entry.case]
+        data: JsonObject = {"variant": attempt.entry.variant, "language": case["language"], "tags": case["tags"]}
+        yield self._event(record, "case/start", attempt, data)
+
+    def _replied(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        attempt = self._of_agent(said.subject)
+        if attempt is None:
+            return
+        usage = said.data.get("usage") or {}
+        _add(attempt.usage, usage)
+        _add(attempt.usage, {"turns": 1})
+        counted = {"turn": said.data.get("turn"), **_tokens(usage)}
+        yield self._event(record, "llm/call", attempt, counted)
+        for call in said.data.get("calls", ()):
+            number = attempt.calls.setdefault(call["call"], len(attempt.calls) + 1)
+            data = {
+                "call": number,
+                "tool": call["tool"],
+                "arguments": call["arguments"],
+                "fault": call.get("fault", ""),
+            }
+            yield self._event(record, "tool/call", attempt, data)
+            _add(attempt.usage, {"calls": 1})
+
+    def _authorized(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """A call that is turned down at once has no other end."""
+        for address, ruling in said.data.items():
+            state, colon, text = str(ruling).partition(": ")
+            if colon:
+                yield from self._result(record, said.subject, address, {"state": state, "text": text})
+
+    def _settled(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        yield from self._result(
+            record, record.draft.actor.replace(":", "/", 1), said.subject, said.data.get("result") or {}
+        )
+
+    def _result(self, record: Record, agent: str, call: str, result: JsonObject) -> Iterator[JsonObject]:
+        attempt = self._of_agent(agent)
+        if attempt is not None and call in attempt.calls:
+            data = {"call": attempt.calls[call], "state": result.get("state", ""), "text": result.get("text", "")}
+            yield self._event(record, "tool/result", attempt, data)
+
+    def _container(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        attempt = self.attempts.get("task/" + said.subject.partition("/c-")[2])
+        if attempt is None:
+            return
+        is_up = said.data.get("state") in UP
+        if is_up != attempt.is_up and (is_up or said.data.get("state") in ("removed", "failed", "stopping")):
+            attempt.is_up = is_up
+            image = self.compiled.cases[attempt.entry.case]["image"]
+            data = {"image": self.compiled.images.get(image, image)}
+            yield self._event(record, "env/up" if is_up else "env/down", attempt, data)
+
+    def _touched(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """A person's word to an agent marks the entry."""
+        if record.draft.actor.startswith("human:"):
+            attempt = self._of_agent(str(said.data.get("to", said.subject)))
+            if attempt is not None:
+                attempt.is_touched = True
+        return iter(())
+
+    def _case(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        attempt = self.attempts.get("task/" + said.subject.partition("/")[2])
+        if attempt is None or said.data.get("state") != CaseState.ENDED:
+            return
+        for result in said.data["results"]:
+            yield self._event(record, "check/result", attempt, result)
+        for name, value in said.data.get("soft", {}).items():
+            yield self._event(record, "metric", attempt, {"name": name, "value": value})
+        self.ended[attempt.entry.name] = said.data["verdict"]
+        data: JsonObject = {
+            "verdict": said.data["verdict"],
+            "why": said.data["why"],
+            "soft": said.data.get("soft", {}),
+            "usage": _usage(attempt.usage),
+            "touched": attempt.is_touched,
+            "timing": {"s": round(record.at - attempt.started_at, 6) if attempt.is_started else 0.0},
+        }
+        yield self._event(record, "case/end", attempt, data)
+
+    def _of_agent(self, address: str) -> _Attempt | None:
+        """The attempt that an agent works for: its own, or as a helper below."""
+        path = address.partition("/")[2]
+        return self.attempts.get("task/" + path.partition("/")[0])
+
+
+_Reader = Callable[[Projection, Record, Also], Iterator[JsonObject]]
+_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {
+        "plan.patched": Projection._planned,
+        "task.changed": Projection._task,
+        "model.replied": Projection._replied,
+        "call.authorized": Projection._authorized,
+        "call.settled": Projection._settled,
+        "container.observed": Projection._container,
+        "message.sent": Projection._touched,
+        "case.ended": Projection._case,
+    }
+)
+
+
+def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
+    for name, value in more.items():
+        if isinstance(value, int | float):
+            total[name] = total.get(name, 0) + value
+
+
+def _tokens(usage: Mapping[str, object]) -> JsonObject:
+    return {name: usage[name] for name in sorted(usage)}
+
+
+def _usage(total: Mapping[str, float]) -> JsonObject:
+    kept = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0, "calls": 0, "turns": 0}
+    return {name: total.get(name, zero) for name, zero in kept.items()}

@@ -1,0 +1,95 @@
+"""What the agents of a run did, folded from its log: the evidence that calls, abstaining and the log are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from benchmarks.checks.contract import Emitted, Evidence
+from benchmarks.compiling.compiled import Compiled
+from benchmarks.events.projecting import ENDING
+from benchmarks.planning import offered
+from reconciler.storing.store import Store
+from schemas.case import CaseSpec
+from schemas.record import Record
+
+PAGE: int = 1000
+
+
+@dataclass(slots=True)
+class _Doings:
+    """What one agent did: its calls in order, where each of them stands, and its last words."""
+
+    calls: list[Emitted] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    said: str = ""
+
+
+class Witness:
+    """Folds records, each once. Linear in the log however many attempts ask."""
+
+    def __init__(self, store: Store, compiled: Compiled) -> None:
+        self._store = store
+        self._compiled = compiled
+        self._rev = 0
+        self._doings: dict[str, _Doings] = {}
+
+    async def evidence(self, case: CaseSpec) -> Evidence:
+        """All that is known of the attempt `case`, once its task is over."""
+        await self._store.flush(self._store.view.rev)
+        while records := await self._store.log(self._rev, PAGE):
+            self.note(records)
+        doings = self._doings.get("agent/" + case.task.partition("/")[2], _Doings())
+        compiled = self._compiled.cases[self._compiled.entries[case.entry].case]
+        return Evidence(
+            calls=tuple(doings.calls),
+            said=doings.said,
+            offered=frozenset(offered(compiled)),
+            near=frozenset(compiled["near"]),
+            far=frozenset(compiled["far"]),
+        )
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Folds `records`, which follow those that were noted before."""
+        for record in records:
+            self._rev = record.rev
+            for said in record.draft.entries:
+                match said.type:
+                    case "model.replied":
+                        self._replied(said.subject, said.data)
+                    case "call.authorized":
+                        self._ruled(said.subject, said.data)
+                    case "call.settled":
+                        self._settled(record.draft.actor.replace(":", "/", 1), said.subject, said.data)
+
+    def _replied(self, agent: str, data: dict[str, object]) -> None:
+        doings = self._doings.setdefault(agent, _Doings())
+        if data.get("text"):
+            doings.said = str(data["text"])
+        calls = data.get("calls")
+        for call in calls if isinstance(calls, list) else ():
+            if call["tool"] in ENDING:
+                arguments = call["arguments"]
+                last = arguments.get("result", arguments.get("reason")) if isinstance(arguments, dict) else arguments
+                doings.said = str(last) if last else doings.said
+                continue
+            doings.places[call["call"]] = len(doings.calls)
+            arguments = call["arguments"] if isinstance(call["arguments"], dict) else {"given": call["arguments"]}
+            doings.calls.append(Emitted(call["tool"], arguments, str(call.get("fault", ""))))
+
+    def _ruled(self, agent: str, data: dict[str, object]) -> None:
+        for call, ruling in data.items():
+            state, colon, text = str(ruling).partition(": ")
+            if colon:
+                self._end(agent, call, state, text)
+
+    def _settled(self, agent: str, call: str, data: dict[str, object]) -> None:
+        result = data.get("result")
+        if isinstance(result, dict):
+            self._end(agent, call, str(result.get("state", "")), str(result.get("text", "")))
+
+    def _end(self, agent: str, call: str, state: str, text: str) -> None:
+        doings = self._doings.get(agent)
+        place = None if doings is None else doings.places.get(call)
+        if doings is not None and place is not None:
+            doings.calls[place] = replace(doings.calls[place], state=state, result=text)

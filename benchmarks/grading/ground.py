@@ -1,0 +1,32 @@
+"""What grading is done with: given by the wiring, so that nothing here makes a process or asks for the time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from benchmarks.checks.contract import Evidence
+from benchmarks.compiling.compiled import Compiled
+from containers.engine import Engine
+from controllers.task.checking import RunCheck
+from reconciler.clock import Clock, Ids
+from reconciler.effects.processes import Processes
+from schemas.case import CaseSpec
+from schemas.frozen import frozen
+
+
+@frozen
+class Ground:
+    """`folder` is the run's, absolute. `witness` tells what an attempt's agent did; `engine` is asked for late."""
+
+    folder: Path
+    compiled: Compiled
+    run_check: RunCheck
+    processes: Processes
+    ids: Ids
+    clock: Clock
+    witness: Callable[[CaseSpec], Awaitable[Evidence]]
+    engine: Callable[[], Engine]
+    label: str
+    env: Mapping[str, str] = field(default_factory=dict)

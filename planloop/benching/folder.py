@@ -1,0 +1,85 @@
+"""The folder of a run: what lies in it, and how its files are written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmarks.compiling.compiled import Compiled, compiled_from_json
+from benchmarks.planning import PLAN, workspace
+from planloop.exits import Exit, Halt
+from schemas.encoding import Json, canonical, decode
+
+PLAN_JSON: Final = "plan.json"
+PLAN_FILE: Final = f"{PLAN}.plan.yaml"
+SUMMARY: Final = "summary.json"
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Puts `content` at `path`: whole or not at all, whatever happens meanwhile."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    with half.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    half.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def begin(folder: Path, compiled: Compiled) -> None:
+    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises Halt when it is there."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        hint = f"plan bench resume {folder} goes on with it; --name gives another name"
+        raise Halt(Exit.CONFLICT, f"{folder} is there already", hint) from None
+    for name, world in compiled.worlds.items():
+        (folder / "worlds").mkdir(exist_ok=True)
+        write_durably(folder / "worlds" / f"{name}.json", canonical(world))
+    write_durably(folder / PLAN_JSON, canonical(compiled.to_json()))
+
+
+def compiled_of(folder: Path) -> Compiled:
+    """The run in `folder`. Raises Halt when there is none."""
+    try:
+        return compiled_from_json(decode((folder / PLAN_JSON).read_bytes()))
+    except FileNotFoundError:
+        hint = "plan bench report lists the runs that there are"
+        raise Halt(Exit.NOT_FOUND, f"{folder} is no run: it has no {PLAN_JSON}", hint) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Halt(Exit.INVALID, f"{folder / PLAN_JSON} cannot be read: {error!r}", "begin another run") from None
+
+
+def lay_out(folder: Path, compiled: Compiled, attempts: Mapping[str, int]) -> None:
+    """Writes the files that the attempts begin with, where nothing is yet."""
+    for name, attempt in attempts.items():
+        place = folder / workspace(name, attempt)
+        if place.exists():
+            continue
+        half = place.with_name(f".{place.name}")
+        half.mkdir(parents=True, exist_ok=True)
+        for path, text in compiled.cases[compiled.entries[name].case]["files"].items():
+            file = half / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        half.rename(place)
+
+
+def write_plan(folder: Path, document: Json) -> Path:
+    """Writes the plan of the run; JSON is YAML."""
+    path = folder / PLAN_FILE
+    write_durably(path, canonical(document) + b"\n")
+    return path
+
+
+def runs(reports: Path) -> Iterator[Path]:
+    """The folders of all runs below `reports`, by name."""
+    for suite in sorted(reports.iterdir()) if reports.is_dir() else ():
+        if suite.is_dir():
+            yield from (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())

@@ -1,0 +1,119 @@
+"""One run: its plan is owned by this process until it is over, and its events are written as its log grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+import anyio
+
+from benchmarks.compiling.compiled import Compiled
+from benchmarks.events.projecting import Projection
+from benchmarks.events.reading import HINT, BadEvents
+from benchmarks.events.writing import EventFile, EventsTaken
+from benchmarks.planning import plan_document
+from planloop import compiling, wiring
+from planloop.benching import folder as files
+from planloop.benching.screen import BenchScreen
+from planloop.cli.applying import leave_at_once
+from planloop.core import Core
+from planloop.exits import Exit, Halt
+from planloop.hosting import Leaving, Owning, Wish
+from planloop.places import Place, of_file
+from reconciler.editing.filing import FileSave
+from reconciler.errors import NotOwner
+from reconciler.storing.store import View
+from schemas.case import CaseState, Verdict, case_from_json
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+from schemas.limits import PLAN_FILE_BYTES_MAX
+
+PAGE: Final = 1000
+LOOK_S: Final = 0.05  # Between two looks at what became durable.
+
+
+@frozen
+class Going:
+    """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each."""
+
+    folder: Path
+    compiled: Compiled
+    attempts: Mapping[str, int]
+    parallel: int
+    extra: JsonObject
+
+
+def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
+    """The try that each entry is at: those that came to a verdict keep theirs, all others get another one."""
+    found: dict[str, int] = dict.fromkeys(compiled.entries, 1)
+    for case in view.list("case") if view is not None else ():
+        spec = case_from_json(case.spec)
+        if spec.entry not in found or spec.attempt < found[spec.entry]:
+            continue
+        is_kept = case.state == CaseState.ENDED and Verdict(case.status["verdict"]).is_decided
+        found[spec.entry] = spec.attempt + (0 if is_kept else 1)
+    return found
+
+
+def run(going: Going, screen: BenchScreen) -> Leaving:
+    """Runs the entries until all have ended. Raises Halt when somebody else runs them, or what is there is broken."""
+    files.lay_out(going.folder, going.compiled, going.attempts)
+    document = plan_document(going.compiled, going.attempts, parallel=going.parallel, extra=going.extra)
+    path = files.write_plan(going.folder, document)
+    file = compiling.required(path, size_max=PLAN_FILE_BYTES_MAX, is_run=True)
+    save = FileSave(path.name, file.content, file.document, is_approved=True, checked=file.compiled)
+    place = of_file(path, file.name)
+    try:
+        return anyio.run(_run, place, Wish(file, save, PLAN_FILE_BYTES_MAX), going, screen)
+    except NotOwner:
+        hint = f"plan tree --plan {path} shows it"
+        raise Halt(Exit.CONFLICT, f"another process runs {going.folder}", hint) from None
+    except EventsTaken:
+        raise Halt(Exit.CONFLICT, f"another process writes the events of {going.folder}") from None
+    except BadEvents as error:
+        raise Halt(Exit.FAILED, f"{going.folder}: {error}", HINT) from None
+
+
+async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> Leaving:
+    async with wiring.opened(place) as core:
+        projection = Projection(going.compiled, going.folder.name)
+        with EventFile(going.folder, projection) as events:
+            follower = _Follower(core, events, screen)
+
+            def leave(how: Leaving) -> NoReturn:
+                del how
+                leave_at_once(core.store.view, place)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(follower.follow)
+                leaving = await Owning(core, wish, screen, leave).run()
+                group.cancel_scope.cancel()
+            await follower.finish()
+        return leaving
+
+
+class _Follower:
+    """Writes the events of what becomes durable in the log."""
+
+    def __init__(self, core: Core, events: EventFile, screen: BenchScreen) -> None:
+        self._store = core.store
+        self._events = events
+        self._screen = screen
+        self._rev = 0
+
+    async def follow(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            await self._catch_up()
+            await anyio.sleep(LOOK_S)
+
+    async def finish(self) -> None:
+        """Writes what is left."""
+        await self._store.flush(self._store.view.rev)
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while records := await self._store.log(self._rev, PAGE):
+            self._rev = records[-1].rev
+            self._screen.events(self._events.note(records))

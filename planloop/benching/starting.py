@@ -1,0 +1,114 @@
+"""What `plan bench run` and `resume` do: compile, lay out, run, and say how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.compiling.compiling import Wish, compile_run
+from benchmarks.compiling.contestants import Contestant, contestant
+from benchmarks.events.reading import read
+from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.scoring.folding import Fold
+from benchmarks.scoring.summary import printed, summarise
+from compiler.reading import read_source
+from planloop import wiring
+from planloop.benching import folder as files
+from planloop.benching import suites
+from planloop.benching.running import Going, attempts_of, run
+from planloop.benching.screen import BenchScreen
+from planloop.cold import ColdStore
+from planloop.exits import Exit, Halt
+from planloop.places import of_file
+from schemas.frozen import frozen
+
+SCRIPT: Final = "script:"
+
+
+@frozen
+class Asked:
+    """The options of `plan bench run`."""
+
+    names: tuple[str, ...]
+    is_all: bool
+    models: tuple[str, ...]
+    trials: int | None = None
+    seed: int | None = None
+    cases: str = "*"
+    parallel: int = 4
+    deterministic: bool = False
+
+
+def run_all(asked: Asked, name: str | None, reports: Path) -> None:
+    """Runs every suite that is asked for, one after the other. Raises Halt."""
+    paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
+    if not paths:
+        raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all runs them all")
+    contestants = [_contestant(each) for each in asked.models]
+    read_in = [suites.required(path) for path in paths]  # All faults before anything runs.
+    folders = [_run_one(each, contestants, asked, name, reports) for each in read_in]
+    for folder in folders:
+        click.echo(str(folder))
+
+
+def resume_run(folder: Path, parallel: int) -> None:
+    """Goes on with the run in `folder`. Raises Halt."""
+    compiled = files.compiled_of(folder)
+    place = of_file(folder / files.PLAN_FILE, "run")
+    view = ColdStore(place).view if place.exists else None
+    attempts = attempts_of(compiled, view)
+    _go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))
+
+
+def _run_one(
+    suite: suites.SuiteFile, contestants: Sequence[Contestant], asked: Asked, name: str | None, reports: Path
+) -> Path:
+    wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, {})
+    compiled = compile_run(suite.suite, contestants, wish)
+    if not compiled.entries:
+        raise Halt(Exit.USAGE, f"nothing to run in {compiled.suite}", "look at --cases and --model")
+    folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
+    files.begin(folder, compiled)
+    _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
+    return folder
+
+
+def _go(going: Going) -> None:
+    run(going, BenchScreen(len(going.compiled.entries)))
+    write_summary(going.folder)
+
+
+def write_summary(folder: Path) -> None:
+    """Folds the events of the run in `folder` into its `summary.json`."""
+    fold = Fold()
+    for event in read((folder / EVENTS).read_bytes()).events:
+        fold.add(event)
+    files.write_durably(folder / files.SUMMARY, printed(summarise(fold)))
+
+
+def _free_name(folder: Path) -> str:
+    """The date with the first number that is free."""
+    day = time.strftime("%Y-%m-%d", time.gmtime(wiring.now()))
+    number = 1
+    while (folder / f"{day}-{number}").exists():
+        number += 1
+    return f"{day}-{number}"
+
+
+def _contestant(name: str) -> Contestant:
+    if not name.startswith(SCRIPT):
+        return contestant(name)
+    path = Path(name.removeprefix(SCRIPT))
+    try:
+        tree = read_source(path.read_bytes(), file=str(path))
+    except OSError as error:
+        raise Halt(
+            Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "script: names a file of scripts"
+        ) from None
+    if not isinstance(tree.value, dict):
+        raise Halt(Exit.INVALID, f"{path} holds no scripts", "write `case: [steps]`, or `*: [steps]` for all cases")
+    return Contestant(path.stem, "script", str(path), tree.value)

@@ -1,0 +1,74 @@
+"""Which suites there are, and reading one from disk with its faults told."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from benchmarks.reading.reading import read_suite
+from benchmarks.reading.sources import FolderSuiteSources
+from benchmarks.reading.suite import ReadSuite, Suite
+from planloop.exits import Exit, Halt
+from planloop.rendering import diagnostics as rendering
+from planloop.sources import read_bounded
+from planloop.streams import styled
+from schemas.collecting import collector_off
+from schemas.frozen import frozen
+
+NAMES: Final = ("suite.yaml", "suite.edn")
+BYTES_MAX: Final = 16 << 20
+
+
+@frozen
+class SuiteFile:
+    """A suite and where it is read from."""
+
+    path: Path
+    read: ReadSuite
+
+    @property
+    def suite(self) -> Suite:
+        """The suite. Call `required` first."""
+        assert self.read.suite is not None, "there are errors"
+        return self.read.suite
+
+
+def shipped() -> dict[str, Path]:
+    """The files of the suites that come with the product, by name."""
+    folder = Path(str(files("benchmarks").joinpath("suites")))
+    found = ((one.name, _in_folder(one)) for one in sorted(folder.iterdir()) if one.is_dir())
+    return {name: path for name, path in found if path is not None}
+
+
+def find(name: str, cwd: Path) -> Path:
+    """The file of the suite that `name` means: one that is shipped, a folder or a file. Raises Halt."""
+    known = shipped()
+    if name in known:
+        return known[name]
+    path = cwd / name
+    found = _in_folder(path) if path.is_dir() else path if path.is_file() else None
+    if found is None:
+        hint = f"there are {', '.join(known)}; or name a file or folder: {NAMES[0]}"
+        raise Halt(Exit.NOT_FOUND, f"no suite `{name}`", hint)
+    return found
+
+
+def required(path: Path) -> SuiteFile:
+    """The suite in the file `path`, its faults printed. Raises Halt INVALID when one is an error."""
+    try:
+        content = read_bounded(path, BYTES_MAX)
+    except OSError as error:
+        raise Halt(Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
+    with collector_off():
+        read = read_suite(content, file=str(path), sources=FolderSuiteSources(path.parent))
+    if read.diagnostics:
+        styled(rendering.render(read.diagnostics, dict(read.texts), color=sys.stderr.isatty()), sys.stderr)
+    if read.suite is None:
+        raise Halt(Exit.INVALID, "")
+    return SuiteFile(path, read)
+
+
+def _in_folder(folder: Path) -> Path | None:
+    return next((folder / name for name in NAMES if (folder / name).is_file()), None)

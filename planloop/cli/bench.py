@@ -1,0 +1,75 @@
+"""`plan bench`: suites of cases, run over models, oracles and nop, and reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+EXAMPLE = """
+\b
+Examples:
+  plan bench list
+  plan bench run tool-calling --model oracle --model nop
+  plan bench run --all --model openai/gpt-4o --trials 3
+  plan bench resume reports/tool-calling/2026-11-23-1
+  plan bench report
+"""
+
+
+@click.group(epilog=EXAMPLE, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Measure agents with suites of cases, and compare them."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command("list")
+def list_suites() -> None:
+    """List the suites that come with planloop."""
+    from planloop.benching import suites
+
+    for name, path in suites.shipped().items():
+        suite = suites.required(path).suite
+        click.echo(f"{name}  {len(suite.cases)} cases  {suite.about}")
+
+
+@command.command("run")
+@click.argument("names", nargs=-1, metavar="[SUITE]...")
+@click.option("--all", "is_all", is_flag=True, help="Every suite that comes with planloop.")
+@click.option("--model", "models", multiple=True, required=True, help="oracle, nop, script:FILE or provider/model.")
+@click.option("--trials", type=click.IntRange(1), help="How often each case is tried.")
+@click.option("--seed", type=int, help="What every choice is drawn with.")
+@click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
+@click.option("--deterministic", is_flag=True, help="One case at a time, so that two runs have the same events.")
+@click.option("--name", "run_name", help="The run's name; left out, the date and a number.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+def run(
+    names: tuple[str, ...],
+    is_all: bool,
+    models: tuple[str, ...],
+    trials: int | None,
+    seed: int | None,
+    cases: str,
+    parallel: int,
+    deterministic: bool,
+    run_name: str | None,
+    reports: Path,
+) -> None:
+    """Run suites over models."""
+    from planloop.benching.starting import Asked, run_all
+
+    asked = Asked(names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic)
+    run_all(asked, run_name, reports)
+
+
+@command.command("resume")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
+def resume(folder: Path, parallel: int) -> None:
+    """Go on with a run that did not come to its end, and try again what ended in an error."""
+    from planloop.benching.starting import resume_run
+
+    resume_run(folder, parallel)
