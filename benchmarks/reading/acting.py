@@ -72,7 +72,7 @@ def _replaced(path: str, text: str | None, pairs: Json, to: Pointer, reader: Rea
     if text is None:
         reader.faults.add("P0213", f"its base has no file `{path}`", "name one of its files", to=(*to, path))
         return ""
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # noqa: PLR2004
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs", _FORM, to=(*to, path))
         return text
     for old, new in pairs:

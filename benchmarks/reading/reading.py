@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.reading.acting import proof_of
 from benchmarks.compiling.filling import filled
+from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.sources import SuiteSources
 from benchmarks.reading.suite import Case, ReadSuite, Suite
