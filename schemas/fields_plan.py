@@ -115,6 +115,13 @@ PLAN_TABLES: Final = (
                 read_in="planloop",
             ),
             Field(
+                "tasks",
+                Scalar("integer", minimum=1),
+                "Tasks with an agent or a command that are at work at once; those below one work in its place.",
+                3,
+                read_in="controllers/task/slots.py",
+            ),
+            Field(
                 "models",
                 Keyed(Scalar("integer", minimum=1), is_id=False),
                 "Model calls at once, by pattern.",

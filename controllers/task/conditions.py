@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from controllers.task import budgets, containing, forking
 from controllers.task.observing import Observed
+from controllers.task.slots import AWAITING_SLOT
 from controllers.task.step import Says, Step
 from schemas import patching
 from schemas.condition import Condition, Truth, condition_from_json, updated
@@ -43,8 +44,9 @@ def _is_plain_wait(observed: Observed, step: Step) -> bool:
     if step.merge or step.says.state is not TaskState.WAITING:
         return False
     is_queued = step.says.reason == "Queued" and observed.progress.state is TaskState.WAITING
-    # But a container that is for this task comes up when it hears that the task waits for it.
-    return is_queued or (not observed.me.status and step.says.reason != AWAITING_CONTAINERS)
+    # But a container that is for this task comes up when it hears that the task waits for it, and that others are at
+    # work is not in the plan.
+    return is_queued or (not observed.me.status and step.says.reason not in (AWAITING_CONTAINERS, AWAITING_SLOT))
 
 
 def _is_written(observed: Observed, says: Says) -> bool:

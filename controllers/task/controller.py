@@ -9,6 +9,7 @@ from controllers.task.clearing import Clearing
 from controllers.task.deciding import decide
 from controllers.task.observing import Observer
 from controllers.task.running import Desk
+from controllers.task.slots import Slots
 from controllers.task.step import CheckJob, Job, RunJob, StopJob, TryJob
 from controllers.task.surroundings import Surroundings
 from controllers.task.tallying import Tallies
@@ -43,7 +44,9 @@ class TaskController:
         self._clock = clock
         tallies = Tallies()
         tallies.follow(store)
-        self._observer = Observer(store.view, tallies, plane, surroundings.sandboxes)
+        self._slots = Slots(plane.poke)
+        self._slots.follow(store)
+        self._observer = Observer(store.view, tallies, plane, surroundings.sandboxes, self._slots)
         self._desk = Desk(store, processes, clock, ids, self._observer, surroundings, Clearing(store, processes, plane))
 
     async def reconcile(self, address: Address) -> Outcome:
@@ -57,6 +60,7 @@ class TaskController:
             self._plane.cancel(key)
         for job in step.start:
             self._start(observed.me.uid, observed.address, job)
+        self._slots.settle(observed.address, step.says.reason, is_stuck=step.says.is_stuck)
         return Done() if step.again_s is None else Again(max(0.0, step.again_s))
 
     def _start(self, uid: Uid, address: str, job: Job) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observer
+from controllers.task.slots import Slots
 from controllers.task.step import Says
 from controllers.task.tallying import Tallies
 from reconciler.storing.store import View
@@ -18,4 +19,6 @@ def why(task: Resource, view: View, now: float) -> Says:
     tallies = Tallies()
     near = [task.address, *task.spec["needs"], *(owned.address for owned in view.owned_by(task.address))]
     tallies.update(view, near)
-    return step_for(Observer(view, tallies, None).observe_as(task, now)).says
+    slots = Slots()
+    slots.count(view)
+    return step_for(Observer(view, tallies, None, slots=slots).observe_as(task, now)).says

@@ -14,6 +14,7 @@ from controllers.sandboxes import NO_OTHERS, Sandboxes, agent_above
 from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
+from controllers.task.slots import Slot, Slots
 from controllers.task.status import Progress, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.driving.working import WorkPlane
@@ -47,7 +48,8 @@ class Observed:
     in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
     in, and `sandbox` what is known of that: None before it was tried. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
-    elsewhere that an edit of a budget concerns. `now` is in seconds; `digests` name its checks as now written.
+    elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns it. `now` is in
+    seconds; `digests` name its checks as now written.
     """
 
     me: Resource
@@ -68,6 +70,7 @@ class Observed:
     above: tuple[Resource, ...] = ()
     over: tuple[str, ...] = ()
     kin: tuple[Resource, ...] = ()
+    slot: Slot | None = None
     lock: MissingLock | None = None
     remains: tuple[str, ...] = ()
     fork: Resource | None = None
@@ -85,8 +88,16 @@ class Observed:
 class Observer:
     """Reads for decisions. Keeps parsed specs and statuses by address; each is parsed once in its life."""
 
-    def __init__(self, view: View, tallies: Tallies, plane: WorkPlane | None, sandboxes: Sandboxes = NO_OTHERS) -> None:
+    def __init__(
+        self,
+        view: View,
+        tallies: Tallies,
+        plane: WorkPlane | None,
+        sandboxes: Sandboxes = NO_OTHERS,
+        slots: Slots | None = None,
+    ) -> None:
         self._view = view
+        self._slots = slots
         self._sandboxes = sandboxes
         self._tallies = tallies
         self._plane = plane
@@ -137,6 +148,7 @@ class Observer:
             above=above,
             over=granting.over(view, me, above),
             kin=granting.kin(view, me, above),
+            slot=None if self._slots is None else self._slots.slot(me.address),
             lock=missing_lock(view, me, spec, now) if spec.locks else None,
             fork=view.get(spec.fork) if spec.fork else None,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},

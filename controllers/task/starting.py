@@ -1,8 +1,9 @@
 """From not begun to begun: what must hold before a task may start, in the order in which it is told.
 
-A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, its fork,
-which is made of what its needs have left, its containers, which may mount the fork, its sandbox, which may be in one of
-them, and locks last: a task asks for them when nothing else is in its way, so that none is held by a task that waits.
+A parent that has started, needs, budget, the pause before a retry, what is left of an earlier incarnation, a slot
+where the plan bounds how many tasks are at work, its fork, which is made of what its needs have left, its containers,
+which may mount the fork, its sandbox, which may be in one of them, and locks last: a task asks for them when nothing
+else is in its way, so that none is held by a task that waits.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from controllers.leases import AWAITING
 from controllers.task import budgets, containing, flight, forking, jobs, keys, reopening, verifying, working
 from controllers.task.observing import Observed
+from controllers.task.slots import AWAITING_SLOT
 from controllers.task.status import Stage, Standing, progress_of, standing
 from controllers.task.step import Says, Step, TryJob, after
 from schemas import limits
@@ -61,7 +63,7 @@ def _trying(observed: Observed, says: Says, encloser: Resource) -> Step:
 
 def obstacle(observed: Observed) -> Says | None:
     """The first thing in the way, None when the task may start."""
-    before = (_parent, _needs, _budget, _retry, _leftover, forking.obstacle, _no_sandbox)
+    before = (_parent, _needs, _budget, _retry, _leftover, _slot, forking.obstacle, _no_sandbox)
     for look in (*before, containing.obstacle, _untried_sandbox, _locks):
         says = look(observed)
         if says is not None:
@@ -146,6 +148,13 @@ def _needs(observed: Observed) -> Says | None:
 
 
 _HOW = {Standing.FAILED: "failed", Standing.CANCELLED: "cancelled", Standing.STUCK: "blocked by a failure itself"}
+
+
+def _slot(observed: Observed) -> Says | None:
+    slot = observed.slot
+    if slot is None or slot.is_mine:
+        return None
+    return Says(TaskState.WAITING, AWAITING_SLOT, slot.words, ("a task at work ends", "or limits.tasks is raised"))
 
 
 def _untried_sandbox(observed: Observed) -> Says | None:
