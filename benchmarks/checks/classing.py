@@ -67,8 +67,11 @@ def serves(call: Emitted, need: Need) -> bool:
 
 
 def wrong_arguments(call: Emitted, need: Need) -> Mapping[str, str]:
-    """What is wrong with each argument of a call, for the need: one that is missing, does not match, or is too many."""
-    given = call.arguments
+    """What is wrong with each argument of a call, for the need: one that is missing, does not match, or is too many.
+
+    Null stands for nothing: some models write it for every argument that they leave out.
+    """
+    given = {name: value for name, value in call.arguments.items() if value is not None or name in need.args}
     known = {**need.args, **{name: matcher for name, matcher in need.may.items() if name in given}}
     wrong = fitting.faults(given, known, is_exact=need.is_exact)
     if need.is_exact:

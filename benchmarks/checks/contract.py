@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
+from benchmarks.worlds.world import Tables, World
 from controllers.task.checking.contract import Finding, Result
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -41,8 +42,8 @@ class Evidence:
     """What is known of an attempt: all calls in order, malformed ones too, and the last words of the agent.
 
     `offered` are all tools that it was shown; `near` and `far` those among them that were drawn as decoys.
-    `world` is the simulated world as the case was compiled with it, `tables` what lay in it at the end: both None where
-    the case has none. `records` are the records of the log that are about the case, for `log`.
+    `world` is the simulated world as the agent found it, `tables` what lay in it at the end: both None where the case
+    has none. `records` are the records of the log that are about the case, for `log`.
     """
 
     calls: tuple[Emitted, ...] = ()
@@ -50,8 +51,8 @@ class Evidence:
     offered: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
-    world: JsonObject | None = None
-    tables: JsonObject | None = None
+    world: World | None = None
+    tables: Tables | None = None
     records: tuple[JsonObject, ...] = ()
 
     @property

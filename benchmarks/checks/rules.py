@@ -87,7 +87,7 @@ _MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
 def read(arguments: Json) -> Rules:
     """The check as rules. Raises BadCheck."""
     given = members(arguments, _MEMBERS, "`calls`")
-    needs = _needs(_listed(given.get("need", []), "need"))
+    needs = _needs(listed(given.get("need", []), "need"))
     ordered = any(need.after for need in needs)
     order = _one_of(given.get("order", "partial"), ORDERS, "order")
     if ordered and order != "partial":
@@ -103,7 +103,7 @@ def read(arguments: Json) -> Rules:
 
 def shapes(value: Json, name: str) -> tuple[Shape, ...]:
     """The calls that a list of names, patterns and maps stands for. Raises BadCheck."""
-    return tuple(_shape(one, name) for one in _listed(value, name))
+    return tuple(_shape(one, name) for one in listed(value, name))
 
 
 def _shape(value: Json, name: str) -> Shape:
@@ -136,11 +136,11 @@ def _needs(values: Sequence[Json]) -> tuple[Need, ...]:
 
 
 def _need(one: JsonObject, name: str, names: Sequence[str]) -> Need:
-    tools = tuple(_listed(one.get("tool", []), "tool"))
+    tools = tuple(listed(one.get("tool", []), "tool"))
     if not tools or not all(isinstance(tool, str) and tool for tool in tools):
         raise BadCheck(f"the needed call `{name}` lacks the name of its `tool`")
     args, is_exact = _args(one.get("args", {}))
-    after = _listed(one.get("after", []), "after")
+    after = listed(one.get("after", []), "after")
     if unknown := [other for other in after if other not in names]:
         raise BadCheck(f"`{name}` comes after `{unknown[0]}`, which is no id of a needed call")
     may = members(one.get("may", {}), None, "`may`")
@@ -179,7 +179,8 @@ def members(value: Json, allowed: Sequence[str] | None, what: str) -> JsonObject
     return value
 
 
-def _listed(value: Json, name: str) -> list[Json]:
+def listed(value: Json, name: str) -> list[Json]:
+    """`value` as a list; a word alone is a list of one. Raises BadCheck."""
     if isinstance(value, list):
         return value
     if isinstance(value, str):

@@ -176,7 +176,14 @@ def test_arguments_match_as_a_subset_or_exactly(args: Any, given: JsonObject, re
 
 
 @pytest.mark.parametrize(
-    ("given", "result"), [({"n": 1}, "pass"), ({"n": 1, "unit": "m"}, "pass"), ({"n": 1, "unit": "km"}, "fail")]
+    ("given", "result"),
+    [
+        ({"n": 1}, "pass"),
+        ({"n": 1, "unit": "m"}, "pass"),
+        ({"n": 1, "unit": "km"}, "fail"),
+        ({"n": 1, "unit": None, "other": None}, "pass"),
+        ({"n": None}, "fail"),
+    ],
 )
 def test_what_may_be_left_out_must_match_where_it_is_not(given: JsonObject, result: str) -> None:
     check = {"need": [{"tool": "todo.add", "args": {"exact": {"n": 1}}, "may": {"unit": {"one-of": ["m", "metre"]}}}]}

@@ -34,7 +34,7 @@ def one(args: Any, given: Any, may: Any = None) -> str:
     ],
 )
 def test_punctuation_in_a_text_counts(key: str, given: str) -> None:
-    """BFCL, `ast_checker.py` `standardize_string`: strips `. , - / _ * ^ ( )` on both sides before it compares."""
+    """BFCL, `ast_checker.py` `standardize_string`: drops spaces and `,./-_*^` on both sides before it compares."""
     assert one({"amount": key}, {"amount": given}) == "fail"
     assert one({"amount": key}, {"amount": key}) == "pass"
 

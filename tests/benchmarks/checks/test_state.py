@@ -1,0 +1,118 @@
+"""`state`: the end of a world against a golden replay, and against matchers of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.checks import state
+from benchmarks.checks.contract import Evidence
+from benchmarks.worlds import World, replay, world_of
+from schemas.encoding import JsonObject
+
+WORLD = {
+    "world": "desk",
+    "tables": {
+        "notes": {"note-1": {"text": "milk", "done": False}, "note-2": {"text": "tea", "done": False}},
+        "seen": {},
+    },
+    "tools": {
+        "note.add": {
+            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+            "errors": {"first": 1, "says": "503"},
+            "does": [{"insert": {"in": "notes", "id": "note-", "with": {"text": "$text", "done": False}}}],
+        },
+        "note.finish": {
+            "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+            "does": [{"update": {"in": "notes", "id": "$id", "set": {"done": True}, "else": "There is no ${id}."}}],
+        },
+        "note.look": {"does": [{"insert": {"in": "seen", "id": "look-", "with": {"by": "me"}}}]},
+    },
+}
+FINISH: JsonObject = {"note.finish": {"id": "note-1"}}
+FINISH_2: JsonObject = {"note.finish": {"id": "note-2"}}
+LOOK: JsonObject = {"note.look": {}}
+
+
+def add(text: str) -> JsonObject:
+    return {"note.add": {"text": text}}
+
+
+def desk() -> World:
+    found = world_of(WORLD)
+    assert found.world is not None, found.diagnostics
+    return found.world
+
+
+def judged(check: Any, *calls: JsonObject) -> Any:
+    world = desk()
+    end = replay(world, [next(iter(call.items())) for call in calls])
+    return state.judge(check, Evidence(world=world, tables=end.tables))
+
+
+@pytest.mark.parametrize(
+    ("check", "calls", "result"),
+    [
+        ({"after": [FINISH]}, [FINISH], "pass"),
+        ({"after": [FINISH]}, [FINISH, FINISH], "pass"),
+        ({"after": [FINISH, FINISH_2]}, [FINISH_2, FINISH], "pass"),
+        ({"after": [FINISH]}, [], "fail"),
+        ({"after": [FINISH]}, [FINISH_2], "fail"),
+        ({"after": [FINISH]}, [FINISH, FINISH_2], "fail"),
+        ({"after": []}, [], "pass"),
+        ({"after": []}, [FINISH], "fail"),
+        ({"after": [FINISH]}, [LOOK, FINISH], "fail"),
+        ({"after": [FINISH], "ignore": ["seen"]}, [LOOK, FINISH], "pass"),
+        ({"after": [add("a"), add("b")]}, [add("x"), add("b"), add("A ")], "pass"),
+        ({"after": [add("a")]}, [add("x"), add("a"), add("a")], "fail"),
+        ({"after": [add("a")]}, [add("a")], "fail"),
+        ({"after": [add("a")], "ignore": ["notes.text"]}, [add("x"), add("b")], "pass"),
+        ({"tables": {"notes": {"note-1": {"done": True}}}}, [FINISH, FINISH_2], "pass"),
+        ({"tables": {"notes": {"note-1": {"done": True}}}}, [FINISH_2], "fail"),
+        ({"tables": {"notes": {"note-9": {}}}}, [], "fail"),
+        ({"new": {"notes": [{"text": "/bread/"}]}}, [add("x"), add("two breads")], "pass"),
+        ({"new": {"notes": [{"text": "/b/"}, {"text": "ab"}]}}, [add("x"), add("ab"), add("b")], "pass"),
+        ({"new": {"notes": [{"text": "/bread/"}]}}, [add("x"), add("bread"), add("bread")], "fail"),
+        ({"new": {"notes": [{"text": "/bread/"}]}}, [], "fail"),
+        ({"new": {"notes": []}}, [FINISH], "pass"),
+        ({"new": {"notes": []}}, [add("x"), add("b")], "fail"),
+    ],
+)
+def test_the_world_must_end_as_the_check_says(check: Any, calls: list[JsonObject], result: str) -> None:
+    """The first `note.add` of an agent fails; the golden way has no such luck."""
+    assert judged(check, *calls).result == result
+
+
+def test_a_failure_says_what_is_otherwise() -> None:
+    found = judged({"after": [FINISH]}, FINISH_2)
+
+    assert "notes/note-1: done is false, not true" in found.message
+    assert found.evidence["differences.txt"]
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ({"after": [{"note.finish": {"id": "note-7"}}]}, "the golden call of `note.finish` fails: There is no note-7."),
+        ({"after": ["note.finish"]}, "`after` lists calls, each as `tool: arguments`"),
+        ({"then": []}, "no member `then`"),
+        ({"tables": {"notes": []}}, "the table `notes` is a map"),
+        ({"new": {"notes": [{"text": {"one-of": []}}]}}, "`notes`: "),
+        ({"ignore": [1]}, "`ignore` lists tables"),
+    ],
+)
+def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:
+    found = judged(check)
+
+    assert found.result == "error"
+    assert words in found.message
+
+
+def test_a_case_without_a_world_cannot_be_checked_for_its_state() -> None:
+    assert state.judge({"after": []}, Evidence()).result == "error"
+
+
+def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:
+    assert judged({}).probes == 0
+    assert judged({"after": []}).probes == 1
