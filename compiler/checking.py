@@ -18,7 +18,7 @@ from compiler.scalars import name_of
 from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
-from schemas.fields_all import TABLES, fields_of
+from schemas.fields_all import EVERY, TABLES, fields_of
 from schemas.fields_checks import KIND_FIELDS
 
 KINDS: Final = tuple(row.name for row in KIND_FIELDS)
@@ -131,7 +131,7 @@ def is_command(written: Json) -> bool:
 
 def check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Faults) -> None:
     """Tells where a map of `table` lacks a member that it must have, or has several that exclude each other."""
-    for group in TABLES[table].one_of:
+    for group in EVERY[table].one_of:
         given = [name for name in group if name in value]
         wanted = " or ".join(f"`{name}`" for name in group)
         what = name_of(to)

@@ -17,6 +17,7 @@ from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
 from schemas.fields_suite import SUITE_TABLES
 from schemas.fields_task import BUDGET, CASE, HEAL, LOCK, TASK
+from schemas.fields_world import WORLD_TABLES
 
 TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
     {
@@ -39,9 +40,9 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
 )
 
 EVERY: Final[Mapping[str, FieldTable]] = MappingProxyType(
-    {**TABLES, **{table.name: table for table in SUITE_TABLES}},
+    {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *WORLD_TABLES)}},
 )
-"""The tables of suites, too, which are no part of a plan."""
+"""The tables of suites and of simulated worlds, too, which are no part of a plan."""
 
 # What the tables cannot know: fields of a lowered spec that are made from structure, not from one written field.
 _DERIVED: Final = {

@@ -1,0 +1,27 @@
+"""Simulated worlds: tools over tables, as data, for suites that measure which tools an agent calls.
+
+Pure: `call(world, tool, arguments)` gives the world after the call and the answer. A plan serves one as a tool server
+by `mcp: {calendar: {world: FILE}}`; then the state of an agent's world is in the agent's own status.
+"""
+
+from benchmarks.worlds.calling import call, replay
+from benchmarks.worlds.comparing import differences
+from benchmarks.worlds.laying import for_tasks, found_by, laid, with_tools
+from benchmarks.worlds.reading import ReadWorld, read_world, world_of
+from benchmarks.worlds.world import Answer, World, WorldTool
+
+__all__ = [
+    "Answer",
+    "ReadWorld",
+    "World",
+    "WorldTool",
+    "call",
+    "differences",
+    "for_tasks",
+    "found_by",
+    "laid",
+    "read_world",
+    "replay",
+    "with_tools",
+    "world_of",
+]

@@ -1,0 +1,90 @@
+"""What `let` computes: sums and differences, counts, lists, and times that move with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import mul, sub
+from typing import Any, Final
+
+from benchmarks.worlds import times
+from benchmarks.worlds.values import ABSENT, Value, parse
+from benchmarks.worlds.world import Refusal
+from schemas.encoding import Json, JsonObject
+
+_DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
+
+
+def parse_computed(raw: Json) -> Value:
+    """The value of a map with one operation as its only key, else what `raw` stands for."""
+    if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
+        return parse(raw)
+    ((name, operands),) = raw.items()
+    given, operation = parse(operands), OPERATIONS[name]
+
+    def of(scope: Mapping[str, Any]) -> Any:
+        found = given.of(scope)
+        return ABSENT if found is ABSENT else operation(found)
+
+    return Value(given.names, of)
+
+
+def faults_in(raw: Json) -> str:
+    """What is wrong with the operands of an operation, in a few words; empty when nothing is."""
+    if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
+        return ""
+    ((name, operands),) = raw.items()
+    wanted = _MEMBERS.get(name)
+    if wanted is None:
+        is_sound = isinstance(operands, list) or (isinstance(operands, str) and operands.startswith("$"))
+        return "" if is_sound else f"`{name}` takes a list"
+    is_sound = isinstance(operands, dict) and set(operands) == set(wanted)
+    return "" if is_sound else f"`{name}` takes a map of {', '.join(wanted)}"
+
+
+def _numbers(values: Any) -> list[Any]:
+    found = _items(values)
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in found):
+        raise Refusal("That is no number.")
+    return found
+
+
+def _items(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise Refusal("That is no list.")
+    return values
+
+
+def _neat(value: Any) -> Any:
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def _sum(given: JsonObject) -> Any:
+    rows = (row for row in _items(given.get("of", [])) if isinstance(row, dict))
+    return _neat(sum(_numbers([row.get(given["field"], 0) for row in rows])))
+
+
+def _shifted(given: JsonObject) -> Any:
+    """`time`, moved as far as it is from `from` to `to`."""
+    time, start, end = (times.instant(given.get(name)) for name in ("time", "from", "to"))
+    if time is None or start is None or end is None:
+        return ABSENT
+    return times.written(time + (end - start))
+
+
+def _at(index: int) -> Callable[[Any], Any]:
+    return lambda values: _items(values)[index] if _items(values) else ABSENT
+
+
+OPERATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "add": lambda values: _neat(sum(_numbers(values))),
+    "subtract": lambda values: _neat(reduce(sub, _numbers(values) or [0])),
+    "multiply": lambda values: _neat(reduce(mul, _numbers(values) or [0])),
+    "count": lambda values: len(_items(values)),
+    "sum": _sum,
+    "first": _at(0),
+    "last": _at(-1),
+    "list": _items,
+    "shifted": _shifted,
+}
+_MEMBERS: Final = {"sum": ("of", "field"), "shifted": ("time", "from", "to")}

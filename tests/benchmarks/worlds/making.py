@@ -1,0 +1,34 @@
+"""Worlds for tests: the shipped ones, and small ones of a few lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.worlds import World, read_world
+from schemas.diagnostic import Diagnostic
+
+SUITE = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
+
+
+def shipped(path: str) -> World:
+    """A world of the tool-calling suite."""
+    read = read_world((SUITE / path).read_bytes(), file=path)
+    assert read.world is not None, read.diagnostics
+    return read.world
+
+
+def world(text: str, file: str = "world.yaml") -> World:
+    """The world in `text`, which must be sound."""
+    read = read_world(text.encode(), file=file)
+    assert read.world is not None, read.diagnostics
+    return read.world
+
+
+def told(text: str) -> list[str]:
+    """What is wrong with `text`: line, code, summary and cure."""
+    return [_line(one) for one in read_world(text.encode(), file="world.yaml").diagnostics]
+
+
+def _line(one: Diagnostic) -> str:
+    assert one.span is not None, one
+    return f"{one.span.line} {one.code} {one.summary} | {one.hint}"

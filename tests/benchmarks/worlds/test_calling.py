@@ -1,0 +1,165 @@
+"""Calls of simulated tools: what the caller is told, and what is in the tables then."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.worlds import World, call, laid, replay
+from schemas.encoding import JsonObject, canonical
+from tests.benchmarks.worlds.making import shipped, world
+
+OFFICE = shipped("worlds/office.yaml")
+SHOP = shipped("worlds/shop.yaml")
+DECOYS = shipped("tools/decoys.yaml")
+START = "2030-01-03T15:00:00Z"
+
+
+def test_an_argument_that_is_not_given_changes_nothing() -> None:
+    after, answer = call(OFFICE, "calendar.update", {"id": "evt-12", "room": "Oak"})
+    before = OFFICE.tables["events"]["evt-12"]
+    assert after.tables["events"]["evt-12"] == {**before, "room": "Oak"}
+    assert answer.value == {"id": "evt-12", **before, "room": "Oak"}
+
+
+def test_a_moved_event_keeps_how_long_it_takes_whichever_way_its_end_is_said() -> None:
+    short, _ = call(OFFICE, "calendar.update", {"id": "evt-12", "start": START})
+    long, _ = call(OFFICE, "calendar.update", {"id": "evt-12", "start": START, "end": "2030-01-03T16:15:00+01:00"})
+    assert short.tables == long.tables
+    assert short.tables["events"]["evt-12"]["end"] == "2030-01-03T15:15:00Z"
+
+
+def test_a_new_row_gets_the_next_number_even_after_the_last_one_was_deleted() -> None:
+    gone, _ = call(OFFICE, "calendar.delete", {"id": "evt-16"})
+    _, answer = call(gone, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
+    assert answer.value["id"] == "evt-17"
+
+
+def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_file() -> None:
+    def found(**arguments: object) -> list[str]:
+        return [row["id"] for row in call(OFFICE, "calendar.list", dict(arguments))[1].value["events"]]
+
+    assert found() == [f"evt-{number}" for number in range(10, 17)]
+    assert found(query="STANDUP") == ["evt-12", "evt-15"]
+    assert found(query="standup", **{"from": "2030-01-04T00:00:00Z"}) == ["evt-15"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "error", "text"),
+    [
+        ("calendar.move", {}, "UnknownTool", "There is no tool calendar.move."),
+        ("calendar.update", {}, "BadArguments", "id: is required"),
+        ("calendar.update", {"id": 12}, "BadArguments", "id: must be a string, not 12"),
+        (
+            "calendar.update",
+            {"id": "evt-12", "when": START},
+            "BadArguments",
+            "when: is no argument; there are id, title, start, end, room",
+        ),
+        (
+            "calendar.update",
+            {"id": "evt-12", "start": "at three"},
+            "BadArguments",
+            'start: must be a time such as 2030-01-02T15:00:00Z, not "at three"',
+        ),
+        ("mail.send", {"to": [], "subject": "", "body": ""}, "BadArguments", "to: must have at least 1 items"),
+        (
+            "mail.send",
+            {"to": ["x"], "subject": "", "body": ""},
+            "BadArguments",
+            'to[0]: must be a mail address, not "x"',
+        ),
+        ("drive.share", {"id": "file-50", "email": "a@b", "access": "own"}, "BadArguments", "access: must be one of"),
+        ("mail.search", {"limit": 0}, "BadArguments", "limit: must be at least 1, not 0"),
+        ("mail.search", {"unread": "yes"}, "BadArguments", 'unread: must be a boolean, not "yes"'),
+        ("calendar.update", {"id": "evt-99"}, "ToolError", "There is no event evt-99."),
+        ("drive.share", {"id": "file-51", "email": "a@b"}, "ToolError", "Only ben@orchard.example may share file-51."),
+        (
+            "mail.send",
+            {"to": ["a@b"], "subject": "", "body": "", "attachments": ["file-50", "file-1"]},
+            "ToolError",
+            "One",
+        ),
+    ],
+)
+def test_a_call_that_fails_says_why_and_changes_nothing(
+    tool: str, arguments: JsonObject, error: str, text: str
+) -> None:
+    after, answer = call(OFFICE, tool, arguments)
+    assert after is OFFICE
+    assert (answer.error, answer.value) == (error, None)
+    assert answer.text.startswith(text)
+
+
+def test_a_step_that_fails_late_takes_the_earlier_ones_with_it() -> None:
+    ill = world(
+        "world: w\ntables: {a: {a-1: {n: 1}}}\n"
+        "tools: {t.go: {does: [{update: {in: a, id: a-1, set: {n: 2}}}, {get: {in: a, id: a-9}}]}}"
+    )
+    after, answer = call(ill, "t.go", {})
+    assert after.tables["a"] == {"a-1": {"n": 1}}
+    assert answer.text == "There is no a-9 in a."
+
+
+def test_null_stands_for_an_argument_that_is_left_out() -> None:
+    assert call(OFFICE, "calendar.list", {"query": None}) == call(OFFICE, "calendar.list", {})
+
+
+def test_rules_of_a_shop_hold_over_several_calls() -> None:
+    refund = {"order": "ord-104", "reason": "cracked"}
+    after, answer = call(SHOP, "refunds.create", refund)
+    assert (answer.value["amount"], after.tables["orders"]["ord-104"]["refunded"]) == (12, 22)
+    _, again = call(after, "refunds.create", {**refund, "amount": 0.5})
+    assert again.text == "Only 0 of order ord-104 are left to pay back."
+    _, late = call(SHOP, "refunds.create", {"order": "ord-103", "reason": "late"})
+    assert "more than 30 days" in late.text
+    bought, order = call(SHOP, "orders.create", {"customer": "cus-1", "sku": "sku-gloves", "count": 3})
+    assert (order.value["total"], bought.tables["products"]["sku-gloves"]["stock"]) == (29.7, 38)
+
+
+def test_a_tool_may_fail_at_first() -> None:
+    busy = world("world: w\ntools: {t.go: {errors: {first: 2, says: busy}, returns: went}}")
+    answers = []
+    for _ in range(3):
+        busy, answer = call(busy, "t.go", {})
+        answers.append((answer.text, answer.error))
+    assert answers == [("busy", "ToolError"), ("busy", "ToolError"), ("went", "")]
+
+
+def test_a_decoy_answers_and_changes_nothing() -> None:
+    after, answer = call(DECOYS, "mail.schedule", {"to": [], "subject": "s", "body": "b", "at": START})
+    assert (after, answer.value) == (DECOYS, {"queued": True, "at": START})
+
+
+def test_rows_laid_over_are_merged_and_null_takes_one_away() -> None:
+    changed = laid(OFFICE, {"events": {"evt-12": {"room": "Oak"}, "evt-13": None, "evt-40": {"title": "New"}}})
+    assert changed.tables["events"]["evt-12"] == {**OFFICE.tables["events"]["evt-12"], "room": "Oak"}
+    assert "evt-13" not in changed.tables["events"]
+    made, answer = call(changed, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
+    assert answer.value["id"] == "evt-41"
+    assert made.start == changed.tables
+
+
+CALLS = st.one_of(
+    st.tuples(st.just("calendar.update"), st.fixed_dictionaries({"id": st.sampled_from(("evt-12", "evt-9"))})),
+    st.tuples(st.just("calendar.delete"), st.fixed_dictionaries({"id": st.sampled_from(("evt-12", "evt-13"))})),
+    st.tuples(st.just("todo.add"), st.fixed_dictionaries({"title": st.text(max_size=3)})),
+    st.tuples(st.just("mail.label"), st.fixed_dictionaries({"id": st.just("msg-30"), "label": st.sampled_from("ab")})),
+    st.tuples(st.text(max_size=3), st.just({})),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CALLS, max_size=6), st.integers(0, 6))
+def test_a_world_is_the_fold_of_its_calls_and_no_call_touches_the_one_before(
+    calls: list[tuple[str, JsonObject]], at: int
+) -> None:
+    before = canonical(_tables(OFFICE))
+    whole = replay(OFFICE, calls)
+    assert replay(replay(OFFICE, calls[:at]), calls[at:]) == whole == replay(OFFICE, calls)
+    assert canonical(_tables(OFFICE)) == before
+
+
+def _tables(of: World) -> JsonObject:
+    return {name: dict(rows) for name, rows in of.tables.items()}
