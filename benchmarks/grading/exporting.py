@@ -1,6 +1,7 @@
 """The workspace of an ended attempt, copied to where nobody who worked in it can reach: what is graded is the copy.
 
-Left out are links that lead out of it, whatever is neither file nor folder, and `.git`, whose history is no work.
+Whoever runs in a container may write to the copy: programs keep files beside them. Left out are links that lead out of
+it, whatever is neither file nor folder, and `.git`, whose history is no work.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def export(source: Path, target: Path) -> Exported:
     """
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
+    target.chmod(0o777)
     copy = _Copy(os.path.realpath(source))
     if source.is_dir() and not source.is_symlink():
         copy.folder(source, target)
@@ -65,6 +67,7 @@ class _Copy:
                 self._link(Path(entry.path), place)
             elif stat.S_ISDIR(info.st_mode):
                 place.mkdir()
+                place.chmod(0o777)
                 self.folder(Path(entry.path), place)
             elif stat.S_ISREG(info.st_mode):
                 self._file(Path(entry.path), place, info)
@@ -77,7 +80,7 @@ class _Copy:
         if self.files > FILES_MAX or self.size_bytes > BYTES_MAX:
             raise TooLarge(f"the workspace has more than {FILES_MAX:,} files or {BYTES_MAX >> 30} GiB")
         shutil.copyfile(source, place, follow_symlinks=False)
-        place.chmod(0o755 if info.st_mode & 0o111 else 0o644)
+        place.chmod(0o777 if info.st_mode & 0o111 else 0o666)
 
     def _link(self, source: Path, place: Path) -> None:
         text = source.readlink()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
-from types import MappingProxyType
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
 
-from benchmarks.checks import abstain, calls
-from benchmarks.checks.contract import Evidence, Judge
 from benchmarks.compiling.compiled import Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.controller.acting import Graded
-from benchmarks.grading import exporting
+from benchmarks.grading import exporting, program, room
 from benchmarks.grading.blobs import keep
+from benchmarks.grading.checking import Checking, has_command
 from benchmarks.grading.faults import infrastructure
 from benchmarks.grading.ground import Ground
 from benchmarks.planning import task_name, workspace
+from containers.engine import EngineFailed
 from controllers.task.checking import Bench, Finding
 from schemas.case import CaseSpec, Verdict
 from schemas.encoding import JsonObject
@@ -26,15 +26,18 @@ from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import CheckSpec, check_from_json
 
-JUDGES: Final[Mapping[str, Judge]] = MappingProxyType({"calls": calls.judge, "abstain": abstain.judge})
+PROGRAM: Final = "program"
+CHECK_FILES: Final = "checks"
 
 
 @frozen
-class _Checked:
-    """One check that was run: its result, with the soft figures that it has beside."""
+class _Attempt:
+    """What is graded: `case` is the compiled case, filled in for the entry."""
 
-    data: JsonObject
-    figures: Mapping[str, float]
+    name: str
+    case: JsonObject
+    checks: tuple[CheckSpec, ...]
+    folder: Path
 
 
 async def grade(ground: Ground, case: CaseSpec, task: Resource) -> Graded:
@@ -49,45 +52,95 @@ async def grade(ground: Ground, case: CaseSpec, task: Resource) -> Graded:
         return await _graded(ground, case, entry)
     except (OSError, exporting.TooLarge) as error:
         return Graded(Verdict.ERROR, f"grading failed: {error}")
+    except EngineFailed as failed:
+        return Graded(Verdict.ERROR, f"grading failed: {failed.words}")
 
 
 async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
     name = task_name(entry.name, case.attempt)
     source, target = ground.folder / workspace(entry.name, case.attempt), ground.folder / exporting.GRADED / name
     exported = await anyio.to_thread.run_sync(exporting.export, source, target)
-    compiled = ground.compiled.cases[entry.case]
-    checks = [check_from_json(each) for each in for_entry(ground.compiled, entry, compiled["checks"])]
+    compiled: JsonObject = for_entry(ground.compiled, entry, ground.compiled.cases[entry.case])
+    checks = tuple(check_from_json(each) for each in compiled["checks"])
+    attempt = _Attempt(name, compiled, checks, exported.folder)
+    async with AsyncExitStack() as stack:
+        served = await stack.enter_async_context(_served(ground, attempt))
+        if served is not None and not served.url:
+            # There is nobody to ask: what became of the program is all there is to say.
+            log = {"log": served.log} if served.log else {}
+            finding = Finding("fail", served.words, evidence=log)
+            return verdict_of([await _result(ground, PROGRAM, PROGRAM, finding, 0.0)], {})
+        url = served.url if served is not None else ""
+        checking = await stack.enter_async_context(_checking(ground, case, attempt, url))
+        results: list[JsonObject] = []
+        soft: JsonObject = {}
+        for check in checks:
+            began = ground.clock.now()
+            checked = await checking.check(check)
+            soft |= checked.figures
+            took_s = ground.clock.now() - began
+            results.append(await _result(ground, check.key, check.kind, checked.finding, took_s))
+    return verdict_of(results, soft)
+
+
+@asynccontextmanager
+async def _served(ground: Ground, attempt: _Attempt) -> AsyncIterator[program.Serving | None]:
+    """The program that was made, in a container of its own; None for cases that make none."""
+    if attempt.case["serve"] is None:
+        yield None
+        return
+    made = program.Program(attempt.case["serve"], attempt.folder, _image(ground, attempt), attempt.name, ground.label)
+    async with program.serving(ground.engine(), made) as served:
+        yield served
+
+
+@asynccontextmanager
+async def _checking(ground: Ground, case: CaseSpec, attempt: _Attempt, url: str) -> AsyncIterator[Checking]:
+    """Where its checks are run. Commands get a container that the program never was in."""
     evidence = await ground.witness(case)
-    bench = Bench(ground.processes, ground.ids, str(exported.folder), ground.env, label=f"{ground.label}-{name}")
-    async with AsyncExitStack():  # The program under test goes here.
-        checked = [await _check(ground, check, bench, evidence) for check in checks]
-    return verdict_of([each.data for each in checked], _soft(checked))
+    bench = Bench(ground.processes, ground.ids, str(attempt.folder), ground.env, label=f"{ground.label}-{attempt.name}")
+    checking = Checking(evidence, bench, ground.run_check, url=url)
+    if not attempt.case["image"] or not any(has_command(check) for check in attempt.checks):
+        yield checking
+        return
+    files = await anyio.to_thread.run_sync(_check_files, ground.folder, attempt)
+    image = _image(ground, attempt)
+    async with room.opened(ground.engine(), ground.label, attempt.name, image, attempt.folder, files) as inside:
+        yield Checking(evidence, bench, ground.run_check, inside, url)
 
 
-async def _check(ground: Ground, check: CheckSpec, bench: Bench, evidence: Evidence) -> _Checked:
-    began = ground.clock.now()
-    figures: Mapping[str, float] = {}
-    if check.kind in JUDGES:
-        judged = JUDGES[check.kind](check.arguments, evidence)
-        finding, figures = judged.finding(), judged.figures
-    else:
-        finding = await ground.run_check(check, bench)
-    blobs = await anyio.to_thread.run_sync(keep, ground.folder, dict(finding.evidence)) if finding.evidence else {}
-    data: JsonObject = {
-        "check": check.key,
-        "kind": check.kind,
-        "result": _result(finding),
+def _image(ground: Ground, attempt: _Attempt) -> str:
+    """The id of the image that was worked in."""
+    name: str = attempt.case["image"]
+    return ground.compiled.images.get(name, name)
+
+
+def _check_files(run: Path, attempt: _Attempt) -> Path:
+    """The folder with the case's files for checks, which no agent ever sees."""
+    folder = run / CHECK_FILES / attempt.name
+    for path, text in attempt.case["check_files"].items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+async def _result(ground: Ground, name: str, kind: str, finding: Finding, took_s: float) -> JsonObject:
+    """One result as events have it."""
+    evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
+    blobs = await anyio.to_thread.run_sync(keep, ground.folder, dict(evidence)) if evidence else {}
+    # A pass without a look at anything is no pass.
+    result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
+    return {
+        "check": name,
+        "kind": kind,
+        "result": result,
         "message": finding.message,
         "probes": finding.probes,
         "blobs": blobs,
-        "timing": {"s": round(ground.clock.now() - began, 6)},
+        "timing": {"s": round(took_s, 6)},
     }
-    return _Checked(data, figures)
-
-
-def _result(finding: Finding) -> str:
-    """A pass without a look at anything is no pass."""
-    return "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
 
 
 def verdict_of(results: Sequence[JsonObject], soft: JsonObject) -> Graded:
@@ -103,7 +156,3 @@ def verdict_of(results: Sequence[JsonObject], soft: JsonObject) -> Graded:
     if not results:
         return Graded(Verdict.INVALID, "no check was run", (), soft)
     return Graded(Verdict.PASS, f"all of {len(results)} checks hold", tuple(results), soft)
-
-
-def _soft(checked: Sequence[_Checked]) -> JsonObject:
-    return {name: value for one in checked for name, value in one.figures.items()}

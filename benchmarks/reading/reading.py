@@ -95,6 +95,8 @@ class _Reading:
         decoys, world = written.get("decoys"), written.get("world")
         world = {"use": world} if isinstance(world, str) else world
         self._known("pools", (decoys or {}).get("pool"), (*to, "decoys", "pool"))
+        if "serve" in written and not written.get("image"):
+            self.faults.on_key("P0210", f"the case `{base}` serves without an `image`", "say what it runs in", to=to)
         self._known("worlds", (world or {}).get("use"), (*to, "world"))
         return Case(
             id=id_,

@@ -18,7 +18,7 @@ from benchmarks.scoring.summary import printed, summarise
 from compiler.reading import read_source
 from planloop import wiring
 from planloop.benching import folder as files
-from planloop.benching import suites
+from planloop.benching import images, suites
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import BenchScreen
 from planloop.cold import ColdStore
@@ -67,7 +67,7 @@ def resume_run(folder: Path, parallel: int) -> None:
 def _run_one(
     suite: suites.SuiteFile, contestants: Sequence[Contestant], asked: Asked, name: str | None, reports: Path
 ) -> Path:
-    wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, {})
+    wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, images.ids_of(suite.suite))
     compiled = compile_run(suite.suite, contestants, wish)
     if not compiled.entries:
         raise Halt(Exit.USAGE, f"nothing to run in {compiled.suite}", "look at --cases and --model")

@@ -1,0 +1,168 @@
+"""What `plan bench validate` does: run every proof of a suite as a run like any other, and judge it by its events."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import click
+
+from benchmarks.compiling.compiling import Wish, compile_run
+from benchmarks.compiling.contestants import Contestant, provers_of
+from benchmarks.events.reading import read
+from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.reading.suite import Case
+from benchmarks.scoring.folding import Fold
+from benchmarks.validating import matrix
+from benchmarks.validating.judging import Judgement, judge
+from benchmarks.validating.placing import in_text
+from benchmarks.validating.record import FILE as RECORD
+from benchmarks.validating.record import is_validated, recorded
+from planloop.benching import folder as files
+from planloop.benching import suites
+from planloop.benching.running import Going, attempts_of, run
+from planloop.benching.screen import BenchScreen
+from planloop.benching.starting import write_summary
+from planloop.exits import Exit, Halt
+from planloop.hosting import Leaving
+from planloop.rendering import diagnostics as rendering
+from planloop.rendering import printing
+from planloop.streams import styled
+from schemas.amounts import plural
+from schemas.diagnostic import Diagnostic
+from schemas.encoding import JsonObject, canonical, decode
+from schemas.frozen import frozen
+
+SUITES_MANY: Final = 2
+
+
+@frozen
+class Validated:
+    """A suite and what came of its proofs. `faults` are those of all cases, placed in its text."""
+
+    suite: suites.SuiteFile
+    folder: Path
+    judgements: tuple[Judgement, ...]
+    faults: tuple[Diagnostic, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return all(judged.is_valid for judged in self.judgements)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suite": self.suite.suite.name,
+            "file": str(self.suite.path),
+            "run": str(self.folder),
+            "valid": self.is_valid,
+            "cases": {
+                judged.case: {
+                    "valid": judged.is_valid,
+                    "checks": list(judged.checks),
+                    "proofs": [proof.to_json() for proof in judged.proofs],
+                }
+                for judged in self.judgements
+            },
+            **rendering.report(self.faults),
+        }
+
+
+@frozen
+class Asked:
+    """The options of `plan bench validate`."""
+
+    names: tuple[str, ...]
+    is_all: bool
+    cases: str
+    parallel: int
+    reports: Path
+
+
+def validate_all(asked: Asked, output: str | None) -> None:
+    """Validates every suite that is asked for, one after the other, and prints what came of it. Raises Halt."""
+    paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
+    if not paths:
+        raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all validates them all")
+    read_in = [suites.required(path) for path in paths]  # All faults of the texts before anything runs.
+    found = []
+    for suite in read_in:
+        found.append(_validated(suite, asked))
+        if output is None:
+            _print(found[-1])
+    if output is not None:
+        printing.structured({"valid": all(one.is_valid for one in found), "suites": [v.to_json() for v in found]}, output)
+    if not all(one.is_valid for one in found):
+        raise Halt(Exit.FAILED)
+
+
+def validity(suite: suites.SuiteFile, cases: Sequence[str], reports: Path) -> bool | None:
+    """Whether `cases` of `suite` are known to be valid by what was validated into `reports`."""
+    return is_validated(_record(reports / suite.suite.name / RECORD), suite.suite, cases)
+
+
+def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
+    cases = [case for case in suite.suite.cases.values() if fnmatchcase(case.id, asked.cases)]
+    if not cases:
+        raise Halt(Exit.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", "look at --cases")
+    compiled = compile_run(suite.suite, _everybody(cases), Wish(trials=1, cases=asked.cases, images={}))
+    folder = asked.reports / suite.suite.name / files.VALIDATION
+    _make_room(folder)
+    files.begin(folder, compiled)
+    leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}), ProofScreen(compiled.entries))
+    fold = Fold().add_all(read((folder / EVENTS).read_bytes()).events)
+    write_summary(folder)
+    if leaving is not Leaving.FINISHED:
+        raise Halt(Exit.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
+    judgements = judge(cases, fold.entries())
+    path = asked.reports / suite.suite.name / RECORD
+    files.write_durably(path, canonical(recorded(_record(path), suite.suite, judgements)) + b"\n")
+    text = suite.read.texts[str(suite.path)]
+    faults = in_text((fault for judged in judgements for fault in judged.faults), text, str(suite.path))
+    return Validated(suite, folder, judgements, tuple(faults))
+
+
+def _everybody(cases: Sequence[Case]) -> list[Contestant]:
+    """All who prove anything in one of `cases`, each once."""
+    return list({who.name: who for case in cases for who in provers_of(case)}.values())
+
+
+def _make_room(folder: Path) -> None:
+    """Removes the validation before, unless it is still under way: what it said can be had again."""
+    try:
+        with (folder / EVENTS).open("ab") as events:
+            fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        hint = "wait for it, or validate into other --reports"
+        raise Halt(Exit.CONFLICT, f"another process validates into {folder}", hint) from None
+    except OSError:
+        pass  # Nothing ever ran there.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _record(path: Path) -> JsonObject:
+    try:
+        found = decode(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _print(found: Validated) -> None:
+    width = printing.width()
+    for judged in found.judgements:
+        printing.lines(matrix.lines(judged, width))
+    mutants = any(proof.kills for judged in found.judgements for proof in judged.proofs)
+    if mutants:
+        click.echo(matrix.LEGEND)
+    sys.stdout.flush()
+    texts = found.suite.read.texts
+    styled(rendering.render(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
+    bad = sum(not judged.is_valid for judged in found.judgements)
+    of = plural(len(found.judgements), "case")
+    word = "valid" if not bad else f"not valid, {bad} of its cases are not"
+    click.echo(f"{found.suite.suite.name}: {of}, {word}")
