@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, TypeAlias
 
+from benchmarks.compiling.cheats import cheats_of
 from benchmarks.reading.suite import Act, Case
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -48,6 +49,17 @@ def contestant(name: str) -> Contestant:
     return Contestant(name, "model", name)
 
 
+def provers_of(case: Case) -> tuple[Contestant, ...]:
+    """Everybody in `case` whose verdict is known beforehand: oracles, mutants, cheats and who does nothing."""
+    names = [
+        *(f"oracle:{name}" for name in case.oracles),
+        *(f"mutant:{name}" for name in case.mutants),
+        *(f"cheat:{name}" for name in cheats_of(case)),
+        NOP,
+    ]
+    return tuple(map(contestant, names))
+
+
 def agent_of(who: Contestant, case: Case) -> JsonObject | None:
     """The agent of a plan that does `case` for `who`; None when it has no part in it."""
     match who.kind:
@@ -65,8 +77,7 @@ def agent_of(who: Contestant, case: Case) -> JsonObject | None:
 
 def act_of(who: Contestant, case: Case) -> Act | None:
     """What the proof `who` does in `case`; None when the case has no such proof."""
-    known = {"oracle": case.oracles, "mutant": case.mutants, "cheat": case.cheats}[who.kind]
-    acts = {} if isinstance(known, str) else dict(known)
+    acts = {"oracle": case.oracles, "mutant": case.mutants, "cheat": cheats_of(case)}[who.kind]
     return acts.get(who.ref) if who.ref else next(iter(acts.values()), None)
 
 

@@ -15,6 +15,8 @@ from schemas.encoding import Json, canonical, decode
 PLAN_JSON: Final = "plan.json"
 PLAN_FILE: Final = f"{PLAN}.plan.yaml"
 SUMMARY: Final = "summary.json"
+VALIDATION: Final = "validation"
+"""The run that `plan bench validate` makes; it is nobody's result."""
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -79,7 +81,8 @@ def write_plan(folder: Path, document: Json) -> Path:
 
 
 def runs(reports: Path) -> Iterator[Path]:
-    """The folders of all runs below `reports`, by name."""
+    """The folders of all runs below `reports`, by name, but for validations."""
     for suite in sorted(reports.iterdir()) if reports.is_dir() else ():
         if suite.is_dir():
-            yield from (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())
+            found = (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())
+            yield from (run for run in found if run.name != VALIDATION)

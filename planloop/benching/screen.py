@@ -9,6 +9,7 @@ import anyio
 import click
 
 from planloop.screens.port import Key
+from planloop.streams import styled
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.record import Record
@@ -47,3 +48,19 @@ class BenchScreen:
     async def run(self, press: Callable[[Key], None]) -> None:  # noqa: ARG002
         """Reads no keys."""
         await anyio.sleep_forever()
+
+
+class ProofScreen(BenchScreen):
+    """Only counts, on a terminal: what became of each proof is shown once it is judged."""
+
+    def events(self, events: Iterable[JsonObject]) -> None:
+        """Shows how many have ended."""
+        self._ended += sum(event["type"] == "case/end" for event in events)
+        if sys.stderr.isatty():
+            styled(f"\r{self._ended}/{self._total} proofs\033[K", sys.stderr)
+            sys.stderr.flush()
+
+    def over(self) -> None:
+        """Takes the count away."""
+        if sys.stderr.isatty():
+            styled("\r\033[K", sys.stderr)

@@ -62,12 +62,18 @@ def required(path: Path) -> SuiteFile:
     except OSError as error:
         raise Halt(Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
     with collector_off():
-        read = read_suite(content, file=str(path), sources=FolderSuiteSources(path.parent))
+        read = read_suite(content, file=near(path), sources=FolderSuiteSources(path.parent))
     if read.diagnostics:
         styled(rendering.render(read.diagnostics, dict(read.texts), color=sys.stderr.isatty()), sys.stderr)
     if read.suite is None:
         raise Halt(Exit.INVALID, "")
     return SuiteFile(path, read)
+
+
+def near(path: Path) -> str:
+    """How `path` is called where the command was given."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _in_folder(folder: Path) -> Path | None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -18,6 +17,7 @@ from benchmarks.events.reading import read
 from benchmarks.events.writing import FILE as EVENTS
 from benchmarks.reading.suite import Case
 from benchmarks.scoring.folding import Fold
+from benchmarks.scoring.kinds import Kind
 from benchmarks.validating import matrix
 from benchmarks.validating.judging import Judgement, judge
 from benchmarks.validating.placing import in_text
@@ -26,7 +26,7 @@ from benchmarks.validating.record import is_validated, recorded
 from planloop.benching import folder as files
 from planloop.benching import suites
 from planloop.benching.running import Going, attempts_of, run
-from planloop.benching.screen import BenchScreen
+from planloop.benching.screen import ProofScreen
 from planloop.benching.starting import write_summary
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving
@@ -37,8 +37,6 @@ from schemas.amounts import plural
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject, canonical, decode
 from schemas.frozen import frozen
-
-SUITES_MANY: Final = 2
 
 
 @frozen
@@ -94,9 +92,10 @@ def validate_all(asked: Asked, output: str | None) -> None:
         found.append(_validated(suite, asked))
         if output is None:
             _print(found[-1])
+    is_valid = all(one.is_valid for one in found)
     if output is not None:
-        printing.structured({"valid": all(one.is_valid for one in found), "suites": [v.to_json() for v in found]}, output)
-    if not all(one.is_valid for one in found):
+        printing.structured({"valid": is_valid, "suites": [one.to_json() for one in found]}, output)
+    if not is_valid:
         raise Halt(Exit.FAILED)
 
 
@@ -113,7 +112,9 @@ def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
     folder = asked.reports / suite.suite.name / files.VALIDATION
     _make_room(folder)
     files.begin(folder, compiled)
-    leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}), ProofScreen(compiled.entries))
+    screen = ProofScreen(len(compiled.entries))
+    leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}), screen)
+    screen.over()
     fold = Fold().add_all(read((folder / EVENTS).read_bytes()).events)
     write_summary(folder)
     if leaving is not Leaving.FINISHED:
@@ -121,8 +122,8 @@ def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
     judgements = judge(cases, fold.entries())
     path = asked.reports / suite.suite.name / RECORD
     files.write_durably(path, canonical(recorded(_record(path), suite.suite, judgements)) + b"\n")
-    text = suite.read.texts[str(suite.path)]
-    faults = in_text((fault for judged in judgements for fault in judged.faults), text, str(suite.path))
+    file = suites.near(suite.path)
+    faults = in_text((fault for judged in judgements for fault in judged.faults), suite.read.texts[file], file)
     return Validated(suite, folder, judgements, tuple(faults))
 
 
@@ -156,8 +157,7 @@ def _print(found: Validated) -> None:
     width = printing.width()
     for judged in found.judgements:
         printing.lines(matrix.lines(judged, width))
-    mutants = any(proof.kills for judged in found.judgements for proof in judged.proofs)
-    if mutants:
+    if any(judged.of(Kind.MUTANT) for judged in found.judgements):
         click.echo(matrix.LEGEND)
     sys.stdout.flush()
     texts = found.suite.read.texts

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from planloop.cli.options import output_option
+
 EXAMPLE = """
 \b
 Examples:
@@ -14,6 +16,7 @@ Examples:
   plan bench run --all --model openai/gpt-4o --trials 3
   plan bench resume reports/tool-calling/2026-11-23-1
   plan bench report
+  plan bench validate tool-calling
 """
 
 
@@ -73,3 +76,23 @@ def resume(folder: Path, parallel: int) -> None:
     from planloop.benching.starting import resume_run
 
     resume_run(folder, parallel)
+
+
+@command.command("validate")
+@click.argument("names", nargs=-1, metavar="[SUITE]...")
+@click.option("--all", "is_all", is_flag=True, help="Every suite that comes with planloop.")
+@click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Proofs at a time.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@output_option("json", "yaml")
+def validate(
+    names: tuple[str, ...], is_all: bool, cases: str, parallel: int, reports: Path, output: str | None
+) -> None:
+    """Say whether suites measure what they say.
+
+    Runs what each case proves itself with: oracles must pass, mutants be killed by the checks that they name, cheats
+    and doing nothing fail, and every check must kill a mutant. Exit 1 when one does not.
+    """
+    from planloop.benching.validating import Asked, validate_all
+
+    validate_all(Asked(names, is_all, cases, parallel, reports), output)
