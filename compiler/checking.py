@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from compiler.checking_forks import check_forks
+from compiler.checking_served import check_served
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.needs import Needs, TaskPath, rings
@@ -195,6 +196,7 @@ def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObjec
             _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
         if kind in _WITH_COMMAND:
             check_command(value, "sh", (*to, kind), faults)
+    check_served(kind, value, (*to, kind), faults)
     if "empty" in check and kind != "require-file":
         hint = "it says whether a required file may be empty"
         faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))

@@ -95,7 +95,8 @@ class Lowering:
         """Files that no agent writes, whose else they are: those that the plan is made from, and that servers run."""
         servers = (argv_of(written.get("command", [])) for written in self.document.get("mcp", {}).values())
         run = (file for argv in servers for file in hook_files.of_program(argv, ".", with_data=False))
-        return hook_files.guarded(iter((*self.making.agents.shelves.files, *run)))
+        worlds = (written["world"] for written in self.document.get("mcp", {}).values() if "world" in written)
+        return hook_files.guarded(iter((*self.making.agents.shelves.files, *run, *worlds)))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:
         """What an agent hears of beside its hooks and servers: its task, who is above it, its children, containers."""
@@ -137,7 +138,9 @@ class Lowering:
             prompts = tuple(
                 dict.fromkeys(prompt.partition("/")[2] for prompt in asked if prompt.startswith(f"{name}/"))
             )
-            tasks = dict.fromkeys(("task/.", *(self.agents[agent][0].task for agent in using)))
+            # A world is not started for anybody: it is the same whoever is at work.
+            users_of = () if "world" in written else ("task/.", *(self.agents[agent][0].task for agent in using))
+            tasks = dict.fromkeys(users_of)
             wanted = _server(written, prompts).to_json()
             self.objects[address] = Wanted(address, wanted, tuple(tasks), f"plan/{self.document['plan']}", ("mcp",))
         return users
@@ -357,6 +360,7 @@ def _server(written: JsonObject, prompts: tuple[str, ...]) -> McpSpec:
         prompts=prompts,
         headers={name: str(value) for name, value in written.get("headers", {}).items()},
         writes=written.get("writes", {}),
+        world=written.get("world", ""),
     )
 
 
@@ -447,7 +451,7 @@ def check_arguments(kind: str, check: JsonObject) -> JsonObject:
         case "port":
             return {"host": "127.0.0.1", **value} if isinstance(value, dict) else {"port": value, "host": "127.0.0.1"}
         case "http":
-            return {"url": value} if isinstance(value, str) else value
+            return {"url": value} if isinstance(value, str) else {"steps": value} if isinstance(value, list) else value
         case "container":
             return {"name": value}
         case _ if isinstance(value, dict) and "sh" in value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.fields import ANY, COMMAND, DURATION, FLAG, TEXT, WORD, Either, Field, FieldTable, Scalar, Table
+from schemas.fields_served import HTTP, SERVED_TABLES, WS
 
 KIND_FIELDS: Final = (
     Field("sh", COMMAND, "Holds when the command ends with exit code 0.", "npm test"),
@@ -27,12 +28,7 @@ KIND_FIELDS: Final = (
         "Holds when a JSON file, or what a command prints, has at least the members of `subset`.",
         {"path": "package.json", "subset": {"private": True}},
     ),
-    Field(
-        "http",
-        Either(plain=TEXT, map=Table("http", short="url")),
-        "Holds when the URL answers as said; with a plain URL, with a status below 400.",
-        {"url": "http://localhost:8080/health", "status": 200},
-    ),
+    HTTP,
     Field(
         "port",
         Either(plain=Scalar("integer", minimum=1), map=Table("port")),
@@ -47,7 +43,7 @@ KIND_FIELDS: Final = (
         {"container": "sut", "sh": "npm test"},
     ),
     Field("web", ANY, "A browser check.", {"url": "http://localhost:8080"}),
-    Field("ws", ANY, "A websocket check.", {"url": "ws://localhost:8080"}),
+    WS,
     Field("judge", ANY, "A model's opinion.", {"prompt": "is it readable?"}),
 )
 
@@ -65,6 +61,7 @@ CHECK: Final = FieldTable(
 
 CHECK_TABLES: Final = (
     CHECK,
+    *SERVED_TABLES,
     FieldTable(
         "contains",
         "Which file, and what must be in it: one of `text` and `pattern`.",
@@ -84,17 +81,6 @@ CHECK_TABLES: Final = (
             Field("subset", ANY, "Members that must be there with these values; more may be.", {"private": True}),
         ),
         one_of=(("path", "sh"), ("subset",)),
-    ),
-    FieldTable(
-        "http",
-        "A request, and what the answer must be.",
-        (
-            Field("url", TEXT, "Where to ask.", "http://localhost:8080/health"),
-            Field("status", Scalar("integer", minimum=100), "The status code; left out, any below 400.", 200),
-            Field("contains", TEXT, "A text in the body.", "ok"),
-            Field("subset", ANY, "Members of the JSON body.", {"ok": True}),
-        ),
-        one_of=(("url",),),
     ),
     FieldTable(
         "port",

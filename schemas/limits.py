@@ -92,6 +92,21 @@ FETCH_BYTES_MAX: Final = 4 << 20  # Of one page, unpacked: the largest articles 
 FETCH_JSON_BYTES_MAX: Final = 256 << 10  # Of JSON handed on as it stands; it is in the record of the call.
 URL_CHARS_MAX: Final = 4_096
 
+# Programs under test.
+HTTP_ANSWER_S: Final = 10.0  # Of one answer when a step says nothing; people wait no longer.
+HTTP_BODY_BYTES_MAX: Final = 1 << 20  # Of an answer to a step: patterns are looked for in all of it.
+HTTP_REDIRECTS_MAX: Final = 10
+HTTP_REPEATS_MAX: Final = 1_000
+HTTP_PARALLEL_MAX: Final = 64
+SOCKET_CONNECT_S: Final = 5.0  # To open a websocket.
+SOCKET_HEAR_S: Final = 2.0  # Until what was said is heard, when a step says nothing.
+SOCKET_FRAME_BYTES_MAX: Final = 1 << 20
+SOCKET_FRAMES_MAX: Final = 1_000  # Heard by one client; who floods it is told.
+SOCKET_CLIENTS_MAX: Final = 32
+SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
+TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
+OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
+
 # Tool servers.
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
 SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
@@ -280,4 +295,18 @@ CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than thi
 
 # Judging calls.
 NEEDED_CALLS_MAX: Final = 64  # Of one check; the largest public key has a dozen.
-ASSIGNING_STEPS_MAX: Final = 2_000  # To find an order of the calls that serves all; what people write takes a few dozen.
+ASSIGNING_STEPS_MAX: Final = (
+    2_000  # To find an order of the calls that serves all; what people write takes a few dozen.
+)
+
+# Web checks.
+WEB_STEPS_MAX: Final = 100  # Of one list; a game of chess takes eighty.
+WEB_CONTEXTS_MAX: Final = 6  # People at once: each is a browser context of some 50 MB.
+WEB_GRID_SIDE_MAX: Final = 40  # Rows or columns of a board.
+WEB_COUNT_MAX: Final = 10_000  # Things counted on a page.
+WEB_WAIT_S_MAX: Final = 120.0  # For one thing to be seen.
+WEB_REUSED_DEEP_MAX: Final = 4  # Checks that reuse checks that reuse checks.
+WEB_CANDIDATES_MAX: Final = 3  # Elements that one target may be.
+WEB_WAYS_MAX: Final = 16  # Ways through a flow that are tried; two targets of three candidates are nine.
+WEB_ANSWER_S_MAX: Final = 20.0  # For a page to load, or to answer when it is looked at.
+WEB_PEOPLE_TEXT_CHARS: Final = 300  # Of what a page says, in the message of a check that fails.

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]
 STEP: JsonObject = {"say": "x"}
 SCRIPT: JsonObject = {"script": [STEP]}
+WS: JsonObject = {"url": "http://h", "clients": ["bob", "ann"], "steps": [{"drop": "ann"}]}
 
 # What else must be there for a field to stand at all.
 BESIDE: dict[str, JsonObject] = {
@@ -62,6 +63,12 @@ BESIDE: dict[str, JsonObject] = {
     "http.status": {"url": "u"},
     "http.contains": {"url": "u"},
     "http.subset": {"url": "u"},
+    "http.steps": {"url": "http://h"},
+    "http.repeat": {"url": "http://h", "steps": [{"send": {"path": ["/"], "body": "{{nonce.a}}"}}]},
+    **{f"ws.{name}": WS for name in ("url", "discover", "clients", "frame", "steps")},
+    "http-step.expect": {"send": {"path": ["/"]}},
+    "http-step.keep": {"send": {"path": ["/"]}},
+    **{f"http-send.{name}": {"path": ["/"]} for name in ("method", "body", "json", "form", "headers")},
     "port.host": {"port": 1},
     "run-in.container": {"sh": "x"},
     "run-in.sh": {"container": "sut"},
@@ -116,8 +123,10 @@ READ_AS_WRITTEN = {
     "price": ("schemas/model.py",),
     "contains": ("controllers/task/checking",),
     "json": ("controllers/task/checking",),
-    "http": ("controllers/task/checking",),
+    "http": ("controllers/task/checking", "schemas/http_check.py"),
     "port": ("controllers/task/checking",),
+    **dict.fromkeys(("http-step", "http-send", "http-expect", "http-repeat"), ("schemas/http_check.py",)),
+    **dict.fromkeys(("ws", "ws-discover", "ws-frame"), ("controllers/task/checking/ws", "schemas/ws_check.py")),
 }
 NOT_LOWERED = ("mcp", "model-config", "price")
 
@@ -179,8 +188,19 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "toolset": {"goal": "g", "agent": {**SCRIPT, "tools": ["s"]}},
         "outside": {"goal": "g", "agent": {"outside": value}},
     }
-    for name in ("contains", "json", "http", "port", "run-in"):
+    for name in ("contains", "json", "http", "port", "run-in", "ws"):
         inner[name] = {**task, "acceptance": [{name: value}]}
+    sent = {"path": ["/"], "body": "{{nonce.a}}"}
+    steps: dict[str, JsonObject] = {
+        "http-step": {"steps": [value]},
+        "http-send": {"steps": [{"send": value}]},
+        "http-expect": {"steps": [{"send": sent, "expect": value}]},
+        "http-repeat": {"steps": [{"send": sent}], "repeat": value},
+    }
+    for name, written in steps.items():
+        inner[name] = {**task, "acceptance": [{"http": {"url": "http://h", **written}}]}
+    for name in ("ws-discover", "ws-frame"):
+        inner[name] = {**task, "acceptance": [{"ws": {**WS, name.removeprefix("ws-"): value}}]}
     for name in ("before", "around", "after"):
         inner[name] = {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}}
     for name in ("retry", "concurrency-limit", "cache"):

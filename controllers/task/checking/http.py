@@ -1,8 +1,10 @@
-"""`http`: holds when a URL answers with the status, text and JSON members asked for. One request, no retries."""
+"""`http`: holds when a URL answers with the status, text and JSON members asked for; or when several steps hold."""
 
 from __future__ import annotations
 
+from controllers.task.checking import http_steps
 from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.exchanging import Request, Silence, ask, session
 from controllers.task.checking.json_subset import compare
 from schemas import limits
 from schemas.encoding import JsonObject, decode_foreign
@@ -10,19 +12,22 @@ from schemas.task import CheckSpec
 
 
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
-    """Asks once. Nothing listening is a fail, a URL that cannot be asked an error."""
-    del bench
-    import aiohttp  # noqa: PLC0415 - takes 150 ms, and most plans have no http check
-
+    """Asks once, or does the steps. Nothing listening is a fail, a URL that cannot be asked an error."""
+    if "steps" in spec.arguments:
+        return await http_steps.check(spec.arguments, bench)
     url = spec.arguments["url"]
-    try:
-        async with aiohttp.ClientSession() as session, session.get(url) as response:
-            body = await response.content.read(limits.OUTPUT_KEPT_BYTES_MAX)
-            return judge(spec.arguments, response.status, body)
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-        return Finding("error", f"`{url}` is not an http URL")
-    except (aiohttp.ClientError, OSError) as error:
-        return Finding("fail", f"{url} does not answer: {error}")
+    async with session() as made:
+        answer = await ask(made, Request(url), None, limits.OUTPUT_KEPT_BYTES_MAX)
+    if isinstance(answer, Silence):
+        return silent(url, answer)
+    return judge(spec.arguments, answer.status, answer.body)
+
+
+def silent(url: str, silence: Silence) -> Finding:
+    """What is found where there was no answer. Nobody has looked where nobody could be asked."""
+    shown = f"`{url}`" if silence.is_misasked else url
+    probes = int(not (silence.is_misasked or silence.is_unreachable))
+    return Finding("error" if silence.is_misasked else "fail", f"{shown} {silence.words}", probes=probes)
 
 
 def judge(wanted: JsonObject, status: int, body: bytes) -> Finding:

@@ -1,0 +1,291 @@
+"""The steps of `http` checks against real servers: those that do right in their own way, and those that seem to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import anyio
+import pytest
+from aiohttp import web
+
+from controllers.task.checking import Bench, Finding, run_check
+from reconciler.clock import RandomIds
+from reconciler.effects.local_processes import LocalProcesses
+from schemas.encoding import Json, JsonObject
+from schemas.task import CheckSpec
+from tests.controllers.task.served import answering, serving
+from tests.controllers.task.yard import ENV
+
+pytestmark = pytest.mark.anyio
+Serves = Callable[[], AbstractAsyncContextManager[str]]
+
+ECHO: list[JsonObject] = [
+    {
+        "send": {"method": "POST", "path": ["/echo", "/", "/api/echo"], "body": "{{nonce.msg}}"},
+        "expect": {"status": "2xx", "body": {"contains": "{{nonce.msg}}"}, "within": 2},
+    },
+    {
+        "send": {"path": ["same"], "json": {"a": 1, "msg": "{{nonce.msg}}"}},
+        "expect": {"json": {"subset": {"msg": "{{nonce.msg}}"}}},
+    },
+]
+OFTEN: JsonObject = {"times": 20, "parallel": 5, "distinct": ["nonce"]}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), ENV)
+
+
+async def find(bench: Bench, timeout_s: float = 10.0, **arguments: Any) -> Finding:
+    return await run_check(CheckSpec("0", "http", arguments, timeout_s), bench)
+
+
+async def step(bench: Bench, url: str, send: Json, **expect: Json) -> Finding:
+    send = {"path": ["/"]} | (send if isinstance(send, dict) else {"path": [send]})
+    return await find(bench, url=url, steps=[{"send": send, "expect": expect}])
+
+
+async def echo(request: web.Request) -> web.Response:
+    return web.Response(body=await request.read(), content_type=request.content_type)
+
+
+async def echo_wrapped(request: web.Request) -> web.Response:
+    sent = await request.text()
+    if request.content_type == "application/json":
+        return web.json_response({"ok": True, **await request.json()}, status=201)
+    return web.Response(text=f"<p>You said: {sent}</p>\n", content_type="text/html")
+
+
+async def echo_in_pieces(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(status=200, headers={"content-type": "text/plain"})
+    response.enable_compression()
+    await response.prepare(request)
+    for byte in await request.read():
+        await response.write(bytes([byte]))
+    await response.write_eof()
+    return response
+
+
+async def moved(request: web.Request) -> web.Response:
+    raise web.HTTPPermanentRedirect("/really")
+
+
+RIGHT: dict[str, Serves] = {
+    "as it came": lambda: serving(("POST", "/echo", echo)),
+    "at the top, wrapped": lambda: serving(("POST", "/", echo_wrapped)),
+    "elsewhere, in compressed pieces": lambda: serving(("POST", "/api/echo", echo_in_pieces)),
+    "where it moved to": lambda: serving(("POST", "/echo", moved), ("POST", "/really", echo)),
+}
+
+
+def constant() -> AbstractAsyncContextManager[str]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"msg": "hello"})
+
+    return serving(("POST", "/echo", answer))
+
+
+def of_the_last_who_asked() -> AbstractAsyncContextManager[str]:
+    last: list[bytes] = []
+    everybody = anyio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        last.append(await request.read())
+        if request.content_type == "text/plain":
+            if len(last) == OFTEN["parallel"]:
+                everybody.set()
+            await everybody.wait()
+        return web.Response(body=last[-1])
+
+    return serving(("POST", "/echo", answer))
+
+
+def text_only() -> AbstractAsyncContextManager[str]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="not json " + (await request.text())[:40])
+
+    return serving(("POST", "/echo", answer))
+
+
+def first_time_only() -> AbstractAsyncContextManager[str]:
+    seen: list[bytes] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(await request.read())
+        return web.Response(body=seen[-1] if len(seen) < 4 else seen[0])
+
+    return serving(("POST", "/echo", answer))
+
+
+WRONG: dict[str, tuple[Serves, str]] = {
+    "an echo of a constant": (constant, "the body does not contain"),
+    "what another sent": (of_the_last_who_asked, "; it answers what another request sent"),
+    "no JSON": (text_only, "step 2: POST"),
+    "a good first impression": (first_time_only, " of 20: step "),
+    "nowhere": (lambda: serving(("GET", "/echo", echo)), "the status is 404, not 2xx"),
+    "not HTTP": (lambda: answering(b"SSH-2.0-OpenSSH_9.2\r\n"), "does not answer in HTTP"),
+    "not a word": (lambda: answering(b""), "hangs up without an answer"),
+    "half an answer": (lambda: answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"), "breaks off in the"),
+}
+
+
+@pytest.mark.parametrize("serves", RIGHT.values(), ids=RIGHT)
+async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Bench, serves: Serves) -> None:
+    async with serves() as url:
+        found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
+
+    assert (found.result, found.message) == ("pass", "2 steps hold, 20 times")
+    assert found.probes >= 40
+    assert found.evidence["exchanges.txt"].startswith(b"> POST http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
+async def test_an_echo_that_only_seems_right_fails_and_says_at_what(bench: Bench, serves: Serves, words: str) -> None:
+    async with serves() as url:
+        found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
+
+    assert found.result == "fail"
+    assert words in found.message
+    assert found.probes > 0
+
+
+async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: Bench) -> None:
+    heard: list[str] = []
+
+    async def listen(request: web.Request) -> web.Response:
+        heard.append(await request.text())
+        return web.Response()
+
+    async with serving(("POST", "/", listen)) as url:
+        steps = [{"send": {"path": ["/"], "body": "a 0123456789ab"}}]
+        repeat = {"times": 3, "distinct": ["nonce"]}
+        await find(bench, url=url, steps=steps, repeat=repeat, nonces={"x": "0123456789ab"})
+        await find(bench, url=url, steps=steps, repeat=repeat, nonces={"x": "0123456789ab"})
+        nothing = await find(bench, url=url, steps=steps, repeat=repeat)
+
+    assert heard[0] == "a 0123456789ab"
+    assert heard[:3] == heard[3:]
+    assert len(set(heard)) == 3
+    assert (nothing.result, nothing.probes) == ("error", 0)
+
+
+async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cookies_too(bench: Bench) -> None:
+    async def make(request: web.Request) -> web.Response:
+        response = web.json_response({"item": {"id": 7}})
+        response.set_cookie("who", "ada")
+        return response
+
+    async def show(request: web.Request) -> web.Response:
+        assert request.cookies["who"] == "ada"
+        return web.json_response({"id": 7, "sent": await request.json() if request.can_read_body else None})
+
+    async with serving(("POST", "/items", make), ("*", "/items/7", show)) as url:
+        made = {"send": {"method": "POST", "path": ["/items"]}, "keep": {"id": "/item/id"}}
+        shown = {"send": {"path": ["/items/{{kept.id}}"]}, "expect": {"json": {"id": "{{kept.id}}"}}}
+        sent = {"send": {"path": ["same"], "json": {"id": "{{kept.id}}"}}, "expect": {"json": {"sent": {"id": 7}}}}
+        good = await find(bench, url=url, steps=[made, shown, sent])
+        lacks = await find(bench, url=url, steps=[made | {"keep": {"id": "/id"}}])
+
+    assert (good.result, good.message) == ("pass", "3 steps hold")
+    assert (lacks.result, lacks.message) == ("fail", f"POST {url}/items: nothing at `/id` of the answer")
+
+
+async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Bench) -> None:
+    async def login(request: web.Request) -> web.Response:
+        form = await request.post()
+        if (form.get("user"), request.headers["X-Key"]) != ("ada", "k"):
+            raise web.HTTPUnauthorized
+        raise web.HTTPSeeOther("/home", headers={"X-Seen": "yes"})
+
+    async def home(request: web.Request) -> web.Response:
+        return web.Response(text="welcome")
+
+    async with serving(("POST", "/login", login), ("GET", "/home", home)) as url:
+        send = {"path": ["/login"], "form": {"user": "ada"}, "headers": {"x-key": "k"}}
+        assert (await step(bench, url, send, body="Welcome")).result == "pass"
+        assert (await step(bench, url, send, status=["302", "303"], headers={"x-seen": "YES"})).result == "pass"
+        wrong = await step(bench, url, send, status="3xx", headers={"Location": "/login/"})
+        missing = await step(bench, url, "/home", headers={"x-seen": "yes"})
+        refused = await step(bench, url, send | {"form": {"user": "bob"}})
+        assert (await step(bench, url, send | {"form": {"user": "bob"}}, status="401")).result == "pass"
+
+    assert wrong.message.endswith('the header Location does not match /login/: "/home"')
+    assert missing.message.endswith("the header x-seen is missing")
+    assert refused.message == f"POST {url}/login: the status is 401"
+
+
+async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench: Bench) -> None:
+    async def ring(request: web.Request) -> web.Response:
+        raise web.HTTPFound("/ring")
+
+    async with serving(("GET", "/x", echo)) as other:
+
+        async def away(request: web.Request) -> web.Response:
+            raise web.HTTPFound(f"{other}/x")
+
+        async with serving(("GET", "/ring", ring), ("GET", "/away", away)) as url:
+            round_and_round = await step(bench, url, "/ring")
+            strayed = await step(bench, url, "/away")
+            assert (await step(bench, url, "/away", status="302")).result == "pass"
+
+    assert round_and_round.message == f"GET {url}/ring redirects more than 10 times"
+    assert strayed.message == f"GET {url}/away redirects to another program: {other}/x"
+
+
+@asynccontextmanager
+async def dripping() -> AsyncIterator[str]:
+    async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\na", hangs=True) as url:
+        yield url
+
+
+async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_comes_in_time(bench: Bench) -> None:
+    async def flood(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x" * (256 << 10))
+
+    async with serving(("GET", "/", flood)) as url:
+        assert (await step(bench, url, "/")).message == f"GET {url}/ answers more than 1 MiB"
+    async with dripping() as url:
+        found = await step(bench, url, "/", within=0.05)
+        assert (found.result, found.message) == ("fail", f"GET {url}/ has not answered in whole within 0.05 s")
+
+
+async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:
+    with create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    refused = await step(bench, url, "/")
+    assert (refused.result, refused.probes) == ("fail", 0)
+    assert refused.message.startswith(f"GET {url}/ does not answer: nothing listens there (")
+    assert (await find(bench, url=url)).probes == 0
+    misasked = await find(bench, steps=[{"send": {"url": "nowhere"}}])
+    assert (misasked.result, misasked.probes) == ("error", 0)
+
+
+async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: Bench) -> None:
+    async with serving(("*", "/", echo)) as url:
+        found = await step(bench, url, {"body": "x"}, body="/(/")
+
+    assert (found.result, found.message.startswith("/(/: ")) == ("error", True)
+
+
+async def test_a_plain_check_reads_an_answer_in_pieces_to_its_end(bench: Bench) -> None:
+    async def pieces(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in (b'{"ok":', b" true,", b' "n": 1}'):
+            await response.write(piece)
+            await anyio.lowlevel.checkpoint()
+        return response
+
+    async with serving(("GET", "/", pieces)) as url:
+        found = await find(bench, url=f"{url}/", subset={"ok": True, "n": 1})
+
+    assert (found.result, found.probes) == ("pass", 1)
