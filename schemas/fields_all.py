@@ -12,6 +12,7 @@ from schemas.fields_agent import AGENT_TABLES
 from schemas.fields_checks import CHECK_TABLES
 from schemas.fields_fork import FORK
 from schemas.fields_hook import HOOK_TABLES
+from schemas.fields_log import LOG_TABLES
 from schemas.fields_mixin import MIXIN_TABLES
 from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
@@ -40,7 +41,7 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
 )
 
 EVERY: Final[Mapping[str, FieldTable]] = MappingProxyType(
-    {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *WORLD_TABLES)}},
+    {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *LOG_TABLES, *WORLD_TABLES)}},
 )
 """The tables of suites and of simulated worlds, too, which are no part of a plan."""
 

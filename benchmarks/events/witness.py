@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.compiling.compiled import Compiled
+from benchmarks.events.happening import rows_of
 from benchmarks.events.projecting import ENDING
 from benchmarks.planning import offered
 from reconciler.storing.store import Store
 from schemas.case import CaseSpec
+from schemas.encoding import JsonObject
 from schemas.record import Record
 
 PAGE: int = 1000
@@ -33,6 +35,7 @@ class Witness:
         self._compiled = compiled
         self._rev = 0
         self._doings: dict[str, _Doings] = {}
+        self._rows: dict[str, list[JsonObject]] = {}
 
     async def evidence(self, case: CaseSpec) -> Evidence:
         """All that is known of the attempt `case`, once its task is over."""
@@ -47,12 +50,15 @@ class Witness:
             offered=frozenset(offered(compiled)),
             near=frozenset(compiled["near"]),
             far=frozenset(compiled["far"]),
+            records=tuple(self._rows.get(case.task.partition("/")[2], ())),
         )
 
     def note(self, records: Iterable[Record]) -> None:
         """Folds `records`, which follow those that were noted before."""
         for record in records:
             self._rev = record.rev
+            for top, row in rows_of(record):
+                self._rows.setdefault(top, []).append(row)
             for said in record.draft.entries:
                 match said.type:
                     case "model.replied":

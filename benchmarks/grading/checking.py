@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.checks import abstain, calls, state
+from benchmarks.checks import abstain, calls, log, state
 from benchmarks.checks.contract import Evidence, Judge
 from benchmarks.compiling.filling import filled
 from benchmarks.grading.room import Room
@@ -20,7 +20,7 @@ from schemas.frozen import frozen
 from schemas.task import CheckSpec
 
 JUDGES: Final[Mapping[str, Judge]] = MappingProxyType(
-    {"calls": calls.judge, "abstain": abstain.judge, "state": state.judge}
+    {"calls": calls.judge, "abstain": abstain.judge, "state": state.judge, "log": log.judge}
 )
 OVER_THE_NET: Final = frozenset({"web", "http", "ws"})
 _MARK_CHARS: Final = 24

@@ -1,0 +1,111 @@
+"""What a record of the log says about tasks and agents, in rows small enough to keep: for checks of the kind `log`.
+
+A row is about one task of the plan's top and what is below it, which are named by their paths below it: an empty name
+is that task itself, and the agent that does it. `what` says which other members there are:
+
+made: task, by (who added it, None for the plan), goal, needs, budget, checks, agent · state: task, state, reason, why ·
+removed: task · call: by, call, tool, arguments, fault · settled: call, state, text, violated · refused: by, why
+(a patch that the gate turned down) · parked: by (its budget is used up) · read: by, sender, text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from schemas.encoding import JsonObject, encode
+from schemas.record import Also, Drop, Put, Record, SetStatus
+
+_TASK: Final = "task/"
+_AGENT: Final = "agent/"
+
+
+def rows_of(record: Record) -> Iterator[tuple[str, JsonObject]]:
+    """The rows of a record, each with the id of the task at the top that it is about. The order is that of the log."""
+    draft = record.draft
+    actor = draft.actor.replace(":", "/", 1)
+    for change in draft.changes:
+        match change:
+            case Put() if change.address.startswith(_TASK):
+                yield from _made(change, actor)
+            case SetStatus() if change.address.startswith(_TASK):
+                yield from _state(change)
+            case SetStatus() if change.address.startswith(_AGENT):
+                yield from _read(change)
+            case Drop() if change.address.startswith(_TASK):
+                yield from _row(change.address, {"what": "removed"}, "task")
+            case _:
+                pass
+    for said in draft.entries:
+        yield from _said(said, actor)
+
+
+def _said(said: Also, actor: str) -> Iterator[tuple[str, JsonObject]]:
+    data = said.data
+    match said.type:
+        case "model.replied":
+            for call in data.get("calls", ()):
+                row = {"what": "call", "fault": call.get("fault", "")}
+                row |= {name: call[name] for name in ("call", "tool", "arguments")}
+                yield from _row(said.subject, row, "by")
+        case "call.authorized":
+            for call, ruling in data.items():
+                state, colon, text = str(ruling).partition(": ")
+                if colon:
+                    row = {"what": "settled", "call": call, "state": state, "text": text, "violated": False}
+                    yield from _row(said.subject, row)
+        case "call.settled" if actor.startswith(_AGENT):
+            result = data.get("result") or {}
+            ended = {name: result.get(name, "") for name in ("state", "text")}
+            row = {"what": "settled", "call": said.subject, "violated": bool(data.get("violated")), **ended}
+            yield from _row(actor, row)
+        case "plan.refused" if actor.startswith(_AGENT):
+            yield from _row(actor, {"what": "refused", "why": encode(data).decode()}, "by")
+        case "agent.parked":
+            yield from _row(said.subject, {"what": "parked"}, "by")
+        case _:
+            pass
+
+
+def _made(put: Put, actor: str) -> Iterator[tuple[str, JsonObject]]:
+    spec = put.spec
+    by = "/".join(_split(actor)[1:]) if actor.startswith(_AGENT) else None
+    row: JsonObject = {
+        "what": "made",
+        "by": by,
+        "goal": spec["goal"],
+        "needs": ["/".join(_split(need)[1:]) for need in spec["needs"]],
+        "budget": bool(spec["budget"]),
+        "checks": len(spec["acceptance"]),
+        "work": spec["work"]["kind"],
+    }
+    yield from _row(put.address, row, "task")
+
+
+def _state(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
+    merge = change.merge
+    ready = (merge.get("conditions") or {}).get("Ready") or {}
+    if "state" in merge or "reason" in ready:
+        row = {"what": "state", "state": merge.get("state"), "reason": ready.get("reason"), "why": merge.get("why")}
+        yield from _row(change.address, row, "task")
+
+
+def _read(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
+    """The messages that an agent reads in the turn that begins with this change."""
+    opened = change.merge.get("open") or {}
+    for message in opened.get("messages") or ():
+        body = message["body"]
+        text = body if isinstance(body, str) else encode(body).decode()
+        sender = str(message["sender"])
+        name = "/".join(_split(sender)[1:]) if sender.startswith(_AGENT) else sender
+        yield from _row(change.address, {"what": "read", "sender": name, "text": text, "kind": message["kind"]}, "by")
+
+
+def _row(address: str, row: JsonObject, member: str = "") -> Iterator[tuple[str, JsonObject]]:
+    path = _split(address)
+    if path and path[0] != ".":
+        yield path[0], row | ({member: "/".join(path[1:])} if member else {})
+
+
+def _split(address: str) -> list[str]:
+    return address.partition("/")[2].split("/")
