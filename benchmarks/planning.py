@@ -70,7 +70,8 @@ def _task(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
         own["budget"] = case["budget"]
     task: JsonObject = case["task"] | own
     filled: JsonObject = for_entry(compiled, entry, task)
-    return filled | {"case": {"key": entry.key, "entry": entry.name, "attempt": attempt}}
+    own = {"key": entry.key, "entry": entry.name, "attempt": attempt, "within": case["within_s"]}
+    return filled | {"case": own}
 
 
 def _agent(case: JsonObject, entry: Entry, at: str) -> JsonObject:

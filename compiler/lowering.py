@@ -20,7 +20,7 @@ from compiler.needs import TaskPath
 from compiler.watching import Carried, Home, Watching, together
 from schemas import limits, pointer
 from schemas.agent import DUMP, AgentSpec
-from schemas.case import CaseSpec
+from schemas.case import CASE_S, CaseSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.fork import KIND, ForkSpec, lock_place
@@ -261,7 +261,13 @@ class Lowering:
     def _keep_case(self, written: JsonObject, task: str, agent: str | None) -> None:
         """An entry of a benchmark: its task wakes it, and its task's agent and container, which must have gone."""
         path = task.partition("/")[2]
-        spec = CaseSpec(task, written.get("entry", path), str(written.get("key", "")), written.get("attempt", 1))
+        spec = CaseSpec(
+            task,
+            written.get("entry", path),
+            str(written.get("key", "")),
+            written.get("attempt", 1),
+            float(written.get("within", CASE_S)),
+        )
         inside = [
             f"container/{name}" for name, one in self.document.get("containers", {}).items() if one.get("task") == path
         ]

@@ -351,7 +351,7 @@ def case_controller(
     kept = {name: value for name, value in environment().items() if name in KEPT}
     witness = Witness(core.store, compiled).evidence
     ground = Ground(root, compiled, run_check, processes, core.ids, core.clock, witness, engine, label_of(place), kept)
-    return CaseReconciler(core.store, work, partial(grade, ground))
+    return CaseReconciler(core.store, work, core.clock, core.gate, partial(grade, ground))
 
 
 def container_yard(core: Core, work: WorkPools, engine: ContainerEngine) -> ContainerYard:

@@ -14,11 +14,15 @@ from schemas.frozen import frozen
 KIND: Final = "case"
 
 
+CASE_S: Final = 3600.0
+"""How long an entry may take that says nothing else, in seconds."""
+
+
 class CaseState(StrEnum):
     """`status.state` of a case."""
 
     WAITING = "waiting"  # Its task is not over.
-    GRADING = "grading"
+    CLOSING = "closing"  # Its task would not come to an end, and is cancelled; `cut` says why.
     ENDED = "ended"
 
 
@@ -36,19 +40,36 @@ class Verdict(StrEnum):
         return self in (Verdict.PASS, Verdict.FAIL)
 
 
+class Cut(StrEnum):
+    """Why a task was ended that did not end by itself."""
+
+    LIMIT = "limit"  # What it might use, or how long it might take, is used up. It is judged as it stands.
+    WORLD = "world"  # What it needs is not to be had.
+
+
 @frozen
 class CaseSpec:
-    """`task` is the address of what is graded, `entry` its name in `plan.json`, `key` the digest of what decides."""
+    """`task` is the address of what is graded, `entry` its name in `plan.json`, `key` the digest of what decides.
+
+    `within_s` is how long the task may take by the clock, waiting counted.
+    """
 
     task: str
     entry: str
     key: str
     attempt: int = 1
+    within_s: float = CASE_S
 
     def to_json(self) -> JsonObject:
-        return {"task": self.task, "entry": self.entry, "key": self.key, "attempt": self.attempt}
+        return {
+            "task": self.task,
+            "entry": self.entry,
+            "key": self.key,
+            "attempt": self.attempt,
+            "within_s": self.within_s,
+        }
 
 
 def case_from_json(raw: JsonObject) -> CaseSpec:
     """Inverse of `CaseSpec.to_json`."""
-    return CaseSpec(raw["task"], raw["entry"], raw["key"], raw["attempt"])
+    return CaseSpec(raw["task"], raw["entry"], raw["key"], raw["attempt"], raw["within_s"])

@@ -79,6 +79,7 @@ SUITE_TABLES: Final = (
             Field("agents", ANY, "Agents by name, for `task`.", {"helper": {"script": [{"done": "ok"}]}}),
             Field("task", ANY, "More fields of its task, as in a plan.", {"locks": ["a.txt"]}),
             Field("budget", Table("budget"), "What it may use at most.", {"turns": 12}),
+            Field("within", DURATION, "How long it may take by the clock.", 600, default=3600),
             Field("checks", Keyed(Table("suite-check", short="sh")), "All must hold.", {"there": {"sh": "test -e a"}}),
             Field("check-files", TEXT, "A folder that checks in the container find at /checks.", "proof/checks"),
             Field("soft", WORDS, "What is measured, and decides nothing.", ["runtime"]),

@@ -267,6 +267,7 @@ CASE: Final = FieldTable(
         Field("key", TEXT, "The digest of all that can change the verdict.", "6f0c"),
         Field("entry", TEXT, "The entry's name; left out, the task's id.", "login-page--oracle--1"),
         Field("attempt", Scalar("integer", minimum=1), "Which try of the entry it is.", 2, default=1),
+        Field("within", DURATION, "How long it may take by the clock, waiting counted.", 600, default=3600),
     ),
     one_of=(("key",),),
 )

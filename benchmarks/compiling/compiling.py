@@ -81,6 +81,7 @@ def _case(suite: Suite, case: Case) -> JsonObject:
         "agents": case.agents,
         "task": case.task,
         "budget": case.budget,
+        "within_s": case.within_s,
         "checks": [check.to_json() for check in case.checks],
         "check_files": dict(case.check_files),
         "soft": list(case.soft),

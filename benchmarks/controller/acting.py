@@ -6,19 +6,25 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from benchmarks.controller.deciding import decide
+from benchmarks.controller.deciding import Close, Grade, Rest, Stop, decide
 from benchmarks.controller.observing import Observed, job_key, observe
-from reconciler.contract import Done, Outcome
+from reconciler.admitting.gate import Gate
+from reconciler.clock import Clock
+from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import Store
+from schemas import pointer
 from schemas.address import Address
-from schemas.case import KIND, CaseSpec, CaseState, Verdict
+from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.patch import Author, Patch
+from schemas.patching import Op
 from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
 
-ACTOR: Final = "controller:case"
+AUTHOR: Final = Author("controller", KIND)
+ACTOR: Final = str(AUTHOR)
 POOL: Final = "tools"
 
 
@@ -32,8 +38,9 @@ class Graded:
     soft: JsonObject | None = None
 
 
-Grade: TypeAlias = Callable[[CaseSpec, Resource], Awaitable[Graded]]
-"""Grades what the task made. Never raises but for cancellation: what could not be done is a verdict of `error`."""
+Grading: TypeAlias = Callable[[Resource, Resource], Awaitable[Graded]]
+"""Grades what the task, the second, of a case made. Never raises but for cancellation: what could not be done is a
+verdict of `error`."""
 
 
 class CaseReconciler:
@@ -41,28 +48,40 @@ class CaseReconciler:
 
     kind = KIND
 
-    def __init__(self, store: Store, work: WorkPlane, grade: Grade) -> None:
+    def __init__(self, store: Store, work: WorkPlane, clock: Clock, gate: Gate, grade: Grading) -> None:
         self._store = store
         self._work = work
+        self._clock = clock
+        self._gate = gate
         self._grade = grade
 
     async def reconcile(self, address: Address) -> Outcome:
         """One step for the case at `address`."""
-        seen = observe(self._store.view, self._work, str(address))
-        if seen is not None:
-            match decide(seen):
-                case "grade":
-                    job = partial(self._run, seen)
-                    self._work.start(job_key(seen.case), seen.case.address, job, pool=POOL)
-                case "stop":
-                    self._work.cancel(job_key(seen.case))
-                case "rest":
-                    pass
+        seen = observe(self._store.view, self._work, str(address), self._clock.now())
+        if seen is None:
+            return Done()
+        match decide(seen):
+            case Grade():
+                self._work.start(job_key(seen.case), seen.case.address, partial(self._run, seen), pool=POOL)
+            case Stop():
+                self._work.cancel(job_key(seen.case))
+            case Close() as step:
+                await self._close(seen, step)
+            case Rest(after_s=after_s):
+                return Done() if after_s is None else Again(after_s)
         return Done()
+
+    async def _close(self, seen: Observed, step: Close) -> None:
+        """Has the task cancelled by a patch like anybody's; why is written with it."""
+        case, path = seen.case, seen.spec.task.partition("/")[2]
+        merge: JsonObject = {"state": CaseState.CLOSING, "cut": step.cut, "why": step.why}
+        ops = (Op("add", (*pointer.of_task(tuple(path.split("/"))), "cancel"), True),)
+        patch = Patch(AUTHOR, ops, self._store.view.rev, f"{case.address}: {step.why}", is_approved=True)
+        await self._gate.rule(patch, (SetStatus(case.address, case.uid, merge),), ())
 
     async def _run(self, seen: Observed) -> None:
         assert seen.task is not None, "what is graded has a task"
-        graded = await self._grade(seen.spec, seen.task)
+        graded = await self._grade(seen.case, seen.task)
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
         data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
         case = seen.case

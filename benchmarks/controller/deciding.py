@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from benchmarks.controller.observing import Observed
+from schemas.case import Cut
+from schemas.frozen import frozen
+from schemas.task import ENDED
 
-Step: TypeAlias = Literal["rest", "grade", "stop"]
+SPENT: Final = frozenset({"BudgetSpent"})
+"""Why a task stands still that has used up what it was given."""
+ALONE: Final = frozenset({"AwaitingApproval", "AwaitingInput"})
+"""Why one stands still that asks for a person: nobody is there."""
+ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", "MergeConflict", "Paused"})
+"""Why one stands still by what agents and people do: that can end at any time."""
+PATIENCE_S: Final = 20.0
+"""How long the world may withhold what a task needs."""
+
+
+@frozen
+class Rest:
+    """Nothing to do; `after_s` is when it might be, None for never."""
+
+    after_s: float | None = None
+
+
+@frozen
+class Grade:
+    """What the task made is to be judged."""
+
+
+@frozen
+class Stop:
+    """The grading that runs is of no more use."""
+
+
+@frozen
+class Close:
+    """The task will not come to an end, and is to be cancelled; `why` in words."""
+
+    cut: Cut
+    why: str
+
+
+Step: TypeAlias = Rest | Grade | Stop | Close
 
 
 def decide(seen: Observed) -> Step:
-    """`grade`: its job is to be started; `stop`: the one that runs is of no more use."""
+    """The next step of a case."""
     if seen.case.deleting or seen.task is None or seen.task.deleting:
-        return "stop" if seen.is_graded_now else "rest"
-    if seen.has_ended or seen.is_graded_now or not seen.is_closed:
-        return "rest"
-    return "grade"
+        return Stop() if seen.is_graded_now else Rest()
+    if seen.has_ended or seen.is_graded_now:
+        return Rest()
+    if seen.task.state in ENDED:
+        return Grade() if seen.is_closed else Rest()
+    return Rest() if seen.case.status.get("cut") else _unfinished(seen)
+
+
+def _unfinished(seen: Observed) -> Step:
+    assert seen.task is not None, "decide has looked"
+    ready = seen.ready
+    if seen.task.state == "blocked" and ready is not None and ready.reason not in ITS_OWN:
+        if ready.reason in SPENT | ALONE:
+            return Close(Cut.LIMIT, ready.message)
+        left_s = ready.since + PATIENCE_S - seen.now
+        return Close(Cut.WORLD, f"{ready.reason}: {ready.message}") if left_s <= 0 else Rest(left_s)
+    started_at = seen.task.status.get("started_at")
+    if not isinstance(started_at, int | float):
+        return Rest()
+    left_s = started_at + seen.spec.within_s - seen.now
+    return Close(Cut.LIMIT, f"it was not done within {seen.spec.within_s:g} s") if left_s <= 0 else Rest(left_s)

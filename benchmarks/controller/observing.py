@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.case import CaseSpec, CaseState, case_from_json
-from schemas.container import OVER
+from schemas.condition import Condition, of_status
+from schemas.container import OVER, ContainerState
 from schemas.frozen import frozen
 from schemas.resource import Resource
 from schemas.task import ENDED
 
-KEPT_FOR_TASKS = frozenset({"waiting"})  # A container that is for a task waits for it, and is not there.
+READY: Final = "Ready"
 
 
 @frozen
 class Observed:
-    """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more."""
+    """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more.
+
+    `ready` is the task's condition of that name, which says why it does not go on; `now` in seconds since 1970.
+    """
 
     case: Resource
     spec: CaseSpec
     task: Resource | None
+    ready: Condition | None
     is_closed: bool
     is_graded_now: bool
+    now: float
 
     @property
     def has_ended(self) -> bool:
         return self.case.state == CaseState.ENDED
 
 
-def observe(view: View, work: WorkPlane, address: str) -> Observed | None:
+def observe(view: View, work: WorkPlane, address: str, now: float) -> Observed | None:
     """The case at `address`; None when it is gone."""
     case = view.get(address)
     if case is None:
         return None
     spec = case_from_json(case.spec)
     task = view.get(spec.task)
+    ready = of_status(task.status).get(READY) if task is not None else None
     is_over = task is not None and task.state in ENDED
-    return Observed(case, spec, task, is_over and _is_left(view, case), work.is_live(job_key(case)))
-
-
-def _is_left(view: View, case: Resource) -> bool:
-    """Whether the agent and the containers of the case are gone: nothing writes to its workspace any more."""
-    others = (view.get(ref) for ref in case.refs)
-    return all(_is_over(one) for one in others if one is not None)
+    is_closed = is_over and all(_is_over(one) for one in map(view.get, case.refs) if one is not None)
+    return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now)
 
 
 def _is_over(one: Resource) -> bool:
+    """Whether an agent or a container of the case is gone: nothing writes to its workspace any more."""
     match one.kind:
         case "container":
-            return one.state in OVER or one.state in KEPT_FOR_TASKS
+            return one.state in OVER or one.state == ContainerState.WAITING
         case "agent":
             return one.state == "ended"
         case _:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.case import Cut
 from schemas.resource import Resource
+from schemas.task import TaskState
 
-OF_THE_WORLD: Final = frozenset(
-    {
-        "ContainerFailed",
-        "ContainersFailed",
-        "NeedFailed",
-        "ModelFailed",
-        "NoSandbox",
-    }
-)
+OF_THE_WORLD: Final = frozenset({"ContainerFailed", "NoSandbox", "ParentFailed", "NeedsFailed", "NeedsCancelled"})
 """Reasons of a task's `Ready` condition that are nobody's work."""
 
 
-def infrastructure(task: Resource) -> str:
-    """What of the world failed, in a sentence; empty when the task came to an end of its own."""
-    ready = (task.status.get("conditions") or {}).get("Ready") or {}
-    if task.state == "cancelled":
+def infrastructure(case: Resource, task: Resource) -> str:
+    """What of the world failed, in a sentence; empty when the task came to an end that says something."""
+    cut = case.status.get("cut")
+    if cut == Cut.WORLD:
+        return str(case.status.get("why", ""))
+    if task.state == TaskState.CANCELLED and cut is None:
         return "it was cancelled"
-    return f"{ready.get('reason')}: {ready.get('message', '')}" if ready.get("reason") in OF_THE_WORLD else ""
+    ready = (task.status.get("conditions") or {}).get("Ready") or {}
+    return f"{ready['reason']}: {ready.get('message', '')}" if ready.get("reason") in OF_THE_WORLD else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from benchmarks.grading.ground import Ground
 from benchmarks.planning import task_name, workspace
 from containers.engine import EngineFailed
 from controllers.task.checking import Bench, Finding
-from schemas.case import CaseSpec, Verdict
+from schemas.case import CaseSpec, Cut, Verdict, case_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -40,20 +41,24 @@ class _Attempt:
     folder: Path
 
 
-async def grade(ground: Ground, case: CaseSpec, task: Resource) -> Graded:
-    """The verdict on what `task` made. A fault of the world is an `error`, whatever the checks might have said."""
-    fault = infrastructure(task)
+async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
+    """The verdict on what `task` made for the case `item`. A fault of the world is an `error`, whatever checks say."""
+    case = case_from_json(item.spec)
+    fault = infrastructure(item, task)
     if fault:
         return Graded(Verdict.ERROR, fault)
     entry = ground.compiled.entries.get(case.entry)
     if entry is None:
         return Graded(Verdict.ERROR, f"plan.json has no entry {case.entry}")
     try:
-        return await _graded(ground, case, entry)
+        graded = await _graded(ground, case, entry)
     except (OSError, exporting.TooLarge) as error:
         return Graded(Verdict.ERROR, f"grading failed: {error}")
     except EngineFailed as failed:
         return Graded(Verdict.ERROR, f"grading failed: {failed.words}")
+    if item.status.get("cut") == Cut.LIMIT and graded.verdict is not Verdict.PASS:
+        return replace(graded, why=f"{item.status['why']}; {graded.why}")
+    return graded
 
 
 async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:

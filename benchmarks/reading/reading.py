@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks.checks import log
 from benchmarks.compiling.filling import filled
 from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
@@ -17,6 +18,7 @@ from compiler.normalising import Work, normalise
 from compiler.reading import read_source
 from compiler.source import SizeLimits
 from schemas import patching
+from schemas.case import CASE_S
 from schemas.diagnostic import in_order
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
@@ -115,6 +117,7 @@ class _Reading:
             agents=written.get("agents", {}),
             task=written.get("task", {}),
             budget=written.get("budget", {}),
+            within_s=float(written.get("within", CASE_S)),
             soft=tuple(written.get("soft", ())),
             check_files=self.reader.texts(written.get("check-files", {}), (*to, "check-files")),
             oracles=proof.oracles,
@@ -139,6 +142,8 @@ class _Reading:
                 hint = f"one of {', '.join(KINDS)}"
                 self.faults.add("P0211", f"a check is of one kind, this is {said}", hint, to=(*to, "checks", name))
                 continue
+            for one in log.faults(check["log"]) if kinds[0] == "log" else ():
+                self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
             timeout_s = float(check.get("timeout", CHECK_S))
             yield CheckSpec(name, kinds[0], check_arguments(kinds[0], check), timeout_s)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from schemas.case import CASE_S
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -52,6 +53,7 @@ class Case:
     agents: JsonObject = field(default_factory=dict)
     task: JsonObject = field(default_factory=dict)
     budget: JsonObject = field(default_factory=dict)
+    within_s: float = CASE_S
     soft: tuple[str, ...] = ()
     check_files: Mapping[str, str] = field(default_factory=dict)
     oracles: Mapping[str, Act] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from schemas.frozen import frozen
 from schemas.record import Change, Mark, Move, Put
 from schemas.resource import Resource, Uid, Wanted
 
-PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork")
+PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork", "case")
 """Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
 
 
@@ -123,7 +123,7 @@ def _is_stuck(new: str, live: Mapping[str, Resource], moves: Mapping[str, str]) 
 
 def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
     kind, _, path = address.partition("/")
-    if kind not in ("task", "agent", "fork", "hook"):
+    if kind not in ("task", "agent", "fork", "hook", "case"):
         return None
     parts = path.split("/")
     # The last part of a hook's address is its own name.
