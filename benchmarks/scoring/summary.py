@@ -110,12 +110,12 @@ def _cases(entries: Sequence[Entry]) -> JsonObject:
     for entry in entries:
         case = out.setdefault(entry.case, {"models": {}})
         case |= {"language": entry.language, "tags": _tags(entry.tags)}
-        case["models"].setdefault(entry.model, {})[str(entry.trial)] = _ended(entry)
+        case["models"].setdefault(entry.model, {})[str(entry.trial)] = entry_to_json(entry)
     return out
 
 
-def _ended(entry: Entry) -> JsonObject | None:
-    """None where none of its attempts has ended. Checks are shown and never added up."""
+def entry_to_json(entry: Entry) -> JsonObject | None:
+    """What became of an entry: None where none of its attempts has ended. Checks are shown and never added up."""
     if entry.verdict is None:
         return None
     out: JsonObject = {

@@ -1,0 +1,188 @@
+"""One report over runs of several suites and models: what `report.json` holds and the other forms are drawn from.
+
+A column is a model in a run. Where a suite was run several times, models of different runs stand side by side and are
+compared on the keys that they share. Nothing is averaged over suites. The same runs give the same bytes in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations, groupby
+from typing import Final
+
+from benchmarks.scoring.folding import Entry, Run
+from benchmarks.scoring.kinds import Kind, kind_of
+from benchmarks.scoring.pairing import Pair, Side, pair
+from benchmarks.scoring.standing import Counts, Standing
+from benchmarks.scoring.summary import Summary, beside, entry_to_json
+from benchmarks.scoring.suspecting import Suspects, suspects
+from schemas import encoding
+from schemas.encoding import JsonObject
+from schemas.frozen import frozen
+
+FORMAT: Final = 1
+
+
+@frozen
+class Column:
+    """A model in a run. `label` is its name, with the run where the suite has it twice. `usd` is of all attempts."""
+
+    label: str
+    run: str
+    standing: Standing
+    entries: tuple[Entry, ...]
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.standing.model)
+
+    def to_json(self) -> JsonObject:
+        about = {"label": self.label, "model": self.standing.model, "run": self.run, "kind": self.kind.value}
+        return about | self.standing.to_json()
+
+
+@frozen
+class State:
+    """Whether a run can be believed: what it lacks, and whether a person had a hand in it."""
+
+    suite: str
+    run: Run
+    counts: Counts
+    is_complete: bool
+    touched: int
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suite": self.suite,
+            "run": self.run.name,
+            "plan": self.run.plan,
+            "seed": self.run.seed,
+            "scoring": self.run.scoring,
+            "complete": self.is_complete,
+            "entries": self.counts.to_json() | {"total": self.counts.total},
+            "touched": self.touched,
+        }
+
+
+@frozen
+class Section:
+    """One suite. `columns` are all models, the tested ones first; `nop` and `oracle` are the ends of its scale."""
+
+    suite: str
+    runs: tuple[State, ...]
+    columns: tuple[Column, ...]
+    nop: Column | None
+    oracle: Column | None
+    pairs: tuple[Pair, ...]
+    suspects: Suspects
+
+    @property
+    def tested(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.kind is Kind.TESTED)
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        return tuple(sorted({entry.case for column in self.columns for entry in column.entries}))
+
+    def to_json(self) -> JsonObject:
+        return {
+            "runs": [one.to_json() for one in self.runs],
+            "models": [one.to_json() for one in self.columns],
+            "nop": None if self.nop is None else self.nop.label,
+            "oracle": None if self.oracle is None else self.oracle.label,
+            "pairs": [one.to_json() for one in self.pairs],
+            "suspects": self.suspects.to_json(),
+            "cases": _cases(self.columns),
+        }
+
+
+@frozen
+class Report:
+    """All suites, by name."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def runs(self) -> tuple[State, ...]:
+        return tuple(run for section in self.sections for run in section.runs)
+
+    @property
+    def is_complete(self) -> bool:
+        return all(run.is_complete for run in self.runs)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "format": FORMAT,
+            "complete": self.is_complete,
+            "suites": {section.suite: section.to_json() for section in self.sections},
+            "timing": {
+                section.suite: {column.label: column.standing.timing() for column in section.columns}
+                for section in self.sections
+            },
+        }
+
+
+def combine(summaries: Iterable[Summary]) -> Report:
+    """The report over all of `summaries`, each of another run."""
+    ordered = sorted(summaries, key=lambda one: (one.run.suite, one.run.name, one.run.plan))
+    suites = groupby(ordered, key=lambda one: one.run.suite)
+    return Report(tuple(_section(suite, tuple(found)) for suite, found in suites))
+
+
+def printed(report: Report) -> bytes:
+    """The bytes of `report.json`."""
+    return encoding.canonical(report.to_json()) + b"\n"
+
+
+def _section(suite: str, summaries: Sequence[Summary]) -> Section:
+    columns = _columns(summaries)
+    runs = {one.run.name: one.run for one in summaries}
+    sides = [Side(one.label, runs[one.run], one.entries) for one in columns if one.kind is Kind.TESTED]
+    return Section(
+        suite,
+        tuple(_state(one) for one in summaries),
+        columns,
+        _beside(columns, Kind.NOP),
+        _beside(columns, Kind.ORACLE),
+        tuple(pair(a, b) for a, b in combinations(sides, 2)),
+        suspects(entry for one in summaries for entry in one.entries),
+    )
+
+
+def _columns(summaries: Sequence[Summary]) -> tuple[Column, ...]:
+    times = Counter(standing.model for one in summaries for standing in one.standings)
+    found = [
+        Column(
+            standing.model if times[standing.model] == 1 else f"{standing.model} ({one.run.name})",
+            one.run.name,
+            standing,
+            tuple(entry for entry in one.entries if entry.model == standing.model),
+        )
+        for one in summaries
+        for standing in one.standings
+    ]
+    return tuple(sorted(found, key=lambda one: (_ORDER.index(one.kind), one.label)))
+
+
+_ORDER: Final = (Kind.TESTED, Kind.ORACLE, Kind.NOP, Kind.CHEAT, Kind.MUTANT)
+
+
+def _beside(columns: Sequence[Column], kind: Kind) -> Column | None:
+    found = beside([column.standing for column in columns], kind)
+    return next((column for column in columns if column.standing is found), None)
+
+
+def _state(summary: Summary) -> State:
+    touched = sum(entry.is_touched for entry in summary.entries)
+    return State(summary.run.suite, summary.run, summary.counts, summary.is_complete, touched)
+
+
+def _cases(columns: Sequence[Column]) -> JsonObject:
+    """Case → column → trial → what became of it."""
+    out: JsonObject = {}
+    for column in columns:
+        for entry in column.entries:
+            models = out.setdefault(entry.case, {})
+            models.setdefault(column.label, {})[str(entry.trial)] = entry_to_json(entry)
+    return out

@@ -1,0 +1,212 @@
+"""The plots of a report as SVG, drawn by hand: no library, no script.
+
+Widths are shares of the page and heights are pixels, so that text keeps its size on a narrow screen. Colours come from
+the page's style, which knows light and dark; nothing is told by colour alone, and a table says the same beside each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log10
+from typing import Final
+
+from benchmarks.reporting import wording
+from benchmarks.reporting.combined import Column, Section
+from benchmarks.reporting.markup import Markup, element, joined
+from benchmarks.scoring.pairing import Pair
+from benchmarks.scoring.statistics import Interval
+from schemas.widths import cut
+
+ROW: Final = 44
+"""Pixels of a row: its words, and below them its line."""
+
+AXIS: Final = 26
+HEAD: Final = 22
+FIELD: Final = 260
+NAME_MAX: Final = 20
+"""Cells of a name beside its figures, on the narrowest screen."""
+PAIR_NAME_MAX: Final = 12
+
+
+def rates(section: Section, ident: str) -> Markup | None:
+    """Pass rates with their intervals; what doing nothing and the oracle score are lines across. None without any."""
+    columns = [column for column in section.columns if column.standing.share.rate is not None]
+    if not columns:
+        return None
+    height = HEAD + ROW * len(columns) + AXIS
+    marks = [_across(column, height, word) for column, word in ((section.nop, "nop"), (section.oracle, "oracle"))]
+    rows = [_rate_row(column, HEAD + ROW * place) for place, column in enumerate(columns)]
+    said = "; ".join(f"{column.label} {wording.percent(column.standing.share.rate)}" for column in columns)
+    ticks = [(share, f"{share:.0%}".replace("%", " %")) for share in (0, 0.25, 0.5, 0.75, 1)]
+    return _svg(ident, height, f"Pass rates of {section.suite}", said, [_axis(ticks, height), *marks, *rows])
+
+
+def costs(section: Section, ident: str) -> Markup | None:
+    """Cost against quality: what an entry costs in the middle, and how many pass. None where nothing was paid."""
+    found = [
+        (number, column, usd, rate)
+        for number, column in enumerate(section.columns, 1)
+        if (usd := column.standing.medians["usd"]) is not None and (rate := column.standing.share.rate) is not None
+    ]
+    most = max((usd for _, _, usd, _ in found), default=0.0)
+    if most <= 0:
+        return None
+    end, step = _nice(most)
+    height = FIELD + AXIS
+    grid = [_level(share) for share in (0, 0.25, 0.5, 0.75, 1)]
+    digits = max(2, -floor(log10(step)))
+    ticks = [(tick * step / end, f"${tick * step:.{digits}f}") for tick in range(round(end / step) + 1)]
+    dots = [_dot(number, column, _inner(usd / end), rate) for number, column, usd, rate in found]
+    said = "; ".join(
+        f"{n}: {column.label} {wording.money(usd)}, {wording.percent(rate)}" for n, column, usd, rate in found
+    )
+    axis = _axis([(_inner(share), text) for share, text in ticks], height)
+    return _svg(ident, height, f"Cost against quality in {section.suite}", said, [*grid, axis, *dots])
+
+
+def pairs(section: Section, ident: str) -> Markup | None:
+    """How much more of two models the first passes, with the interval. None without pairs."""
+    found = [pair for pair in section.pairs if pair.found.cases]
+    if not found:
+        return None
+    height = HEAD + ROW * len(found) + AXIS
+    rows = [_pair_row(pair, HEAD + ROW * place) for place, pair in enumerate(found)]
+    zero = element("line", x1="50%", x2="50%", y1=HEAD - 6, y2=height - AXIS + 4, class_="zero")
+    ends = joined(
+        element("text", "second is better", x="0%", y=12, class_="small"),
+        element("text", "first is better", x="100%", y=12, class_="small end"),
+    )
+    said = "; ".join(
+        f"{pair.a} beside {pair.b}: {wording.points(pair.found.difference)} points, {pair.sentence}" for pair in found
+    )
+    ticks = [((share + 1) / 2, f"{share * 100:+.0f}" if share else "0") for share in (-1, -0.5, 0, 0.5, 1)]
+    return _svg(ident, height, f"Models of {section.suite} in pairs", said, [ends, _axis(ticks, height), zero, *rows])
+
+
+def legend(section: Section) -> Markup:
+    """Which number is whom in the plot of costs."""
+    shown = [(number, column) for number, column in enumerate(section.columns, 1)]
+    return element("ol", *(element("li", column.label, value=number) for number, column in shown), class_="legend")
+
+
+def _svg(ident: str, height: int, title: str, said: str, parts: Sequence[Markup | None]) -> Markup:
+    heading, about = f"{ident}-title", f"{ident}-about"
+    return element(
+        "svg",
+        element("title", title, id=heading),
+        element("desc", said, id=about),
+        *parts,
+        width="100%",
+        height=height,
+        role="img",
+        aria_labelledby=f"{heading} {about}",
+        xmlns="http://www.w3.org/2000/svg",
+    )
+
+
+def _rate_row(column: Column, y: int) -> Markup:
+    standing = column.standing
+    words = f"{wording.percent(standing.share.rate)} ({wording.between(standing.interval)})"
+    rate = standing.share.rate or 0.0
+    line = y + 26
+    return _row(cut(column.label, NAME_MAX), words, y, f"dot {column.kind.value}", _bar(standing.interval, rate, line))
+
+
+def _pair_row(pair: Pair, y: int) -> Markup:
+    found = pair.found
+    half = None if found.interval is None else Interval((found.interval.low + 1) / 2, (found.interval.high + 1) / 2)
+    words = f"{wording.points(found.difference)}, {wording.p_value(found.p)}"
+    kind = "dot tested" if found.is_distinguishable else "dot nop"
+    name = f"{cut(pair.a, PAIR_NAME_MAX)} / {cut(pair.b, PAIR_NAME_MAX)}"
+    return _row(name, words, y, kind, _bar(half, ((found.difference or 0.0) + 1) / 2, y + 26))
+
+
+def _row(name: str, words: str, y: int, class_: str, bar: Sequence[Markup]) -> Markup:
+    return element(
+        "g",
+        element("title", f"{name}: {words}"),
+        element("text", name, x="0%", y=y + 14),
+        element("text", words, x="100%", y=y + 14, class_="end small"),
+        element("line", x1="0%", x2="100%", y1=y + 26, y2=y + 26, class_="track"),
+        *bar,
+        class_=class_,
+    )
+
+
+def _bar(interval: Interval | None, share: float, y: int) -> list[Markup]:
+    dot = element("circle", cx=_x(share), cy=y, r=5)
+    if interval is None:
+        return [dot]
+    line = element("line", x1=_x(interval.low), x2=_x(interval.high), y1=y, y2=y, class_="interval")
+    return [line, dot]
+
+
+def _across(column: Column | None, height: int, word: str) -> Markup | None:
+    if column is None or column.standing.share.rate is None:
+        return None
+    share = column.standing.share.rate
+    anchor = "end small" if share > 0.5 else "small"
+    return element(
+        "g",
+        element("line", x1=_x(share), x2=_x(share), y1=HEAD - 6, y2=height - AXIS + 4),
+        element("text", f"{word} {wording.percent(share)}", x=_x(share), y=12, class_=anchor),
+        class_="across",
+    )
+
+
+def _dot(number: int, column: Column, across: float, rate: float) -> Markup:
+    """A dot with its number and the interval of its rate."""
+    interval = column.standing.interval
+    whisker = (
+        element("line", x1=_x(across), x2=_x(across), y1=_y(interval.low), y2=_y(interval.high), class_="interval thin")
+        if interval is not None
+        else None
+    )
+    words = f"{column.label}: {wording.money(column.standing.medians['usd'])}, {wording.percent(rate)}"
+    return element(
+        "g",
+        element("title", words),
+        whisker,
+        element("circle", cx=_x(across), cy=_y(rate), r=9),
+        element("text", str(number), x=_x(across), y=_y(rate) + 4, class_="middle small number"),
+        class_=f"dot {column.kind.value}",
+    )
+
+
+def _level(share: float) -> Markup:
+    """A line across the field, its words at its left."""
+    y = _y(share)
+    return joined(
+        element("line", x1="0%", x2="100%", y1=y, y2=y, class_="track"),
+        element("text", f"{share:.0%}".replace("%", " %"), x="0%", y=y - 3, class_="small"),
+    )
+
+
+def _axis(ticks: Sequence[tuple[float, str]], height: int) -> Markup:
+    """Words below; the outermost end where the plot ends."""
+    y = height - 6
+    return joined(*(element("text", text, x=_x(share), y=y, class_=f"small {_anchor(share)}") for share, text in ticks))
+
+
+def _anchor(share: float) -> str:
+    return "start" if share <= 0 else "end" if share >= 1 else "middle"
+
+
+def _inner(share: float) -> float:
+    """Leaves room at the left for the words of the levels, and at the right for a dot."""
+    return 0.14 + 0.81 * share
+
+
+def _x(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def _y(share: float) -> float:
+    return round(16 + (FIELD - 28) * (1 - share), 1)
+
+
+def _nice(most: float) -> tuple[float, float]:
+    """The end of an axis that holds `most`, and its step: 1, 2 or 5 of a power of ten, in at most five steps."""
+    power = 10 ** floor(log10(most))
+    step = next(power * unit for unit in (0.2, 0.5, 1, 2) if most <= 5 * power * unit)
+    return step * ceil(most / step - 1e-9), step

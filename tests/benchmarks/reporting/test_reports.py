@@ -1,0 +1,236 @@
+"""A report says the same in each of its forms, and no name in it can be anything but a name."""
+
+from __future__ import annotations
+
+import itertools
+import xml.etree.ElementTree as ET
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from benchmarks.reporting import combined
+from benchmarks.reporting.html import html
+from benchmarks.reporting.markdown import escaped, markdown
+from schemas.encoding import JsonObject, decode
+from schemas.widths import cells_wide
+from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
+
+MODELS = ("acme/large", "acme/small", "oracle", "nop")
+FIRST = summarised(outcomes(12, MODELS, trials=2), Told(report={"pass-at": [1, 2], "pass-hat": [2]}))
+NIGHT = summarised(outcomes(8, ("acme/large", "nop"), seed=3), Told(suite="coding-agent", run="night"))
+OTHER = summarised(outcomes(8, ("acme/large", "acme/small"), seed=5), Told(suite="coding-agent", run="other"))
+REPORT = combined.combine([FIRST, NIGHT, OTHER])
+GFM = MarkdownIt("commonmark").enable("table")
+
+HOSTILE = (
+    "<script>alert(1)</script> \"'&| `x` *b* _i_ [l](http://e.com) ![i](x) # ~~s~~ \x1b[31m\u202e\n- https://e.com"
+)
+
+
+class Page(HTMLParser):
+    """Counts the elements of a page, and holds that what opens is closed."""
+
+    void = ("meta", "br", "line", "circle")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        assert tag in self.void
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def json_of(report: combined.Report) -> JsonObject:
+    found: JsonObject = decode(combined.printed(report))
+    return found
+
+
+def test_the_order_in_which_runs_are_given_changes_nothing() -> None:
+    orders = [combined.combine(order) for order in itertools.permutations([FIRST, NIGHT, OTHER])]
+
+    assert {combined.printed(one) for one in orders} == {combined.printed(REPORT)}
+    assert {html(one) for one in orders} == {html(REPORT)}
+
+
+def test_models_of_several_runs_of_a_suite_stand_side_by_side() -> None:
+    suite = json_of(REPORT)["suites"]["coding-agent"]
+
+    assert [one["label"] for one in suite["models"]] == [
+        "acme/large (night)",
+        "acme/large (other)",
+        "acme/small",
+        "nop",
+    ]
+    assert [(one["a"], one["b"], one["keys"]) for one in suite["pairs"]] == [
+        ("acme/large (night)", "acme/large (other)", 8),
+        ("acme/large (night)", "acme/small", 8),
+        ("acme/large (other)", "acme/small", 8),
+    ]
+
+
+def test_pairs_are_made_of_identical_keys_that_both_have_decided() -> None:
+    ours = [Outcome(f"c{n}", "m/a", verdict="pass") for n in range(8)]
+    theirs = [Outcome(f"c{n}", "m/b", verdict="fail") for n in range(1, 9)]
+    theirs[0] = replace(theirs[0], verdict="error")
+
+    (pair,) = json_of(combined.combine([summarised([*ours, *theirs])]))["suites"]["tool-calling"]["pairs"]
+
+    assert [pair[name] for name in ("keys", "undecided", "unpaired", "wins", "losses", "ties")] == [6, 1, 2, 6, 0, 0]
+    assert (pair["p"], pair["difference"], pair["sentence"]) == (0.03125, 1.0, "m/a passes more than m/b")
+
+
+def test_models_that_are_too_close_are_said_to_be() -> None:
+    entries = [
+        Outcome(f"c{n}", f"m/{m}", verdict="fail" if (n, m) == (0, "a") else "pass") for n in range(9) for m in "ab"
+    ]
+    report = combined.combine([summarised(entries)])
+
+    assert json_of(report)["suites"]["tool-calling"]["pairs"][0]["sentence"] == "not distinguishable at this size"
+    assert "not distinguishable at this size" in markdown(report)
+    assert "not distinguishable at this size" in html(report)
+
+
+def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
+    entries = [Outcome("a", "m/x"), Outcome("b", "m/x", verdict="error"), Outcome("c", "m/x", touched=True)]
+    report = combined.combine([summarised(entries, Told(planned=[Outcome("d", "m/x")]))])
+
+    for text in (markdown(report), Page(html(report)).text):
+        before = text.index("incomplete: 1 error, 1 missing")
+        touched = text.index("a person had a hand in 1 entry")
+        assert (
+            before
+            < touched
+            < text.index("It is not known what doing nothing scores: add --model nop; the oracle was not")
+        )
+        assert "50.0 to 100.0 %" in text
+    assert not json_of(report)["complete"]
+    assert "Read this first" not in markdown(combined.combine([FIRST]))
+
+
+def test_doing_nothing_and_the_oracle_stand_beside_every_suite() -> None:
+    for text in (markdown(REPORT), Page(html(REPORT)).text):
+        assert "Doing nothing passes 0.0 % (0 of 24); the oracle passes 100.0 % (24 of 24)." in text
+        assert "Doing nothing passes 0.0 % (0 of 8); the oracle was not run: add --model oracle." in text
+
+
+def test_all_forms_have_the_same_figures() -> None:
+    figures = [f"{100 * one['rate']:.1f} %" for suite in json_of(REPORT)["suites"].values() for one in suite["models"]]
+
+    for text in (markdown(REPORT), Page(html(REPORT)).text):
+        assert [figure for figure in figures if figure not in text] == []
+
+
+def test_tables_of_the_markdown_are_tables_and_fit_a_terminal() -> None:
+    text = markdown(REPORT)
+    tokens = GFM.parse(text)
+
+    assert sum(token.type == "table_open" for token in tokens) == text.count("\n| --") > 8
+    assert max(cells_wide(line) for line in text.splitlines() if line.startswith("|")) <= 110
+    for table in text.split("\n\n"):
+        if table.startswith("|"):
+            assert len({cells_wide(line) for line in table.splitlines()}) == 1
+
+
+def hostile_report(name: str) -> combined.Report:
+    entries = [
+        Outcome(name, model, verdict=verdict, language=name, tags={name: name}, soft={name: 1}, checks={name: verdict})
+        for model, verdict in ((name, "fail"), ("nop", "pass"), ("cheat:" + name, "pass"), ("oracle", "fail"))
+    ]
+    entries.append(Outcome(name, "m/b", verdict="error"))
+    return combined.combine([summarised(entries, Told(suite=name, run=name)), FIRST])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(st.just(HOSTILE), st.text("<>&\"'|`*_[]()!#~\\-:/.@w x\n\t\x1b\u202e", min_size=1, max_size=24)))
+def test_no_name_becomes_markup_a_link_or_a_control_character(name: str) -> None:
+    report, plain = hostile_report(name), hostile_report("plain")
+
+    page, plain_page = Page(html(report)), Page(html(plain))
+    assert Counter(page.names) == Counter(plain_page.names)
+    assert {key for key, _ in page.attributes} == {key for key, _ in plain_page.attributes}
+    text = markdown(report)
+    assert kinds(text) <= kinds(markdown(plain))
+    for shown in (text, html(report)):
+        assert [c for c in shown if not c.isprintable() and c != "\n"] == []
+
+
+def kinds(text: str) -> set[str]:
+    tokens = GFM.parse(text)
+    return {inner.type for token in tokens for inner in _inner(token)} | {token.type for token in tokens}
+
+
+def _inner(token: Token) -> list[Token]:
+    return token.children or []
+
+
+@given(st.text("<>&\"'|`*_[]()!#~\\-:/.@wx", max_size=24))
+def test_escaped_text_is_read_as_it_was_meant(name: str) -> None:
+    (_, inline, _) = GFM.parse(f"x{escaped(name)}x")
+
+    assert "".join(token.content for token in inline.children or []) == f"x{name}x"
+
+
+@given(st.text("#>-+=*_1.)`~x ", min_size=1, max_size=9))
+def test_escaped_text_begins_nothing(name: str) -> None:
+    assert [token.type for token in GFM.parse(f"- {escaped(name)}x")] == [token.type for token in GFM.parse("- x")]
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
+    page = Page(html(REPORT))
+
+    assert {"script", "link", "img", "iframe", "object"} & set(page.names) == set()
+    links = [
+        value for name, value in page.attributes if name in ("href", "src", "action", "style") or name.startswith("on")
+    ]
+    assert links and all(link.startswith("#s") for link in links)
+    assert "url(" not in html(REPORT) and "@import" not in html(REPORT)
+
+
+def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
+    text = html(REPORT)
+    plots = [piece.partition("</svg>")[0] + "</svg>" for piece in text.split("<svg ")[1:]]
+    ids = [value for name, value in Page(text).attributes if name == "id"]
+
+    assert len(plots) == 6  # Rates, costs and pairs of two suites.
+    assert len(ids) == len(set(ids))
+    for plot in plots:
+        root = ET.fromstring("<svg " + plot)
+        title, about = root[0], root[1]
+        assert (title.tag.endswith("title"), about.tag.endswith("desc")) == (True, True)
+        assert root.get("aria-labelledby") == f"{title.get('id')} {about.get('id')}"
+        assert title.text
+        assert "%" in str(about.text) or "points" in str(about.text)
+        assert "<table>" in text[text.index(plot) :].partition("<figure")[0]
+
+
+@pytest.mark.parametrize("entries", [[], [Outcome("a", "m/x", verdict="error")], [Outcome("a", "m/x", usd=0.0)]])
+def test_a_run_with_next_to_nothing_has_a_report(entries: list[Outcome]) -> None:
+    report = combined.combine([summarised(entries)])
+
+    assert Page(html(report)).names[0] == "html"
+    assert markdown(report).startswith("# Benchmark report\n")
+    assert markdown(combined.combine([])) == "# Benchmark report\n"
