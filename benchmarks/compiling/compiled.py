@@ -14,7 +14,10 @@ SCORING = 1
 
 @frozen
 class Entry:
-    """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides."""
+    """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides.
+
+    `case_key` is the digest of what was given: equal for contestants that were given the same.
+    """
 
     name: str
     case: str
@@ -22,6 +25,7 @@ class Entry:
     trial: int
     variant: int
     key: str
+    case_key: str
     agent: JsonObject
 
     def to_json(self) -> JsonObject:
@@ -31,6 +35,7 @@ class Entry:
             "trial": self.trial,
             "variant": self.variant,
             "key": self.key,
+            "case_key": self.case_key,
             "agent": self.agent,
         }
 

@@ -105,18 +105,17 @@ def _entries(
     order = sorted(range(len(case.prompts)), key=lambda each: rank(seed, case.id, case.prompts[each]))
     for trial in range(1, trials + 1):
         variant = order[(trial - 1) % len(order)]
-        decides: JsonObject = {
+        given: JsonObject = {
             "scoring": SCORING,
             "seed": seed,
             "trial": trial,
             "case": compiled | {"prompts": None, "tags": None},
             "prompt": case.prompts[variant],
-            "who": who.to_json() | {"steps": None},
-            "agent": agent,
             "image": images.get(case.image, case.image),
         }
-        key = digest_of(decides)
-        yield Entry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, agent)
+        case_key = digest_of(given)
+        key = digest_of({"case": case_key, "who": who.to_json() | {"steps": None}, "agent": agent})
+        yield Entry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, case_key, agent)
 
 
 def nonces_of(seed: int, entry: Entry, *values: Json) -> dict[str, str]:

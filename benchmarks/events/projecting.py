@@ -101,6 +101,7 @@ class Projection:
             "models": list(compiled.models),
             "cases": len(compiled.cases),
             "entries": len(compiled.entries),
+            "planned": _planned(compiled),
             "trials": compiled.trials,
             "report": compiled.report,
             "deterministic": compiled.deterministic,
@@ -113,6 +114,7 @@ class Projection:
         attempt.is_started, attempt.started_at = True, record.at
         case = self.compiled.cases[attempt.entry.case]
         data: JsonObject = {"variant": attempt.entry.variant, "language": case["language"], "tags": case["tags"]}
+        data["case_key"] = attempt.entry.case_key
         yield self._event(record, "case/start", attempt, data)
 
     def _replied(self, record: Record, said: Also) -> Iterator[JsonObject]:
@@ -210,6 +212,14 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "case.ended": Projection._case,
     }
 )
+
+
+def _planned(compiled: Compiled) -> JsonObject:
+    """How many trials of each case each model has."""
+    found: dict[str, dict[str, int]] = {name: {} for name in compiled.models}
+    for entry in compiled.entries.values():
+        found[entry.model][entry.case] = found[entry.model].get(entry.case, 0) + 1
+    return found
 
 
 def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
