@@ -22,6 +22,10 @@ ORDERS: Final = ("any", "partial", "exact")
 EXTRAS: Final = ("allow", "soft", "deny")
 
 
+READS: Final = "reads"
+"""In the place of a tool's name: all tools of the world that change nothing."""
+
+
 class BadCheck(ValueError):
     """The check cannot be read; its text says why and what is to be written instead."""
 
@@ -48,21 +52,32 @@ class Need:
 
 @frozen
 class Shape:
-    """Calls by the name of their tool (stars match anything), their arguments, or by being a decoy."""
+    """Calls by the name of their tool (stars match anything), their arguments, or by being a decoy.
+
+    `reads`: calls of the world's own tools that change nothing in it.
+    """
 
     shown: str
     tool: str = "*"
     args: Mapping[str, Json] | None = None
     decoys: str = ""
+    reads: bool = False
 
     def covers(self, call: Emitted, seen: Evidence) -> bool:
         """Whether `call` is one of these. A call that nobody could read is none."""
         if call.fault or not patterns.starred(self.tool).fullmatch(call.tool):
             return False
+        if self.reads and (call.tool in seen.decoys or not _is_read(call.tool, seen)):
+            return False
         among = {"": None, "near": seen.near, "far": seen.far, "all": seen.decoys}[self.decoys]
         if among is not None and call.tool not in among:
             return False
         return self.args is None or not fitting.faults(call.arguments, self.args)
+
+
+def _is_read(tool: str, seen: Evidence) -> bool:
+    known = None if seen.world is None else seen.world.tools.get(tool)
+    return known is not None and not known.writes
 
 
 @frozen
@@ -108,7 +123,7 @@ def shapes(value: Json, name: str) -> tuple[Shape, ...]:
 
 def _shape(value: Json, name: str) -> Shape:
     if isinstance(value, str) and value:
-        return Shape(value, value)
+        return Shape(value, reads=True) if value == READS else Shape(value, value)
     given = members(value, ("tool", "args", "decoys"), f"what `{name}` lists")
     if not given:
         raise BadCheck(f"`{name}` lists tools, or maps with `tool`, `args` or `decoys`")

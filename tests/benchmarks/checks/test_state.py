@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from benchmarks.checks import state
-from benchmarks.checks.contract import Evidence
-from benchmarks.worlds import World, replay, world_of
+from benchmarks.checks import abstain, state
+from benchmarks.checks import calls as calls_check
+from benchmarks.checks.contract import Emitted, Evidence
+from benchmarks.worlds import World, WorldTool, replay, world_of
 from schemas.encoding import JsonObject
 
 WORLD = {
@@ -27,6 +29,7 @@ WORLD = {
             "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
             "does": [{"update": {"in": "notes", "id": "$id", "set": {"done": True}, "else": "There is no ${id}."}}],
         },
+        "note.list": {"does": [{"find": {"in": "notes", "as": "found"}}], "returns": {"notes": "$found"}},
         "note.look": {"does": [{"insert": {"in": "seen", "id": "look-", "with": {"by": "me"}}}]},
     },
 }
@@ -107,6 +110,34 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
 
     assert found.result == "error"
     assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("free", "calls", "result"),
+    [
+        (["reads"], [Emitted("note.list", {})], "pass"),
+        (["reads"], [Emitted("note.finish", {"id": "note-1"})], "fail"),
+        (["reads", "note.finish"], [Emitted("note.finish", {"id": "note-1"})], "pass"),
+        (["reads"], [Emitted("note.peek", {})], "fail"),
+        (["reads"], [Emitted("note.count", {})], "fail"),
+        ([], [Emitted("note.list", {})], "fail"),
+    ],
+)
+def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any, calls: Any, result: str) -> None:
+    """`note.peek` is a decoy beside the world's tools; `note.count` there is not."""
+    peek = WorldTool("note.peek", "", {"type": "object", "properties": {}})
+    world = desk()
+    offered = frozenset({*world.tools, "note.peek"})
+    seen = Evidence(
+        tuple(calls),
+        "no",
+        offered,
+        frozenset({"note.peek"}),
+        world=replace(world, tools={**world.tools, "note.peek": peek}),
+    )
+
+    assert abstain.judge({"free": free}, seen).result == result
+    assert calls_check.judge({"free": free, "extra": "deny"}, seen).result == result
 
 
 def test_a_case_without_a_world_cannot_be_checked_for_its_state() -> None:
