@@ -9,6 +9,7 @@ from typing import Final
 from compiler.checking import Tree, check_command, check_exactly_one, check_rights_line
 from compiler.checking_containers import check_containers
 from compiler.faults import Faults, Pointer
+from compiler.naming import leads_out
 from compiler.resolving import MINDS
 from compiler.suggesting import did_you_mean
 from schemas import pointer
@@ -28,10 +29,24 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
     for name, server in document.get("mcp", {}).items():
         check_exactly_one("mcp", server, ("mcp", name), faults)
         check_command(server, "command", ("mcp", name), faults)
+        _check_world(server, ("mcp", name), faults)
         if "headers" in server and "command" in server:
             hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
             faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
     check_containers(document.get("containers", {}), tree, faults)
+
+
+def _check_world(server: JsonObject, to: Pointer, faults: Faults) -> None:
+    """What is simulated is not started: it has nothing to be told, and lies in the plan's folder."""
+    if "world" not in server:
+        return
+    if leads_out(server["world"]) or not server["world"].strip():
+        hint = "write a path within the plan's folder"
+        faults.add("P0218", f"`{server['world']}` is no file of the plan", hint, to=(*to, "world"))
+    for name in ("env", "headers", "share", "timeout", "writes"):
+        if name in server and not ("command" in server or "url" in server):
+            hint = "a world is no process, and each agent has its own: leave it out"
+            faults.on_key("P0211", f"`{name}` for a simulated world", hint, to=(*to, name))
 
 
 def agents_of(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from containers.sandboxing.bubblewrap import Home
     from containers.sandboxing.rooms import Room
     from controllers.agent.models.routed import RoutedModels
-    from controllers.agent.ports import Servers, World
+    from controllers.agent.ports import World
     from controllers.container import Yard as ContainerYard
     from controllers.fork import Desk as ForkDesk
     from controllers.inside import PlanContainers
     from controllers.mcp import Yard
+    from controllers.worlds import Worlds
     from planloop.background import Background
     from planloop.core import Core, Machine
     from planloop.forking import Forked, Wish
@@ -193,7 +194,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
 
     @cache
     def yard() -> Yard:
-        return tool_yard(core, processes, work)
+        return tool_yard(core, processes, work, worlds_of(place))
 
     def tool_servers() -> Reconciler:
         from controllers.mcp import McpReconciler
@@ -203,7 +204,7 @@ def machine(core: Core, *, parallel: int, models: Mapping[str, int]) -> Machine:
     def agents() -> Reconciler:
         from controllers.agent import AgentReconciler
 
-        return AgentReconciler(agents_world(core, processes, work, background, yard().servers, inside))
+        return AgentReconciler(agents_world(core, processes, work, background, yard(), inside))
 
     def conflicts() -> Reconciler:
         from controllers.agent.conflicts import ConflictReconciler
@@ -372,10 +373,10 @@ def agents_world(
     processes: Processes,
     work: WorkPools,
     background: Background,
-    servers: Servers,
+    yard: Yard,
     containers: PlanContainers,
 ) -> World:
-    """What the agents of the plan live in; their models are open in `background`."""
+    """What the agents of the plan live in; their models are open in `background`, their tool servers in `yard`."""
     from controllers.agent import World
     from controllers.task.surroundings import KEPT
     from planloop.server.heard_models import HeardModels
@@ -395,12 +396,13 @@ def agents_world(
         sys.executable,
         surrounding=environment(),
         models=HeardModels(asked, core.hearing),
-        servers=servers,
+        servers=yard.servers,
         containers=containers,
+        worlds=yard.worlds,
     )
 
 
-def tool_yard(core: Core, processes: Processes, work: WorkPools) -> Yard:
+def tool_yard(core: Core, processes: Processes, work: WorkPools, worlds: Worlds) -> Yard:
     """Where the tool servers of the plan run, and the way to them. Nothing is started."""
     from controllers.mcp import Home, LiveServers, Yard
     from planloop.core import label_of
@@ -409,7 +411,16 @@ def tool_yard(core: Core, processes: Processes, work: WorkPools) -> Yard:
     place = core.place
     run_folder = layout.run_folder(place.folder)
     home = Home(label_of(place), core.owner.epoch, place.root.absolute(), run_folder, environment())
-    return Yard(core.store, core.clock, processes, LiveServers(core.store, work), home, core.ids.mint)
+    live = LiveServers(core.store, work)
+    return Yard(core.store, core.clock, processes, live, home, core.ids.mint, worlds)
+
+
+def worlds_of(place: Place) -> Worlds:
+    """The simulated worlds in the folder of the plan of `place`. None is read yet."""
+    from benchmarks.worlds.serving import ServedWorlds
+
+    root = place.root.absolute()
+    return ServedWorlds(lambda file: (root / file).read_bytes())
 
 
 def models_of(core: Core) -> RoutedModels:
@@ -421,7 +432,7 @@ def replay_stand(place: Place) -> Stand:
     """What the plan of `place` is replayed on."""
     from planloop.replaying.machine import Stand
 
-    return Stand(place, language(place), lambda document: models_for(place, document, now))
+    return Stand(place, language(place), lambda document: models_for(place, document, now), worlds_of(place))
 
 
 def models_for(place: Place, document: Callable[[], JsonObject], clock: Callable[[], float]) -> RoutedModels:

@@ -146,6 +146,14 @@ PLAN_TABLES: Final = (
             Field("command", COMMAND, "Starts it, over stdio.", ["npx", "-y", "server"], ChangeClass.RESTART),
             Field("url", TEXT, "Where it listens, over HTTP.", "http://localhost:9000/mcp", ChangeClass.RESTART),
             Field(
+                "world",
+                TEXT,
+                "A file of simulated tools, relative to the plan: those whose names begin with this server's. Each "
+                "agent has a world of its own.",
+                "worlds/office.yaml",
+                ChangeClass.RESTART,
+            ),
+            Field(
                 "headers",
                 Keyed(Scalar("loose"), is_id=False),
                 "Sent with every request to its URL; `env:NAME` and `file:path` are read when it is connected to.",
@@ -182,7 +190,7 @@ PLAN_TABLES: Final = (
                 {"write_file": "path"},
             ),
         ),
-        one_of=(("command", "url"),),
+        one_of=(("command", "url", "world"),),
     ),
     FieldTable(
         "container",

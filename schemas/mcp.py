@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
 from schemas import patterns
+from schemas.call import EffectClass
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
@@ -56,7 +57,9 @@ class ServerFailed(Exception):
 
 @frozen
 class McpSpec:
-    """Exactly one of `command` (a program and its arguments, over stdio) and `url` (streamable HTTP) is given.
+    """Exactly one of `command` (a program and its arguments, over stdio), `url` (streamable HTTP) and `world` is given.
+
+    `world` is a file of simulated tools, relative to the plan's folder: nothing is started for it.
 
     `env` are its own variables; a value `env:NAME` is read from the owner's environment when it starts. `headers` go
     with every request to a `url`; a value `env:NAME` or `file:path` is read when it is connected to. `tools` are
@@ -76,9 +79,11 @@ class McpSpec:
     prompts: tuple[str, ...] = ()
     headers: JsonObject = field(default_factory=dict)
     writes: JsonObject = field(default_factory=dict)
+    world: str = ""
 
     def to_json(self) -> JsonObject:
         own: JsonObject = {"writes": self.writes} if self.writes else {}  # Few are told of it.
+        own |= {"world": self.world} if self.world else {}
         return own | {
             "command": list(self.command),
             "url": self.url,
@@ -106,6 +111,7 @@ def mcp_from_json(raw: JsonObject) -> McpSpec:
         prompts=tuple(raw["prompts"]),
         headers=raw.get("headers", {}),
         writes=raw.get("writes", {}),
+        world=raw.get("world", ""),
     )
 
 
@@ -140,6 +146,18 @@ def tool_from_json(raw: JsonObject) -> ServedTool:
     return ServedTool(
         raw["name"], raw["description"], raw["parameters"], raw["hints"], raw["digest"], raw.get("withheld", "")
     )
+
+
+def effect_of(spec: McpSpec, tool: ServedTool) -> EffectClass:
+    """The effect class of a tool: the plan's word, else `once`.
+
+    A simulated call that is not in the log did not happen, so that nothing stands against making it again.
+    """
+    if (word := spec.effects.get(tool.name)) is not None:
+        return EffectClass(word)
+    if not spec.world:
+        return EffectClass.ONCE
+    return EffectClass.READ if tool.hints.get("read_only_hint") else EffectClass.IDEMPOTENT
 
 
 def is_settled(status: JsonObject) -> bool:

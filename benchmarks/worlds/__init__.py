@@ -6,7 +6,7 @@ by `mcp: {calendar: {world: FILE}}`; then the state of an agent's world is in th
 
 from benchmarks.worlds.calling import call, replay
 from benchmarks.worlds.comparing import differences
-from benchmarks.worlds.laying import for_tasks, found_by, laid, with_tools
+from benchmarks.worlds.laying import for_tasks, laid, with_tools
 from benchmarks.worlds.reading import ReadWorld, read_world, world_of
 from benchmarks.worlds.world import Answer, World, WorldTool
 
@@ -18,7 +18,6 @@ __all__ = [
     "call",
     "differences",
     "for_tasks",
-    "found_by",
     "laid",
     "read_world",
     "replay",

@@ -34,11 +34,11 @@ def for_tasks(document: JsonObject, overlays: Mapping[str, JsonObject], of: Mapp
     return document | {"overlays": dict(overlays), "laid": dict(of)}
 
 
-def found_by(world: World, document: JsonObject, task: str) -> World:
-    """The world as the agents of `task`, a path such as `entry/child`, find it."""
+def overlay_of(document: JsonObject, task: str) -> str | None:
+    """The overlay that the agents of `task`, a path such as `entry/child`, find; None when it is none."""
     parts = task.split("/")
     for length in range(len(parts), 0, -1):
-        name = document.get("laid", {}).get("/".join(parts[:length]))
+        name: str | None = document.get("laid", {}).get("/".join(parts[:length]))
         if name is not None:
-            return laid(world, document.get("overlays", {}).get(name, {}))
-    return world
+            return name
+    return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from controllers.agent.minds.port import Reply
 from controllers.agent.models.port import Models, NoModels
 from controllers.inside import Containers
+from controllers.worlds import NoWorlds, Worlds
 from reconciler.clock import Clock, Ids
 from reconciler.driving.working import WorkPlane
 from reconciler.effects.processes import Processes
@@ -129,7 +130,7 @@ class World:
     interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
     by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
     answers in place of minds that are processes, as in a replay; None: they do. `hooks` likewise for hooks.
-    `containers` are the plan's; None: nothing runs in any.
+    `containers` are the plan's; None: nothing runs in any. `worlds` are the simulated ones.
     """
 
     store: Store
@@ -150,3 +151,4 @@ class World:
     servers: Servers = NoServers()
     hooks: Hooks | None = None
     containers: Containers | None = None
+    worlds: Worlds = NoWorlds()

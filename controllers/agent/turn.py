@@ -21,6 +21,7 @@ from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.observing import Observed
 from controllers.agent.status import Chunk, OpenTurn, PastCall, TurnCall, boxed
 from controllers.agent.thinking import transcript
+from controllers.worlds import WORLDS
 from reconciler.effects import journal
 from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
@@ -55,7 +56,7 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     What the old one was asked and has not answered is unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
-    heard = ("sent_back", "nudges", "spoken")
+    heard = ("sent_back", "nudges", "spoken", WORLDS)
     merge: JsonObject = dict.fromkeys((*fresh, *heard, "asked", "is_answering", "transcript"))
     if seen.status.asked:
         merge["inbox"] = answering.asked_again(seen)

@@ -7,11 +7,13 @@ from typing import Final, assert_never
 from controllers.mcp import deciding, writing
 from controllers.mcp.observing import Observed, job_key, observe
 from controllers.mcp.running import ServerRun, Yard
+from controllers.worlds import WorldOffer
 from reconciler.contract import Again, Done, Outcome
 from reconciler.driving.working import WorkPlane
 from schemas import limits
 from schemas.address import Address
 from schemas.call import CallState
+from schemas.mcp import ServerFailed
 from schemas.record import Draft
 from schemas.resource import Resource
 
@@ -36,13 +38,25 @@ class McpReconciler:
             resource = store.view.get(name)
             if resource is None:
                 break
-            seen = observe(resource, store.view, self._work, self._yard.clock.now())
+            offer = self._simulated(resource)
+            seen = observe(resource, store.view, self._work, self._yard.clock.now(), _digest(offer))
             step = deciding.decide(seen)
-            if (draft := _draft(seen, step)) is not None:
+            if (draft := _offered(seen, step, offer) or _draft(seen, step)) is not None:
                 await store.append(draft, {name: resource.rev})
                 continue
-            return self._do(seen, step)
+            # What was mended in a file that was at fault is found by looking.
+            return Again(limits.BACKOFF_CAP_S) if isinstance(offer, ServerFailed) else self._do(seen, step)
         return Done()
+
+    def _simulated(self, resource: Resource) -> WorldOffer | ServerFailed | None:
+        """What a simulated world offers, or why it does not; None for a server that is none."""
+        file = str(resource.spec.get("world") or "")
+        if not file or resource.deleting:
+            return None
+        try:
+            return self._yard.worlds.offer(file, resource.address.partition("/")[2])
+        except ServerFailed as fault:
+            return fault
 
     def _do(self, seen: Observed, step: deciding.Step) -> Outcome:
         name = seen.resource.address
@@ -74,6 +88,19 @@ def _waits(state: str) -> bool:
     return state in (CallState.AWAITING_INPUT, CallState.AUTHORIZED, CallState.STARTED)
 
 
+def _digest(offer: WorldOffer | ServerFailed | None) -> str:
+    return "" if offer is None else offer.digest if isinstance(offer, WorldOffer) else str(offer)
+
+
+def _offered(seen: Observed, step: deciding.Step, offer: WorldOffer | ServerFailed | None) -> Draft | None:
+    """The record of what a simulated world offers; None for other steps."""
+    if not isinstance(step, deciding.Offer) or offer is None:
+        return None
+    if isinstance(offer, WorldOffer):
+        return writing.simulated(seen.resource, offer, seen.now)
+    return writing.not_simulated(seen.resource, offer, seen.now)
+
+
 def _draft(seen: Observed, step: deciding.Step) -> Draft | None:
     """The record of a step that only records; None for others."""
     server = seen.resource
@@ -88,7 +115,7 @@ def _draft(seen: Observed, step: deciding.Step) -> Draft | None:
             return writing.forgotten(server, runs, seen.now)
         case deciding.Settle(approval=approval):
             return writing.settled(server, approval, seen.now)
-        case deciding.Stop() | deciding.Start() | deciding.Refresh() | deciding.Rest():
+        case deciding.Stop() | deciding.Start() | deciding.Refresh() | deciding.Offer() | deciding.Rest():
             return None
         case _:
             assert_never(step)

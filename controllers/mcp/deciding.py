@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from controllers.mcp.observing import Observed
-from controllers.mcp.status import Run, what_runs
+from controllers.mcp.status import Run
 from schemas import limits
 from schemas.approval import WAITING
 from schemas.frozen import frozen
@@ -65,6 +65,11 @@ class Refresh:
 
 
 @frozen
+class Offer:
+    """What a simulated world offers is not known yet: nothing has to be started for it."""
+
+
+@frozen
 class Settle:
     """A changed tool was agreed to, or refused."""
 
@@ -78,15 +83,17 @@ class Rest:
     after_s: float | None = None
 
 
-Step: TypeAlias = Stop | Release | Renew | Start | Linger | Forget | Refresh | Settle | Rest
+Step: TypeAlias = Stop | Release | Renew | Start | Linger | Forget | Refresh | Offer | Settle | Rest
 
 
 def decide(seen: Observed) -> Step:
     """The one next step."""
     if seen.resource.deleting:
         return Stop(tuple(sorted(seen.live))) if seen.live else Release()
-    if seen.status.of != (of := what_runs(seen.spec)):
-        return Stop(tuple(sorted(seen.live))) if seen.live else Renew(of)
+    if seen.status.of != seen.of:
+        return Stop(tuple(sorted(seen.live))) if seen.live else Renew(seen.of)
+    if seen.spec.world:
+        return Rest() if seen.status.runs else Offer()
     if past := tuple(name for name, run in seen.status.runs.items() if _is_past(seen, name, run)):
         return Forget(past)
     answered = next((each for each in seen.approvals.values() if each.state != WAITING), None)
@@ -166,5 +173,5 @@ def ended(run: Run, now: float, reason: str) -> Run:
 
 LIVING: Final = (ServerState.STARTING, ServerState.READY)
 
-HOPELESS: Final = frozenset({"NoProgram", "NoSecret", "NoVariable"})
+HOPELESS: Final = frozenset({"NoProgram", "NoSecret", "NoVariable", "BadWorld"})
 """What somebody has to mend first; it is still tried now and then, because that is how we learn that it was mended."""

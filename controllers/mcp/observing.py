@@ -22,7 +22,7 @@ class Observed:
     """`needed` are the runs that somebody at work may use, `live` those that have a job; by name.
 
     `is_over` says that the plan has come to its end, so that nobody will need it soon. `approvals` are its own, by
-    address: those of tools whose words changed.
+    address: those of tools whose words changed. `of` is the digest of what is to run now.
     """
 
     resource: Resource
@@ -33,13 +33,14 @@ class Observed:
     is_over: bool
     approvals: Mapping[str, Resource]
     now: float
+    of: str
 
 
-def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Observed:
-    """What is known of the server `resource`."""
+def observe(resource: Resource, view: View, work: WorkPlane, now: float, world: str = "") -> Observed:
+    """What is known of the server `resource`; `world` is the digest of the file of a simulated one."""
     spec = mcp_from_json(resource.spec)
     root = view.get(ROOT)
-    own = () if resource.deleting else _users_at_work(resource, view)
+    own = () if resource.deleting or spec.world else _users_at_work(resource, view)
     owned = view.owned_by(resource.address)
     return Observed(
         resource=resource,
@@ -50,6 +51,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, now: float) -> Obse
         is_over=root is None or root.state in ENDED,
         approvals={each.address: each for each in owned if each.kind == "approval"},
         now=now,
+        of=statuses.what_runs(spec, world),
     )
 
 

@@ -21,6 +21,7 @@ from controllers.mcp.grumbling import HEAD, last_words
 from controllers.mcp.lifeline import Launch
 from controllers.mcp.serving import LiveServers
 from controllers.mcp.status import Run, read
+from controllers.worlds import NoWorlds, Worlds
 from reconciler.clock import Clock
 from reconciler.driving.attempting import Bug, attempt
 from reconciler.effects import process_table as table
@@ -66,6 +67,7 @@ class Yard:
     servers: LiveServers
     home: Home
     mint: Callable[[], str]
+    worlds: Worlds = NoWorlds()
 
 
 @dataclass(slots=True)

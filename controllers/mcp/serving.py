@@ -146,6 +146,8 @@ class LiveServers:
             while True:
                 moved = self._moved
                 spec = self._spec(server)
+                if spec.world:
+                    raise ServerFailed("NoServer", f"`{server}` is simulated: it has tools, and nothing else")
                 link = self._links.get((server, by if spec.share == "agent" else SHARED))
                 if link is not None and not link.gone.is_set():
                     return link

@@ -64,6 +64,11 @@ def _run(raw: JsonObject) -> Run:
     return Run(state=ServerState(raw.get("state", "idle")), **known)
 
 
-def what_runs(spec: McpSpec) -> str:
-    """The digest of what has to be started anew when it changes; the rest of a spec counts at once."""
+def what_runs(spec: McpSpec, world: str = "") -> str:
+    """The digest of what has to be started anew when it changes; the rest of a spec counts at once.
+
+    `world` is the digest of the file of a simulated one.
+    """
+    if spec.world:
+        return digest_of([spec.world, world])[:16]
     return digest_of([list(spec.command), spec.url, spec.env, spec.headers, spec.share])[:16]

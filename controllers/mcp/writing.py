@@ -14,12 +14,23 @@ from controllers.mcp import offering
 from controllers.mcp.deciding import HOPELESS
 from controllers.mcp.offering import Offer
 from controllers.mcp.status import McpStatus, Run, read
+from controllers.worlds import WorldOffer
 from schemas import condition, patching
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.condition import Condition, Truth
 from schemas.encoding import JsonObject, digest_of
 from schemas.frozen import frozen
-from schemas.mcp import CURES, SHARED, McpSpec, ServedPrompt, ServedTool, ServerState, full_name, mcp_from_json
+from schemas.mcp import (
+    CURES,
+    SHARED,
+    McpSpec,
+    ServedPrompt,
+    ServedTool,
+    ServerFailed,
+    ServerState,
+    full_name,
+    mcp_from_json,
+)
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -65,6 +76,18 @@ def ready(server: Resource, name: str, run: Run, found: Found) -> Draft:
     offered, asks = _offered(server, found.offer, found.texts, now)
     merge |= {**offered, "server": found.server, "conditions": {**merge["conditions"], **offered["conditions"]}}
     return Draft("server.ready", ACTOR, server.address, (change(server, merge), *asks), _told(name, run))
+
+
+def simulated(server: Resource, offer: WorldOffer, now: float) -> Draft:
+    """A simulated world is there as soon as it is read, and this is what it offers."""
+    found = Found(Offer(offer.tools, (), ()), {}, {"name": offer.name})
+    return ready(server, SHARED, Run(ServerState.READY, ready_at=now), found)
+
+
+def not_simulated(server: Resource, fault: ServerFailed, now: float) -> Draft:
+    """A world's file is at fault."""
+    run = Run(ServerState.FAILED, failures=1, reason=fault.reason, why=str(fault))
+    return of_run(server, SHARED, run, now, "server.ended")
 
 
 def listed_again(server: Resource, found: Found, now: float) -> Draft | None:
@@ -131,6 +154,8 @@ def _cures(run: Run) -> tuple[str, ...]:
             return ("set the variable before `plan apply`, or give its value in `env`",)
         case "NoSecret":
             return ("set the variable before `plan apply`, or write the file that `headers` names",)
+        case "BadWorld":
+            return ("mend the file that its `world` names: it is read again once a minute",)
         case "Unreachable":
             return ("start what listens at its `url`, or correct that",)
         case "":

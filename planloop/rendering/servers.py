@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from schemas import amounts, widths
-from schemas.call import EffectClass
 from schemas.encoding import JsonObject
 from schemas.limits import VALUE_SHOWN_CHARS
-from schemas.mcp import SHARED, ServedTool, mcp_from_json, tool_from_json
+from schemas.mcp import SHARED, McpSpec, ServedTool, effect_of, mcp_from_json, tool_from_json
 from schemas.resource import Resource
 
 LINES_MAX = 12  # Of one sort, in a description; `-o yaml` has all of them.
@@ -29,14 +28,14 @@ def row(item: Resource, now: float) -> tuple[str, ...]:
 def facts(item: Resource) -> list[tuple[str, str]]:
     """Labelled lines of a description: what it is, its tools, prompts and resources."""
     status, spec = item.status, mcp_from_json(item.spec)
-    out = [("runs", spec.url or " ".join(spec.command))]
+    out = [("world", spec.world)] if spec.world else [("runs", spec.url or " ".join(spec.command))]
     server: JsonObject = status.get("server") or {}
-    if server:
+    if server and not spec.world:
         out.append(("server", f"{server['name']} {server['version']}, protocol {server['protocol']}"))
     if (restarts := _run(status).get("restarts")) and server:
         out.append(("restarts", str(restarts)))
     tools = [tool_from_json(each) for each in status.get("tools", ())]
-    out += [("tool", _tool_words(tool, spec.effects)) for tool in tools[:LINES_MAX]]
+    out += [("tool", _tool_words(tool, spec)) for tool in tools[:LINES_MAX]]
     if len(tools) > LINES_MAX:
         out.append(("tools", f"{len(tools) - LINES_MAX} more: plan get {item.address} -o yaml"))
     out += [("prompt", _named(each)) for each in status.get("prompts", ())[:LINES_MAX]]
@@ -49,10 +48,10 @@ def _run(status: JsonObject) -> JsonObject:
     return found
 
 
-def _tool_words(tool: ServedTool, effects: JsonObject) -> str:
-    effect = effects.get(tool.name, EffectClass.ONCE)
+def _tool_words(tool: ServedTool, spec: McpSpec) -> str:
+    effect = effect_of(spec, tool)
     hints = ", ".join(words for hint, words in HINTS.items() if tool.hints.get(hint))
-    said = f" (says: {hints})" if hints else ""
+    said = f" (says: {hints})" if hints and not spec.world else ""
     held = f"  WITHHELD: {tool.withheld}" if tool.withheld else ""
     words = widths.cut(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
     return f"{tool.name}  {effect}{said}{held}  {words}"

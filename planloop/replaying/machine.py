@@ -18,6 +18,7 @@ from controllers.plan import PlanReconciler
 from controllers.sandboxes import EVERY
 from controllers.task.controller import TaskController
 from controllers.task.surroundings import Surroundings
+from controllers.worlds import Worlds
 from planloop.places import Place
 from planloop.replaying import recorded
 from planloop.replaying.directing import Director
@@ -99,12 +100,14 @@ class CountedIds:
 class Stand:
     """What a replay stands on: where the plan is, the compiler, and what models cost by the plan's document.
 
-    The models are asked for prices and sizes and never for a reply.
+    The models are asked for prices and sizes and never for a reply. Simulated worlds are called again, as their files
+    are now.
     """
 
     place: Place
     language: Language
     models: Callable[[Callable[[], JsonObject]], Models]
+    worlds: Worlds
 
 
 @frozen
@@ -156,6 +159,7 @@ def _reconcilers(
         servers=recorded.RecordedServers(director),
         minds=RecordedMinds(director, store.is_alive).reply,
         hooks=RecordedHooks(director, store.is_alive),
+        worlds=stand.worlds,
     )
     surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director), sandboxes=EVERY)
     made: list[Reconciler] = [

@@ -12,11 +12,12 @@ from functools import partial
 from controllers.agent.tools import inputs, locking
 from controllers.agent.tools.subjects import plain_texts, subjects_of
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
+from controllers.worlds import WORLDS
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
-from schemas.mcp import McpSpec, ServedTool, ServerFailed, full_name, mcp_from_json, tool_from_json
+from schemas.mcp import McpSpec, ServedTool, ServerFailed, effect_of, full_name, mcp_from_json, tool_from_json
 from schemas.resource import Resource
 
 
@@ -66,10 +67,11 @@ class ServedTools(Mapping[str, Tool]):
 
 
 def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
+    name = full_name(server, offered.name)
     return Tool(
-        name=full_name(server, offered.name),
-        function=partial(_call, server, offered.name),
-        effect=EffectClass(spec.effects.get(offered.name, EffectClass.ONCE)),
+        name=name,
+        function=partial(_simulated, spec.world, name) if spec.world else partial(_call, server, offered.name),
+        effect=effect_of(spec, offered),
         subjects=subjects_of,
         resolve=inputs.resolve,
         parameters=offered.parameters,
@@ -79,6 +81,17 @@ def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
         exact=plain_texts,
         locks=partial(locking.named, str(spec.writes[offered.name])) if offered.name in spec.writes else None,
     )
+
+
+def _simulated(file: str, tool: str, context: Context, arguments: JsonObject) -> Settlement:
+    """Calls a tool of a simulated world. Its whole effect is in the record of its result."""
+    kept = (context.seen.resource.status.get(WORLDS) or {}).get(file) or {}
+    task = context.seen.spec.task.partition("/")[2]
+    try:
+        made = context.world.worlds.call(file, tool, arguments, task=task, kept=kept)
+    except ServerFailed as fault:
+        return Settlement(CallResult(CallState.FAILED, f"{tool}: {fault}", fault.reason))
+    return Settlement(made.result, agent={WORLDS: {file: made.merge}} if made.merge else {})
 
 
 async def _call(server: str, tool: str, context: Context, arguments: JsonObject) -> Ending:

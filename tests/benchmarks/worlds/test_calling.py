@@ -141,7 +141,7 @@ def test_rows_laid_over_are_merged_and_null_takes_one_away() -> None:
     assert made.start == changed.tables
 
 
-CALLS = st.one_of(
+CALLS: st.SearchStrategy[tuple[str, JsonObject]] = st.one_of(
     st.tuples(st.just("calendar.update"), st.fixed_dictionaries({"id": st.sampled_from(("evt-12", "evt-9"))})),
     st.tuples(st.just("calendar.delete"), st.fixed_dictionaries({"id": st.sampled_from(("evt-12", "evt-13"))})),
     st.tuples(st.just("todo.add"), st.fixed_dictionaries({"title": st.text(max_size=3)})),

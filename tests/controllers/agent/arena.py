@@ -14,6 +14,7 @@ from typing import TypeAlias
 import anyio
 
 import compiler
+from benchmarks.worlds.serving import ServedWorlds
 from compiler import merging
 from controllers.agent import AgentReconciler, World
 from controllers.agent.conflicts import ConflictReconciler
@@ -203,8 +204,9 @@ async def arena(
         world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         servers = LiveServers(store, work)
         world = replace(world, models=models or world.models, servers=servers, surrounding=surrounding or {})
+        world = replace(world, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
         home = Home(str(folder), epoch, folder, state / "run", ENV)
-        tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint), work)
+        tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint, world.worlds), work)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)
