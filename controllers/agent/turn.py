@@ -185,9 +185,10 @@ def _has_delegated(seen: Observed) -> bool:
 
 
 def _told(call: TurnCall) -> JsonObject:
-    """A call as the record of the reply has it: all that is needed to make the same reply again."""
+    """A call as the record of the reply has it: all that is needed to make the same reply again, and to count it."""
     out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
-    return out | ({"key": call.key} if call.key else {}) | ({"implied": True} if call.is_implied else {})
+    own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied}
+    return out | {name: value for name, value in own.items() if value}
 
 
 def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:

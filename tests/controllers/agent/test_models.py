@@ -86,6 +86,9 @@ async def test_a_call_that_cannot_be_is_a_result_that_the_model_reads(
         assert await run(here) == "done"
         results = [draft.data.get("result") for draft in await here.log() if draft.type == "call.settled"]
         rulings = [draft.data for draft in await here.log() if draft.type == "call.authorized"]
+        replied = next(draft.data["calls"][0] for draft in await here.log() if draft.type == "model.replied")
+    assert replied["tool"] == wanted["name"], "what was asked for is in the log, also what there is not"
+    assert ("fault" in replied, replied["arguments"] == wanted.get("raw")) == (made[1] == "Malformed",) * 2
     said = asked(models)[-1]
     assert said["role"] == "tool" and said["content"].startswith(f"{made[0]} ({made[1]}): ")
     assert len(results) <= 2, rulings
