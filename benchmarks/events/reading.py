@@ -122,6 +122,11 @@ def _parsed(line: bytes, place: int) -> Event:
         raise BadEvents(place, "this is not JSON") from None
     if not isinstance(raw, dict):
         raise BadEvents(place, "an event is an object")
+    return event_of(raw, place)
+
+
+def event_of(raw: JsonObject, place: int) -> Event:
+    """The event that the object in line `place` says. Raises BadEvents."""
     for name, kinds in _KINDS.items():
         value = raw.get(name)
         if not isinstance(value, kinds) or value is True or value is False:

@@ -23,7 +23,7 @@ ROW: Final = 44
 AXIS: Final = 26
 HEAD: Final = 22
 FIELD: Final = 260
-NAME_MAX: Final = 20
+NAME_MAX: Final = 17
 """Cells of a name beside its figures, on the narrowest screen."""
 PAIR_NAME_MAX: Final = 12
 

@@ -79,7 +79,8 @@ def slices(section: Section) -> Sheet:
         for column in section.tested or section.columns
         if (share := column.standing.slices.get(by, {}).get(value)) is not None
     ]
-    return Sheet("Slices", ("by", "is", "model", "passed", "rate", "95 %"), tuple(rows), names=3)
+    note = "Interval: Wilson; where cases have several trials, with cases for trials."
+    return Sheet("Slices", ("by", "is", "model", "passed", "rate", "95 %"), tuple(rows), names=3, note=note)
 
 
 def soft(section: Section) -> Sheet:

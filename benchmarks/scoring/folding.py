@@ -224,7 +224,7 @@ def _entry(name: _Name, tries: Mapping[int, _Attempt]) -> Entry:
         *name,
         key=attempt.key,
         case_key=start.get("case_key"),
-        language=start.get("language"),
+        language=start.get("language") or None,
         variant=str(start.get("variant", "")),
         tags=_tags(start.get("tags") or {}),
         verdict=Verdict(end["verdict"]) if end else None,

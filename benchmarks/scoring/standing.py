@@ -52,7 +52,7 @@ class Counts:
 
 @frozen
 class Share:
-    """How much of `counts` passed. `interval` takes entries for independent."""
+    """How much of `counts` passed, with Wilson's interval: over entries, or over cases where it is said so."""
 
     counts: Counts
     rate: float | None
@@ -257,10 +257,20 @@ def _slices(ended: Iterable[Entry]) -> dict[str, dict[str, Share]]:
         for by, value in _places(entry):
             found[by][value].append(entry)
     return {
-        by: {value: share(_counts(of[value])) for value in sorted(of)}
+        by: {value: _slice(of[value]) for value in sorted(of)}
         for by, of in sorted(found.items())
         if by.startswith("tag:") or len(of) > 1
     }
+
+
+def _slice(entries: Sequence[Entry]) -> Share:
+    """With several trials of a case, Wilson's interval with cases for trials: cheap, and cautious."""
+    counts, tallies = _counts(entries), tally(entries)
+    found = share(counts)
+    if found.rate is None or not _has_trials(tallies):
+        return found
+    cases = sum(one.decided > 0 for one in tallies.values())
+    return Share(counts, found.rate, statistics.wilson(found.rate * cases, cases))
 
 
 def _places(entry: Entry) -> list[tuple[str, str]]:

@@ -1,13 +1,19 @@
-"""The screen of a run: one line a case that ended, and how far everything is."""
+"""The screen of a run: one line a case that ended, and on a terminal a line below that says how far everything is."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import anyio
 import click
 
+from benchmarks.events.reading import event_of
+from benchmarks.reporting.progress import line, progress
+from benchmarks.scoring.folding import Fold
+from planloop import wiring
 from planloop.screens.port import Key
 from planloop.streams import styled
 from reconciler.storing.store import View
@@ -15,14 +21,17 @@ from schemas.encoding import JsonObject
 from schemas.record import Record
 
 SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "invalid": "?"}
+DRAWN_S: Final = 0.5  # Between two drawings of the line below: it says how long the rest takes.
 
 
 class BenchScreen:
-    """A `Screen` that is told of events beside."""
+    """A `Screen` that is told of events beside. `fold` has the events that were there before, if there were any."""
 
-    def __init__(self, total: int, kept: int = 0) -> None:
+    def __init__(self, total: int, fold: Fold | None = None, parallel: int = 1) -> None:
+        self._fold = fold or Fold()
         self._total = total
-        self._ended = kept
+        self._parallel = parallel
+        self._ended = sum(entry.is_decided for entry in self._fold.entries())
 
     def begin(self, view: View, plan: str) -> None:
         """Nothing: what counts here are events."""
@@ -32,12 +41,15 @@ class BenchScreen:
 
     def say(self, text: str) -> None:
         """Prints a remark."""
+        _clear()
         click.echo(text)
 
     def events(self, events: Iterable[JsonObject]) -> None:
         """Shows what is new."""
         for event in events:
+            self._fold.add(event_of(event, event["seq"]))
             if event["type"] == "case/end":
+                _clear()
                 self._ended += 1
                 data = event["data"]
                 why = "" if data["verdict"] == "pass" else f"  {data['why']}"
@@ -46,8 +58,28 @@ class BenchScreen:
         sys.stdout.flush()
 
     async def run(self, press: Callable[[Key], None]) -> None:  # noqa: ARG002
-        """Reads no keys."""
-        await anyio.sleep_forever()
+        """Reads no keys. Draws the line below where that is a terminal."""
+        if not sys.stderr.isatty():
+            await anyio.sleep_forever()
+        try:
+            while True:
+                self._draw()
+                await anyio.sleep(DRAWN_S)
+        finally:
+            _clear()
+
+    def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns - 1  # A full last column would wrap on some terminals.
+        found = progress(self._fold, wiring.now(), parallel=self._parallel)
+        styled(f"\r{line(found, width=width)}\033[K", sys.stderr)
+        sys.stderr.flush()
+
+
+def _clear() -> None:
+    """Takes the line below away, so that what is printed stands where it was."""
+    if sys.stderr.isatty():
+        styled("\r\033[K", sys.stderr)
+        sys.stderr.flush()
 
 
 class ProofScreen(BenchScreen):
@@ -60,7 +92,10 @@ class ProofScreen(BenchScreen):
             styled(f"\r{self._ended}/{self._total} proofs\033[K", sys.stderr)
             sys.stderr.flush()
 
+    async def run(self, press: Callable[[Key], None]) -> None:  # noqa: ARG002
+        """Reads no keys."""
+        await anyio.sleep_forever()
+
     def over(self) -> None:
         """Takes the count away."""
-        if sys.stderr.isatty():
-            styled("\r\033[K", sys.stderr)
+        _clear()

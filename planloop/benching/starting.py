@@ -11,14 +11,13 @@ import click
 
 from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, contestant
-from benchmarks.events.reading import read
 from benchmarks.events.writing import FILE as EVENTS
 from benchmarks.scoring.folding import Fold
-from benchmarks.scoring.summary import printed, summarise
 from compiler.reading import read_source
 from planloop import wiring
 from planloop.benching import folder as files
 from planloop.benching import images, suites
+from planloop.benching.reporting import folded, write_summary
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import BenchScreen
 from planloop.cold import ColdStore
@@ -78,16 +77,9 @@ def _run_one(
 
 
 def _go(going: Going) -> None:
-    run(going, BenchScreen(len(going.compiled.entries)))
+    before = folded(going.folder) if (going.folder / EVENTS).exists() else Fold()
+    run(going, BenchScreen(len(going.compiled.entries), before, going.parallel))
     write_summary(going.folder)
-
-
-def write_summary(folder: Path) -> None:
-    """Folds the events of the run in `folder` into its `summary.json`."""
-    fold = Fold()
-    for event in read((folder / EVENTS).read_bytes()).events:
-        fold.add(event)
-    files.write_durably(folder / files.SUMMARY, printed(summarise(fold)))
 
 
 def _free_name(folder: Path) -> str:

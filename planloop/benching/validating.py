@@ -25,9 +25,9 @@ from benchmarks.validating.record import FILE as RECORD
 from benchmarks.validating.record import is_validated, recorded
 from planloop.benching import folder as files
 from planloop.benching import suites
+from planloop.benching.reporting import write_summary
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import ProofScreen
-from planloop.benching.starting import write_summary
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving
 from planloop.rendering import diagnostics as rendering

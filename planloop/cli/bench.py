@@ -16,6 +16,7 @@ Examples:
   plan bench run --all --model openai/gpt-4o --trials 3
   plan bench resume reports/tool-calling/2026-11-23-1
   plan bench report
+  plan bench report tool-calling/2026-11-23-1
   plan bench validate tool-calling
 """
 
@@ -76,6 +77,22 @@ def resume(folder: Path, parallel: int) -> None:
     from planloop.benching.starting import resume_run
 
     resume_run(folder, parallel)
+
+
+@command.command("report")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--all", "is_all", is_flag=True, help="Every run that there is.")
+@click.option("--name", help="The report's name; left out, it follows from the runs.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@output_option("json", "md", "html")
+def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path, output: str | None) -> None:
+    """Compare models over runs, in one report; without RUN, list the runs that there are.
+
+    A RUN is its folder, or SUITE/RUN. The report is written to reports/index as JSON, Markdown and a page.
+    """
+    from planloop.benching import reporting
+
+    reporting.report(reporting.Asked(runs, is_all, name, reports, output))
 
 
 @command.command("validate")

@@ -141,6 +141,14 @@ def test_slices_are_by_language_variant_and_tag() -> None:
     }
 
 
+def test_the_interval_of_a_slice_does_not_take_trials_of_a_case_for_cases() -> None:
+    entries = [Outcome(case, "m/x", trial, "pass", tags={"kind": "near"}) for case in "ab" for trial in range(1, 9)]
+
+    near = of(entries)["models"]["m/x"]["slices"]["tag:kind"]["near"]
+
+    assert (near["pass"], near["interval"]) == (16, [0.34238, 1.0])  # Of two, not of sixteen.
+
+
 def test_soft_figures_are_of_those_that_passed_and_of_all() -> None:
     entries = [
         Outcome("a", "m/x", 1, "pass", soft={"lint": 2}),
