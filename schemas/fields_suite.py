@@ -31,7 +31,7 @@ JUDGED_FIELDS: Final = (
     Field("calls", ANY, "Which tools must have been called, and which not.", {"need": [{"tool": "mail.send"}]}),
     Field("state", ANY, "What the simulated world must look like at the end.", {"after": []}),
     Field("abstain", ANY, "No tool was called, and it was said why.", {"asks-or-says": "/which/"}),
-    Field("log", ANY, "What the plan's log must show.", {"children": {"at-least": 2}}),
+    Field("log", Table("log"), "What the plan's log must show.", {"children": {"at-least": 2}}),
 )
 """Checks of what an agent did. They are judged from the log, and so are none of a plan's `acceptance`."""
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, compiled_from_json
+from benchmarks.compiling.compiling import for_entry
 from benchmarks.planning import PLAN, workspace
 from planloop.exits import Exit, Halt
-from schemas.encoding import Json, canonical, decode
+from schemas.encoding import Json, JsonObject, canonical, decode
 
 PLAN_JSON: Final = "plan.json"
 PLAN_FILE: Final = f"{PLAN}.plan.yaml"
@@ -66,7 +67,9 @@ def lay_out(folder: Path, compiled: Compiled, attempts: Mapping[str, int]) -> No
             continue
         half = place.with_name(f".{place.name}")
         half.mkdir(parents=True, exist_ok=True)
-        for path, text in compiled.cases[compiled.entries[name].case]["files"].items():
+        entry = compiled.entries[name]
+        files: JsonObject = for_entry(compiled, entry, compiled.cases[entry.case]["files"])
+        for path, text in files.items():
             file = half / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
