@@ -381,6 +381,7 @@ AGENT_TABLES: Final = (
             Field("container", WORD, "The container that its shell, file tools and checks act in.", "sut"),
             Field("memory", Scalar("size", minimum=0), "Bytes of memory for each command.", 536870912),
             Field("processes", COUNT, "Processes at once for each command.", 64),
+            Field("alone", FLAG, "Commands see nothing of the plan's folder but the task's: bubblewrap.", True),
         ),
     ),
     FieldTable(

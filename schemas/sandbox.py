@@ -17,12 +17,16 @@ TRYING_SANDBOX: Final = "TryingSandbox"
 
 @frozen
 class Wish:
-    """The least `tier`; the `container` of tier 3; bounds of each command, None for none."""
+    """The least `tier`; the `container` of tier 3; bounds of each command, None for none.
+
+    `is_alone`: of the plan's folder commands see only that of their task.
+    """
 
     tier: int = GROUP
     container: str = ""
     memory_bytes: int | None = None
     processes: int | None = None
+    is_alone: bool = False
 
     @property
     def words(self) -> str:
@@ -47,8 +51,10 @@ def wish_of(written: Json) -> Wish:
     if not isinstance(written, dict):
         return Wish() if written is None else Wish(int(written))
     container = str(written.get("container", ""))
-    least = CONTAINER if container else GROUP
-    return Wish(max(least, written.get("tier", least)), container, written.get("memory"), written.get("processes"))
+    is_alone = bool(written.get("alone"))
+    least = CONTAINER if container else BUBBLEWRAP if is_alone else GROUP
+    tier = max(least, written.get("tier", least))
+    return Wish(tier, container, written.get("memory"), written.get("processes"), is_alone)
 
 
 @frozen

@@ -2,8 +2,8 @@
 
 Nothing is in sight but what is named: the system's programs, read only; the plan's folder, read only; the workspace,
 writable but for what steers the plan (`.git`, the plan file, what answers for hooks); `.plan` and the owner's home are
-empty folders. What is guarded in the workspace `guarding.py` says. Processes, names, IPC and the network are the
-enclosure's own.
+empty folders, and for who is alone all of the plan's folder but the workspace. What is guarded in the workspace
+`guarding.py` says. Processes, names, IPC and the network are the enclosure's own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from containers.sandboxing.guarding import ELSEWHERE, HOLDS_HOME, STATE, Unfit, guards, is_below
-from reconciler.effects.processes import Command
+from reconciler.effects.processes import Command, Sandbox
 from schemas import limits
 from schemas.frozen import frozen
 
@@ -102,11 +102,21 @@ def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:
     if home.owner_home and home.owner_home != "/":
         yield from ("--size", room, "--tmpfs", home.owner_home)
     yield from _seen((*_outermost(home.programs), *_on_path(command, home)))
-    yield from ("--ro-bind", home.folder, home.folder)
+    yield from _plan_folder(home, box)
     yield from _workspace(home, command)
+    if box.is_alone and os.path.realpath(command.cwd) != home.folder:
+        yield from ("--remount-ro", home.folder)
     if door is not None:
         yield from ("--ro-bind", door.folder, DOOR)
     yield from ("--remount-ro", "/run", "--remount-ro", "/")
+
+
+def _plan_folder(home: Home, box: Sandbox) -> Iterator[str]:
+    if not box.is_alone:
+        yield from ("--ro-bind", home.folder, home.folder)
+        return
+    yield from ("--tmpfs", home.folder)
+    yield from _seen(path for path in _outermost(home.programs) if is_below(path, home.folder))
 
 
 def _system() -> Iterator[str]:

@@ -40,7 +40,8 @@ def sandbox_of(view: View, agent: JsonObject, folder: PurePath) -> Sandbox | Non
     return Sandbox(
         tier=wish.tier,
         container=wish.container,
-        readable=(str(folder),),
+        readable=() if wish.is_alone else (str(folder),),
+        is_alone=wish.is_alone,
         guarded=tuple(str(folder / path) for path in steering),
         held=tuple(str(folder / path) for path in mounted_folders(view)),
         network=bool(rights["network"]),

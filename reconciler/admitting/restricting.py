@@ -30,6 +30,7 @@ from schemas.patch import Fault
 from schemas.patching import Op
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
+from schemas.sandbox import wish_of
 
 KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
 """Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
@@ -155,7 +156,8 @@ def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterat
 
 def _sandbox_faults(want: Wanted, own: Json) -> Iterator[Fault]:
     bounds, least = _sandbox(want.spec.get("sandbox")), _sandbox(own)
-    if bounds.get("tier", 0) < least.get("tier", 0) or bounds.get("container") != least.get("container"):
+    is_shown_more = bool(least.get("alone")) and not bounds.get("alone")
+    if bounds["tier"] < least["tier"] or bounds.get("container") != least.get("container") or is_shown_more:
         yield Fault("rights", f"the sandbox of {want.address} would be weaker than your own")
     for name in ("memory", "processes"):
         if name in least and bounds.get(name, least[name] + 1) > least[name]:
@@ -163,7 +165,7 @@ def _sandbox_faults(want: Wanted, own: Json) -> Iterator[Fault]:
 
 
 def _sandbox(written: Json) -> JsonObject:
-    return written if isinstance(written, dict) else {"tier": written or 0}
+    return {**written, "tier": wish_of(written).tier} if isinstance(written, dict) else {"tier": written or 0}
 
 
 def _reach_faults(old: Resource | None, want: Wanted, rights: Rights, own: PurePosixPath) -> Iterator[Fault]:

@@ -21,10 +21,10 @@ class Sandbox:
     """What a command is enclosed in: tier 0 nothing, 1 its group and bounds, 2 bubblewrap, 3 the container `container`.
 
     At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; the folders `held`
-    stay where they are. All are absolute. `network` is whether it may ask anybody; without it, `hosts` are patterns of
-    `host:port` that it may, through a proxy. `memory_bytes` and `processes` bound all of it together where that can be,
-    else each process. `inside` is the folder in the container; None for that in which the command's `cwd` is mounted,
-    empty for the container's own.
+    stay where they are. `is_alone`: of the plan's folder it sees only these. All are absolute. `network` is whether it
+    may ask anybody; without it, `hosts` are patterns of `host:port` that it may, through a proxy. `memory_bytes` and
+    `processes` bound all of it together where that can be, else each process. `inside` is the folder in the container;
+    None for that in which the command's `cwd` is mounted, empty for the container's own.
     """
 
     tier: int
@@ -38,6 +38,7 @@ class Sandbox:
     hosts: tuple[str, ...] = ()
     memory_bytes: int | None = None
     processes: int | None = None
+    is_alone: bool = False
 
 
 @frozen

@@ -44,7 +44,7 @@ agents: st.SearchStrategy[Json] = st.one_of(
         optional={
             "compact": st.fixed_dictionaries({}, optional={"keep": st.integers(0, 10**6), "model": models}),
             "tools": st.lists(st.sampled_from(["shell(git *)", "write(a/**)", "lib:code", "*"]), max_size=2),
-            "sandbox": st.fixed_dictionaries({}, optional={"memory": st.integers(0, 10**9)}),
+            "sandbox": st.fixed_dictionaries({}, optional={"memory": st.integers(0, 10**9), "alone": st.booleans()}),
         },
     ),
     st.fixed_dictionaries(

@@ -114,7 +114,7 @@ READ_AS_WRITTEN = {
     "step": ("controllers/agent/minds",),
     "when": ("controllers/agent/minds",),
     "expect": ("controllers/agent/minds",),
-    "sandbox": ("controllers/agent/tools", "compiler/not_run.py"),
+    "sandbox": ("schemas/sandbox.py",),
     "retry": ("controllers/agent/behaviours",),
     "concurrency-limit": ("controllers/agent/behaviours",),
     "cache": ("controllers/agent/behaviours",),

@@ -23,7 +23,7 @@ DOCUMENT: JsonObject = {
         "search": {"url": "http://localhost:2/mcp", "headers": {"Authorization": "env:KEY"}},
     },
     "agents": {
-        "worker": {"model": "house/a", "tools": ["read", "task"], "sandbox": {"memory": 1000}},
+        "worker": {"model": "house/a", "tools": ["read", "task"], "sandbox": {"memory": 1000, "alone": True}},
         "wide": {"model": "house/a", "tools": ["all"]},
     },
     "tasks": {
@@ -79,7 +79,9 @@ WAYS: dict[str, tuple[Op, str]] = {
     "a mixin from a file": (_child({"mixins": ["file:wild.yaml"]}), "would run `evil`"),
     "two commands in one check": (_child({}, acceptance=[{"sh": "git log; evil"}]), "would run `git log; evil`"),
     "a hidden command in a check": (_child({}, acceptance=[{"sh": "git log $(evil)"}]), "would run"),
-    "no sandbox": (_child({"sandbox": 0}), "`memory` of agent/a/new would be over your own"),
+    "no sandbox": (_child({"sandbox": 0}), "the sandbox of agent/a/new would be weaker than your own"),
+    "more memory": (_child({"sandbox": {"memory": 2000}}), "`memory` of agent/a/new would be over your own"),
+    "a sandbox with others": (_child({"sandbox": {"alone": False}}), "the sandbox of agent/a/new would be weaker"),
     "too many children": (
         _at("tasks", "a", "tasks", value={name: {"goal": "n", "cwd": "a"} for name in ("x", "y", "z")}, op="replace"),
         "3 child tasks, and its rights allow 2",

@@ -14,6 +14,7 @@ from schemas.sandbox import enforced_merge
     [
         ({}, None, {}),
         ({}, 2, {"sandbox": {"tier": 2}}),
+        ({}, {"alone": True}, {"sandbox": {"tier": 2}}),
         ({}, {"container": "x"}, {"sandbox": {"tier": 3, "container": "x"}}),
         ({"sandbox": {"tier": 3, "container": "x"}}, 2, {"sandbox": {"tier": 2}}),
         ({"sandbox": {"tier": 2}}, None, {}),

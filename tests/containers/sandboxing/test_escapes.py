@@ -162,6 +162,34 @@ async def test_nothing_is_read_that_is_not_for_it(plan: Plan, line: str, monkeyp
     assert b"sesame" not in ended.output and b"the log" not in ended.output
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat ../other/answer",
+        "cat {plan}/p.plan.yaml {plan}/other/answer",
+        "ln -s {plan}/other/answer way; cat way",
+        "cat /proc/*/root{plan}/other/answer",
+        "mkdir -p {plan}/other && echo sesame > {plan}/other/answer; cat {plan}/other/answer",
+        "umount {plan}; mount -o remount,rw {plan} && echo sesame",
+        "cat {plan}/.plan/p/log.db",
+    ],
+)
+async def test_who_is_alone_sees_nothing_of_the_plans_folder_but_its_own(plan: Plan, line: str) -> None:
+    (plan.folder / "p.plan.yaml").write_text("plan: sesame\n")
+    for name in ("own", "other"):
+        (plan.folder / name).mkdir()
+        (plan.folder / name / "answer").write_text("sesame" if name == "other" else "mine")
+    box = Sandbox(2, is_alone=True)
+    words = line.format(plan=plan.folder)
+    command = Command(str(plan.folder / "own"), shell=f"({words}); cp answer copy", env=ENV, sandbox=box, timeout_s=15)
+
+    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+
+    assert ended.code == 0 and (plan.folder / "own" / "copy").read_text() == "mine"
+    assert b"sesame" not in ended.output and b"the log" not in ended.output
+    assert (plan.folder / "other" / "answer").read_text() == "sesame"
+
+
 CONNECT = f'{PYTHON} -S -c "import socket; s = socket.socket(socket.{{}}); s.settimeout(5); s.connect({{}})"'
 
 
