@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, Entry
@@ -12,6 +12,11 @@ from schemas.encoding import JsonObject
 WORK: Final = "work"
 INSIDE: Final = "/work"
 PLAN: Final = "run"
+ALONE: Final[JsonObject] = {"alone": True}
+"""The sandbox of who may start programs on this machine: the answers of others lie around its workspace."""
+
+FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock", "release", "done", "fail"})
+"""Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
 
 
 def plan_document(
@@ -78,9 +83,16 @@ def _agent(case: JsonObject, entry: Entry, at: str) -> JsonObject:
     own: JsonObject = {}
     if case["image"]:
         own["sandbox"] = {"container": _inside(at)}
+    elif _may_start_programs(case["tools"]):
+        own["sandbox"] = ALONE
     if case["tools"] is not None:
         own["tools"] = offered(case)
     return own | entry.agent
+
+
+def _may_start_programs(tools: Sequence[str] | None) -> bool:
+    """Whether commands of an agent with `tools` might look for what graders know, beside its workspace."""
+    return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in tools)
 
 
 def offered(case: JsonObject) -> list[str]:
