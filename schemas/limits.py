@@ -99,12 +99,14 @@ HTTP_REDIRECTS_MAX: Final = 10
 HTTP_REPEATS_MAX: Final = 1_000
 HTTP_PARALLEL_MAX: Final = 64
 SOCKET_CONNECT_S: Final = 5.0  # To open a websocket.
+SOCKET_SETTLE_S: Final = 0.1  # For a server to take in who has just connected.
 SOCKET_HEAR_S: Final = 2.0  # Until what was said is heard, when a step says nothing.
 SOCKET_FRAME_BYTES_MAX: Final = 1 << 20
 SOCKET_FRAMES_MAX: Final = 1_000  # Heard by one client; who floods it is told.
 SOCKET_CLIENTS_MAX: Final = 32
 SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
 TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
+OBSERVING_S: Final = 15.0  # To open a page, type into it and see what its socket does.
 OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
 
 # Tool servers.

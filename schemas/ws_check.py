@@ -98,6 +98,13 @@ class Shape:
         """The frame that says it."""
         return self.text.replace(self.hole, encode_text(said)[1:-1] if self.is_json else said)
 
+    @property
+    def words(self) -> str:
+        """The shape in a sentence."""
+        if self.hole != HOLE:
+            return "in frames like the page's"
+        return f"in frames like {self.text}" if self.text != HOLE else "in frames of plain text"
+
     def greetings(self, client: str) -> tuple[str, ...]:
         """The frames that are sent once connected."""
         return tuple(one.replace(self.hole, encode_text(client)[1:-1]) for one in self.first)
@@ -107,7 +114,7 @@ def shape_of(written: Json) -> Shape:
     """A shape as it was written, in which nothing is wrong."""
     if isinstance(written, str):
         return Shape(HOLE)
-    first = written.get("first", ())
+    first = written.get("first", [])
     greetings = tuple(_frame_text(one) for one in (first if isinstance(first, list) else [first]))
     if "json" in written:
         return Shape(encode_text(written["json"]), is_json=True, first=greetings)
@@ -202,6 +209,7 @@ def _steps_faults(arguments: JsonObject) -> Iterator[FaultAt]:
     clients = arguments.get("clients", ())
     if not steps:
         yield FaultAt((), "P0210", "`ws` lacks `steps`", f"say what happens, {_AS_IN}", is_key=True)
+    yield from _gone_faults(steps)
     faults = [fault for n, step in enumerate(steps) for fault in _step_faults(step, clients, ("steps", str(n)))]
     yield from faults
     verbs = {
@@ -215,6 +223,18 @@ def _steps_faults(arguments: JsonObject) -> Iterator[FaultAt]:
     if not faults and "hears-not" in verbs and "hears" not in verbs:
         hint = "add a `hears`, that shows that there is something to hear"
         yield FaultAt(("steps",), "P0211", "`hears-not` and no `hears`: who is deaf passes", hint, is_key=True)
+
+
+def _gone_faults(steps: list[Json]) -> Iterator[FaultAt]:
+    """Tells of steps of clients that have been dropped and have not connected again."""
+    gone: set[str] = set()
+    for index, step in enumerate(steps):
+        who, what = next(iter(step.items())) if isinstance(step, dict) and step else ("", "")
+        if who in _OF_CHECK and isinstance(what, str):
+            gone = gone | {what} if who == "drop" else gone - {what}
+        elif who in gone:
+            hint = f"`{{connect: {who}}}` before it"
+            yield FaultAt(("steps", str(index), who), "P0211", f"`{who}` was dropped", hint, is_key=True)
 
 
 def _step_faults(step: Json, clients: list[str], at: Place) -> Iterator[FaultAt]:

@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from controllers.task.checking import container, contains, http, json_subset, port, require_file, run_in, shell
+from controllers.task.checking import container, contains, http, json_subset, port, require_file, run_in, shell, ws
 from controllers.task.checking.contract import Bench, Check, Finding
 from schemas import limits
 from schemas.task import CheckSpec
@@ -23,6 +23,7 @@ KINDS: Final[Mapping[str, Check]] = MappingProxyType(
         "port": port.check,
         "container": container.check,
         "run-in": run_in.check,
+        "ws": ws.check,
     }
 )
 _BOUNDED: Final = frozenset({"sh", "json", "contains", "container", "run-in"})  # They end what they started themselves.

@@ -1,0 +1,140 @@
+"""One try of a conversation: fresh clients, every step in turn, in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+import anyio
+
+from controllers.task.checking.transcript import Transcript
+from controllers.task.checking.ws.client import Client, Refused
+from controllers.task.checking.ws.ways import Way
+from schemas import limits
+from schemas.encoding import encode_text
+from schemas.matchers import BadPattern
+from schemas.ws_check import Act, Connect, Drop, Hear, HearNot, Say, Stay
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+
+@dataclass(slots=True)
+class Try:
+    """What came of one way: `held` steps in a row, and `words` for the first that did not; empty: all did.
+
+    `is_open`: the clients could connect. `is_unreachable`: nothing listens at all. `is_bad`: a pattern cannot be asked.
+    """
+
+    way: Way
+    held: int = 0
+    words: str = ""
+    probes: int = 0
+    is_open: bool = False
+    is_unreachable: bool = False
+    is_bad: bool = False
+
+
+async def converse(base: str, way: Way, clients: Sequence[str], acts: Sequence[Act], notes: Transcript) -> Try:
+    """Has the conversation at the program `base`."""
+    talk = _Talk(base, way, Try(way), notes)
+    notes.add(f"-- {way.words}")
+    async with anyio.create_task_group() as group:
+        try:
+            await talk.have(clients, acts, group)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await talk.end()
+            group.cancel_scope.cancel()
+    return talk.found
+
+
+@dataclass(slots=True)
+class _Talk:
+    """One conversation that goes on."""
+
+    base: str
+    way: Way
+    found: Try
+    notes: Transcript
+    present: dict[str, Client] = field(default_factory=dict)
+
+    async def have(self, clients: Sequence[str], acts: Sequence[Act], group: TaskGroup) -> None:
+        try:
+            for name in clients:
+                await self._join(name, group)
+        except Refused as refused:
+            self.found.is_unreachable = refused.is_unreachable
+            self.found.probes += not refused.is_unreachable
+            self.found.words = f"{self.way.path} {refused.words}"
+            return
+        self.found.is_open = True
+        # Some servers take a client in only after they have answered it.
+        await anyio.sleep(limits.SOCKET_SETTLE_S)
+        for number, act in enumerate(acts, start=1):
+            try:
+                words = await self._do(act, group)
+            except BadPattern as error:
+                words, self.found.is_bad = str(error), True
+            if words:
+                self.found.words = f"step {number}: {words}"
+                return
+            self.found.held = number
+
+    async def _join(self, name: str, group: TaskGroup) -> None:
+        client = self.present[name] = Client(name, self.notes)
+        url = f"{self.base.replace('http', 'ws', 1)}{self.way.path}"
+        await client.connect(url, self.base)
+        self.found.probes += 1
+        group.start_soon(client.listen)
+        for frame in self.way.shape.greetings(name):
+            await client.say(frame)
+
+    async def _do(self, act: Act, group: TaskGroup) -> str:
+        """Does a step; why it does not hold, empty when it does."""
+        client = self.present[act.client]
+        match act:
+            case Say():
+                return await client.say(self.way.shape.put(act.text))
+            case Hear():
+                self.found.probes += 1
+                is_heard = await client.hears(act.pattern, act.within_s)
+                return "" if is_heard else _deaf(client, act)
+            case HearNot():
+                self.found.probes += 1
+                is_heard = await client.hears(act.pattern, act.for_s)
+                return f"{act.client} hears {encode_text(act.pattern)}" if is_heard else ""
+            case Stay():
+                self.found.probes += 1
+                return "" if await client.stays(act.for_s) else client.why_closed
+            case Drop():
+                await client.drop()
+                return ""
+            case Connect():
+                return await self._again(act.client, group)
+            case _:
+                assert_never(act)
+
+    async def _again(self, name: str, group: TaskGroup) -> str:
+        await self.present[name].leave()
+        try:
+            await self._join(name, group)
+        except Refused as refused:
+            return f"{name} cannot connect again: {self.way.path} {refused.words}"
+        await anyio.sleep(limits.SOCKET_SETTLE_S)
+        return ""
+
+    async def end(self) -> None:
+        async with anyio.create_task_group() as leaving:
+            for client in self.present.values():
+                leaving.start_soon(client.leave)
+
+
+def _deaf(client: Client, act: Hear) -> str:
+    words = f"{act.client} does not hear {encode_text(act.pattern)} within {act.within_s:g} s"
+    if client.why_closed:
+        return f"{words}: {client.why_closed}"
+    if not client.heard:
+        return f"{words}, nor anything else"
+    return f"{words}; the last that it heard is {encode_text(client.heard[-1][: limits.VALUE_SHOWN_CHARS])}"

@@ -1,0 +1,112 @@
+"""Tries ways to have the conversation until one holds: which path and which frames are right, nobody has said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.distinct import Nonces, nonces_of
+from controllers.task.checking.transcript import Transcript
+from controllers.task.checking.ws.conversing import Try, converse
+from controllers.task.checking.ws.observed import Observe, Observed
+from controllers.task.checking.ws.ways import Wanted, Way, wanted, ways
+from schemas import limits
+from schemas.encoding import JsonObject, digest
+from schemas.task import CheckSpec
+from schemas.ws_check import act_of
+
+EVIDENCE: Final = "frames.txt"
+_SHARE: Final = 0.9  # Of the time of a check; what is left is for telling.
+
+
+async def check(spec: CheckSpec, bench: Bench, observe: Observe | None = None) -> Finding:
+    """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails."""
+    wish = wanted(spec.arguments)
+    trying = _Trying(spec.arguments, wish, nonces_of(spec.arguments, bench.ids))
+    with anyio.move_on_after(spec.timeout_s * _SHARE) as scope:
+        said = digest(bench.ids.mint().encode())[:12]
+        seen = await _seen(wish, said, bench, observe, trying.notes)
+        if isinstance(seen, str) and not (wish.paths and wish.shapes):
+            return Finding("error", f"the page cannot be watched: {seen}", probes=0)
+        await trying.all(ways(wish, seen if isinstance(seen, Observed) else None, said))
+    if scope.cancelled_caught and not trying.tries:
+        return Finding("error", f"not done after {spec.timeout_s:g} s", probes=trying.probes)
+    return trying.finding(is_cut=scope.cancelled_caught)
+
+
+async def _seen(
+    wish: Wanted, said: str, bench: Bench, observe: Observe | None, notes: Transcript
+) -> Observed | str | None:
+    if not wish.page or observe is None:
+        return "no browser watches it" if wish.page else None
+    seen = await observe(f"{wish.base}{wish.page}", said, bench, limits.OBSERVING_S)
+    notes.add(f"-- the page {wish.page}: {_told(seen)}")
+    return seen
+
+
+def _told(seen: Observed | str | None) -> str:
+    if isinstance(seen, Observed):
+        return f"opens {seen.path} and sends {list(seen.sent)}"
+    return seen or "no socket was seen"
+
+
+@dataclass(slots=True)
+class _Trying:
+    """The ways that were tried, and what came of them."""
+
+    arguments: JsonObject
+    wish: Wanted
+    nonces: Nonces
+    tries: list[Try] = field(default_factory=list)
+    notes: Transcript = field(default_factory=Transcript)
+
+    @property
+    def probes(self) -> int:
+        return sum(one.probes for one in self.tries)
+
+    async def all(self, found: tuple[Way, ...]) -> None:
+        """Tries one way after the other until one holds, or nothing is there that could answer."""
+        shut: set[str] = set()
+        for number, way in enumerate(found):
+            if way.path in shut:
+                continue
+            # Each with nonces of its own: a program may tell who comes later what was said before.
+            acts = [act_of(step) for step in self.nonces.put(self.arguments["steps"], number)]
+            one = await converse(self.wish.base, way, self.arguments["clients"], acts, self.notes)
+            self.tries.append(one)
+            if one.is_unreachable or one.is_bad or not one.words:
+                return
+            if not one.is_open:
+                shut.add(way.path)
+
+    def finding(self, *, is_cut: bool) -> Finding:
+        """What there is to say in the end."""
+        content = self.notes.content()
+        evidence = {EVIDENCE: content}
+        good = next((one for one in self.tries if not one.words), None)
+        if good is not None:
+            words = f"{good.held} steps hold {good.way.words}"
+            return Finding("pass", words, content, self.probes, evidence)
+        bad = next((one for one in self.tries if one.is_bad), None)
+        if bad is not None:
+            return Finding("error", bad.words, content, self.probes, evidence)
+        return Finding("fail", self._why(is_cut=is_cut), content, self.probes, evidence)
+
+    def _why(self, *, is_cut: bool) -> str:
+        if not self.tries:
+            return "the page opens no socket, and there is no other way to try"
+        opened = [one for one in self.tries if one.is_open]
+        if not opened:
+            return "; ".join(dict.fromkeys(self._closed()))
+        best = max(opened, key=lambda one: one.held)
+        count = len(opened)
+        others = f" (the best of {count} ways{', more were not tried for lack of time' if is_cut else ''})"
+        return f"{best.way.words}, {best.words}{others if count > 1 or is_cut else ''}"
+
+    def _closed(self) -> Iterator[str]:
+        for one in self.tries:
+            yield f"{self.wish.base} {one.words.partition(' ')[2]}" if one.is_unreachable else one.words

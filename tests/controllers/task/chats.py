@@ -1,0 +1,171 @@
+"""Chat servers: right ones in different shapes, and wrong ones, each wrong in one way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+from aiohttp import WSMsgType, web
+
+from tests.controllers.task.served import serving
+
+Socket = web.WebSocketResponse
+Chats = Callable[[], AbstractAsyncContextManager[str]]
+
+
+@dataclass(slots=True)
+class Chat:
+    """A server whose `take` is called with each message and who sent it; `members` are those who are here."""
+
+    members: list[Socket] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
+    names: dict[Socket, str] = field(default_factory=dict)
+
+    async def serve(self, request: web.Request) -> Socket:
+        socket = Socket()
+        await socket.prepare(request)
+        self.members.append(socket)
+        await self.join(socket)
+        try:
+            async for message in socket:
+                if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    await self.take(socket, message.data)
+        finally:
+            self.members.remove(socket)
+            await self.part(socket)
+        return socket
+
+    async def everybody(self, text: str) -> None:
+        for member in list(self.members):
+            await member.send_str(text)
+
+    async def join(self, who: Socket) -> None:
+        """Nothing."""
+
+    async def part(self, who: Socket) -> None:
+        """Nothing."""
+
+    async def take(self, who: Socket, text: str) -> None:
+        await self.everybody(text)
+
+
+def at(path: str, chat: Callable[[], Chat]) -> Chats:
+    return lambda: serving(("GET", path, chat().serve))
+
+
+class Bytes(Chat):
+    """To all others, in binary frames and with a greeting."""
+
+    async def join(self, who: Socket) -> None:
+        await who.send_str("welcome")
+
+    async def take(self, who: Socket, text: str) -> None:
+        for member in self.members:
+            if member is not who:
+                await member.send_bytes(text.encode())
+
+
+class Message(Chat):
+    """JSON with `message`, wrapped into what else there is to say; whatever else is told off, or it hangs up."""
+
+    async def take(self, who: Socket, text: str) -> None:
+        try:
+            said = json.loads(text)["message"]
+        except (ValueError, KeyError, TypeError):
+            await who.close(code=1003)
+            return
+        await self.everybody(json.dumps({"kind": "said", "by": {"id": id(who)}, "parts": [{"body": said}]}))
+
+
+class Typed(Chat):
+    """JSON with `type` and `text`, and only after a greeting; it remembers, and tells who comes later."""
+
+    async def join(self, who: Socket) -> None:
+        for text in self.history:
+            await who.send_str(text)
+
+    async def take(self, who: Socket, text: str) -> None:
+        try:
+            said = json.loads(text)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict) or said.get("type") != "message" or "text" not in said:
+            await who.send_json({"type": "error"})
+            return
+        self.history.append(json.dumps({"type": "message", "text": said["text"]}))
+        await self.everybody(self.history[-1])
+
+
+class Named(Chat):
+    """Takes no message of who has not said a name."""
+
+    async def take(self, who: Socket, text: str) -> None:
+        said = json.loads(text)
+        if said["type"] == "join":
+            self.names[who] = said["name"]
+        elif who in self.names:
+            await self.everybody(f"{self.names[who]}: {said['text']}")
+
+
+RIGHT: dict[str, Chats] = {
+    "plain text": at("/ws", Chat),
+    "binary, elsewhere": at("/chat", Bytes),
+    "JSON with a message": at("/socket", Message),
+    "JSON with a type, and a memory": at("/", Typed),
+}
+
+
+class Constant(Chat):
+    async def take(self, who: Socket, text: str) -> None:
+        await self.everybody("hello")
+
+
+class Echo(Chat):
+    async def take(self, who: Socket, text: str) -> None:
+        await who.send_str(text)
+
+
+class Late(Chat):
+    """Everybody is sent the message before."""
+
+    async def take(self, who: Socket, text: str) -> None:
+        self.history.append(text)
+        await self.everybody(self.history[-2] if len(self.history) > 1 else "none yet")
+
+
+class Memory(Chat):
+    """Only who comes later is told."""
+
+    async def join(self, who: Socket) -> None:
+        for text in self.history:
+            await who.send_str(text)
+
+    async def take(self, who: Socket, text: str) -> None:
+        self.history.append(text)
+
+
+class Fragile(Chat):
+    """When one goes, all go."""
+
+    async def part(self, who: Socket) -> None:
+        for member in list(self.members):
+            await member.close()
+
+
+class Twice(Chat):
+    async def take(self, who: Socket, text: str) -> None:
+        await self.everybody(text)
+        await self.everybody(text)
+
+
+class Flood(Chat):
+    async def take(self, who: Socket, text: str) -> None:
+        for _ in range(2_000):
+            await self.everybody("spam")
+
+
+class Huge(Chat):
+    async def take(self, who: Socket, text: str) -> None:
+        await self.everybody(text + "x" * (2 << 20))

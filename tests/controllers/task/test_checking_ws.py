@@ -1,0 +1,200 @@
+"""`ws` checks against real servers: right ones in many shapes hold, and each wrong one fails at what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from socket import create_server
+from typing import Any
+
+import pytest
+
+from controllers.task.checking import Bench, Finding, run_check
+from controllers.task.checking.ws.client import fits
+from controllers.task.checking.ws.observed import Observed
+from controllers.task.checking.ws.trying import check
+from reconciler.clock import RandomIds
+from reconciler.effects.local_processes import LocalProcesses
+from schemas.encoding import Json, JsonObject
+from schemas.task import CheckSpec
+from tests.controllers.task import chats
+from tests.controllers.task.chats import Chats, at
+from tests.controllers.task.served import answering
+from tests.controllers.task.yard import ENV
+
+pytestmark = pytest.mark.anyio
+
+SOON = "500ms"
+BROADCAST: list[JsonObject] = [
+    {"ann": {"say": "{{nonce.hi}}"}},
+    {"bob": {"hears": "{{nonce.hi}}", "within": SOON}},
+    {"drop": "ann"},
+    {"bob": {"not-closed": "50ms"}},
+    {"bob": {"say": "{{nonce.b}}"}},
+    {"bob": {"hears-not": "{{nonce.hi}}", "for": "50ms"}},
+]
+FRAMES: list[Json] = ["text", {"json": {"message": "$"}}, {"json": {"type": "message", "text": "$"}}]
+CHAT: JsonObject = {
+    "clients": ["ann", "bob"],
+    "discover": {"else": ["/ws", "/chat", "/socket", "/"]},
+    "frame": {"else": FRAMES},
+    "steps": BROADCAST,
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), ENV)
+
+
+async def find(bench: Bench, timeout_s: float = 30.0, **arguments: Any) -> Finding:
+    return await run_check(CheckSpec("0", "ws", CHAT | arguments, timeout_s), bench)
+
+
+@pytest.mark.parametrize("serves", chats.RIGHT.values(), ids=chats.RIGHT)
+async def test_every_right_chat_holds_whatever_its_path_and_its_frames(bench: Bench, serves: Chats) -> None:
+    async with serves() as url:
+        found = await find(bench, url=url)
+
+    assert found.result == "pass", found.output.decode()
+    assert found.message.startswith("6 steps hold at /")
+    assert found.probes >= 5
+    assert b"ann > " in found.evidence["frames.txt"]
+
+
+WRONG: dict[str, tuple[Chats, str]] = {
+    "a constant": (at("/ws", chats.Constant), "step 2: bob does not hear"),
+    "to the sender alone": (at("/ws", chats.Echo), "within 0.5 s, nor anything else"),
+    "one message late": (at("/ws", chats.Late), 'the last that it heard is "none yet"'),
+    "all go when one goes": (at("/ws", chats.Fragile), "step 4: the connection of bob was closed with 1000"),
+    "everything twice": (at("/ws", chats.Twice), "step 6: bob hears"),
+    "a flood": (at("/ws", chats.Flood), "bob is sent 1,000 frames and more"),
+    "frames too large": (at("/ws", chats.Huge), "the connection of bob was closed"),
+    "a socket where nobody looks": (at("/elsewhere", chats.Chat), "/ws answers 404 and opens no websocket; /chat"),
+    "no HTTP": (lambda: answering(b"220 mail\r\n"), "/ws opens no websocket: "),
+}
+
+
+@pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
+async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(bench: Bench, serves: Chats, words: str) -> None:
+    async with serves() as url:
+        found = await find(bench, url=url, frame={"else": ["text"]})
+
+    assert found.result == "fail"
+    assert words in found.message
+    assert found.probes > 0
+
+
+async def test_what_one_try_left_behind_helps_no_other(bench: Bench) -> None:
+    async with at("/ws", chats.Memory)() as url:
+        given = await find(bench, url=url, nonces={"hi": "0123456789ab", "b": "ba9876543210"})
+
+    assert (given.result, "(the best of 3 ways)" in given.message) == ("fail", True)
+    said = [line for line in given.output.decode().splitlines() if line.startswith("ann > ")]
+    assert said[0] == "ann > 0123456789ab"
+    assert len(set(said)) == 3
+
+
+async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: Bench) -> None:
+    steps: list[JsonObject] = [
+        {"drop": "bob"},
+        {"ann": {"say": "{{nonce.hi}}"}},
+        {"ann": {"hears": "/^ann: {{nonce.hi}}$/"}},
+        {"connect": "bob"},
+        {"ann": {"say": '"{{nonce.b}}"'}},
+        {"bob": {"hears": {"not": {"contains": "{{nonce.hi}}"}}}},
+        {"bob": {"hears-not": {"any": True}, "for": "10ms"}},
+    ]
+    shape = {"json": {"type": "say", "text": "$"}, "first": {"json": {"type": "join", "name": "$"}}}
+    async with at("/ws", chats.Named)() as url:
+        found = await find(bench, url=url, frame={"else": [shape]}, steps=steps)
+
+    assert (found.result, found.message.startswith("7 steps hold at /ws, in frames like {")) == ("pass", True)
+
+
+async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_learnt(bench: Bench) -> None:
+    watched: list[str] = []
+
+    async def observe(url: str, said: str, bench: Bench, within_s: float) -> Observed:
+        watched.append(url)
+        return Observed("/rooms?of=1", ('{"type":"join","name":"x"}', f'{{"type":"say","text":"{said}","n":1}}'))
+
+    async with at("/rooms", chats.Named)() as url:
+        arguments = {"url": url, "clients": ["ann", "bob"], "steps": BROADCAST}
+        found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, observe)
+
+    assert watched == [f"{url}/"]
+    assert (found.result, found.message) == ("pass", "6 steps hold at /rooms?of=1, in frames like the page's")
+
+
+@pytest.mark.parametrize(
+    ("seen", "result", "words"),
+    [
+        (None, "fail", "the page opens no socket, and there is no other way to try"),
+        ("no browser here", "error", "the page cannot be watched: no browser here"),
+    ],
+)
+async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_browser(
+    bench: Bench, seen: str | None, result: str, words: str
+) -> None:
+    async def observe(url: str, said: str, bench: Bench, within_s: float) -> str | None:
+        return seen
+
+    arguments = CHAT | {"url": "http://127.0.0.1:9", "discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
+    found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, observe)
+
+    assert (found.result, found.message, found.probes) == (result, words, 0)
+
+
+async def test_a_url_with_a_path_is_the_sockets_own(bench: Bench) -> None:
+    async with at("/deep/down", chats.Chat)() as url:
+        address = f"{url.replace('http', 'ws')}/deep/down"
+        arguments = {"url": address, "clients": ["ann", "bob"], "steps": BROADCAST}
+        found = await run_check(CheckSpec("0", "ws", arguments, 30.0), bench)
+
+    assert (found.result, found.message) == ("pass", "6 steps hold at /deep/down, in frames of plain text")
+
+
+async def test_a_program_that_lets_all_time_go_by_fails_at_the_best_that_it_did(bench: Bench) -> None:
+    async with at("/ws", chats.Echo)() as url:
+        found = await find(bench, timeout_s=1.2, url=url)
+
+    assert found.result == "fail"
+    assert found.message.endswith("more were not tried for lack of time)")
+
+
+async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: Bench) -> None:
+    with create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    found = await find(bench, url=url)
+    assert (found.result, found.probes) == ("fail", 0)
+    assert found.message.startswith(f"{url} does not answer: nothing listens there (")
+
+
+async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: Bench) -> None:
+    async with at("/ws", chats.Chat)() as url:
+        found = await find(bench, url=url, steps=[{"ann": {"say": "x"}}, {"bob": {"hears": "/(/"}}])
+
+    assert (found.result, found.message.startswith("step 2: /(/: ")) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "frame", "is_one"),
+    [
+        ("hi", "oh HI there", True),
+        ("hi", '{"a": [{"b": "hi"}]}', True),
+        ("hi", '["{\\"text\\": \\"hi\\"}"]', True),
+        ("hi", '{"hi": 1}', False),
+        ("/^hi$/", '{"a": "hi"}', True),
+        ("/^hi$/", "hi there", False),
+        ("12", '{"n": 12}', True),
+        ({"type": "number"}, "12", True),
+        ({"subset": {"a": 1}}, '{"a": 1, "b": 2}', True),
+        ({"subset": {"a": 1}}, "text", False),
+        ({"any": True}, "", True),
+    ],
+)
+def test_a_text_is_heard_anywhere_in_a_frame_and_a_pattern_is_held_to_all_of_it(
+    pattern: Json, frame: str, is_one: bool
+) -> None:
+    assert fits(pattern, frame) is is_one
