@@ -54,7 +54,7 @@ def report(asked: Asked) -> None:
     if asked.output is not None:
         click.echo(forms[asked.output], nl=False)
         return
-    _show(found)
+    show(found)
     for form in FORMS:
         click.echo(str(place / f"report.{form}"))
 
@@ -79,6 +79,15 @@ def write_summary(folder: Path) -> Summary:
     if not path.is_file() or path.read_bytes() != content:
         files.write_durably(path, content)
     return summary
+
+
+def show(found: Report) -> None:
+    """Prints what must be known first, and how each model stands."""
+    for run in found.runs:
+        for trouble in wording.troubles(run):
+            click.echo(f"{run.suite}/{run.run.name} is {trouble}")
+    sheet = sheets.overview(found)
+    click.echo(table(sheet.head, sheet.rows, width=printing.width()))
 
 
 def _summary(folder: Path) -> Summary:
@@ -117,14 +126,6 @@ def _name(asked: Asked, folders: Sequence[Path]) -> str:
         folder = folders[0].resolve()
         return f"{folder.parent.name}-{folder.name}"
     return digest_of(sorted(os.path.realpath(folder) for folder in folders))[:12]
-
-
-def _show(found: Report) -> None:
-    for run in found.runs:
-        for trouble in wording.troubles(run):
-            click.echo(f"{run.suite}/{run.run.name} is {trouble}")
-    sheet = sheets.overview(found)
-    click.echo(table(sheet.head, sheet.rows, width=printing.width()))
 
 
 def _list(reports: Path) -> None:

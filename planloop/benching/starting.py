@@ -12,12 +12,14 @@ import click
 from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, contestant
 from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.reporting.combined import combine
 from benchmarks.scoring.folding import Fold
+from benchmarks.scoring.summary import Summary
 from compiler.reading import read_source
 from planloop import wiring
 from planloop.benching import folder as files
 from planloop.benching import images, suites
-from planloop.benching.reporting import folded, write_summary
+from planloop.benching.reporting import folded, show, write_summary
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import BenchScreen
 from planloop.cold import ColdStore
@@ -42,6 +44,14 @@ class Asked:
     deterministic: bool = False
 
 
+@frozen
+class Ended:
+    """A run that is over, and what came of it."""
+
+    folder: Path
+    summary: Summary
+
+
 def run_all(asked: Asked, name: str | None, reports: Path) -> None:
     """Runs every suite that is asked for, one after the other. Raises Halt."""
     paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
@@ -49,9 +59,7 @@ def run_all(asked: Asked, name: str | None, reports: Path) -> None:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all runs them all")
     contestants = [_contestant(each) for each in asked.models]
     read_in = [suites.required(path) for path in paths]  # All faults before anything runs.
-    folders = [_run_one(each, contestants, asked, name, reports) for each in read_in]
-    for folder in folders:
-        click.echo(str(folder))
+    _tell([_run_one(each, contestants, asked, name, reports) for each in read_in])
 
 
 def resume_run(folder: Path, parallel: int) -> None:
@@ -60,26 +68,36 @@ def resume_run(folder: Path, parallel: int) -> None:
     place = of_file(folder / files.PLAN_FILE, "run")
     view = ColdStore(place).view if place.exists else None
     attempts = attempts_of(compiled, view)
-    _go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))
+    _tell([_go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))])
 
 
 def _run_one(
     suite: suites.SuiteFile, contestants: Sequence[Contestant], asked: Asked, name: str | None, reports: Path
-) -> Path:
+) -> Ended:
     wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, images.ids_of(suite.suite))
     compiled = compile_run(suite.suite, contestants, wish)
     if not compiled.entries:
         raise Halt(Exit.USAGE, f"nothing to run in {compiled.suite}", "look at --cases and --model")
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
     files.begin(folder, compiled)
-    _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
-    return folder
+    return _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
 
 
-def _go(going: Going) -> None:
+def _go(going: Going) -> Ended:
     before = folded(going.folder) if (going.folder / EVENTS).exists() else Fold()
     run(going, BenchScreen(len(going.compiled.entries), before, going.parallel))
-    write_summary(going.folder)
+    return Ended(going.folder, write_summary(going.folder))
+
+
+def _tell(ended: Sequence[Ended]) -> None:
+    """What came of it, then the folders. Raises Halt when something ended in an error and is to be tried again."""
+    show(combine(one.summary for one in ended))
+    for one in ended:
+        if not one.summary.is_complete:
+            click.echo(f"plan bench resume {one.folder}  # tries again what has no verdict", err=True)
+        click.echo(str(one.folder))
+    if not all(one.summary.is_complete for one in ended):
+        raise Halt(Exit.FINISHED_WITH_FAILURES)
 
 
 def _free_name(folder: Path) -> str:

@@ -1,0 +1,115 @@
+"""`plan bench report`, as a person uses it: runs listed, compared, told of when they are broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.folder import Folder
+
+SUITE = """\
+suite: notes
+cases:
+  greeting:
+    prompts: [write hello into greeting.txt]
+    checks: {says-hello: {contains: {path: greeting.txt, text: hello}}}
+    proof: {oracles: {plain: {files: {greeting.txt: hello}}}}
+  farewell:
+    prompts: [write bye into farewell.txt]
+    checks: {says-bye: {contains: {path: farewell.txt, text: bye}}}
+    proof: {oracles: {plain: {files: {farewell.txt: bye}}}}
+"""
+HASTY = '{"*": [{call: {write: {path: greeting.txt, content: hello}}}, {done: ok}]}'
+ASKED = ("bench", "run", "notes.yaml", "--model", "script:hasty.yaml", "--deterministic")
+
+
+def ran(folder: Folder, *words: str) -> Path:
+    """A run of the suite, whatever it is to be."""
+    folder.write("notes.yaml", SUITE)
+    folder.write("hasty.yaml", HASTY)
+    said = folder.run(*ASKED, *words)
+    assert said.code == 0, said.text
+    return folder.path / said.out.splitlines()[-1]
+
+
+def of(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def untimed(path: Path) -> Any:
+    found = of(path)
+    del found["timing"], found["run"]
+    return found
+
+
+def test_runs_are_listed_and_compared_in_one_report(folder: Folder) -> None:
+    ran(folder, "--model", "oracle", "--name", "first")
+    ran(folder, "--model", "nop", "--name", "second")
+
+    listed, compared = folder.run("bench", "report"), folder.run("bench", "report", "--all")
+
+    assert "notes/first    complete   hasty 50.0 %, oracle 100.0 %" in listed.out
+    assert "hasty (first)    50.0 %" in compared.out
+    index = folder.path / "reports" / "index" / "all"
+    assert sorted(file.name for file in index.iterdir()) == ["report.html", "report.json", "report.md"]
+    (pair,) = of(index / "report.json")["suites"]["notes"]["pairs"]
+    assert (pair["keys"], pair["ties"], pair["sentence"]) == (2, 2, "not distinguishable at this size")
+    assert folder.run("bench", "report", "--all", "-o", "md").out == (index / "report.md").read_text()
+    assert (index / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_two_deterministic_runs_have_the_same_summary_and_a_lost_one_is_made_again(folder: Folder) -> None:
+    first, second = ran(folder, "--name", "first"), ran(folder, "--name", "second")
+    before = (first / "summary.json").read_bytes()
+    assert untimed(first / "summary.json") == untimed(second / "summary.json")
+
+    (first / "summary.json").unlink()
+    assert folder.run("bench", "report", "notes/first").code == 0
+
+    assert (first / "summary.json").read_bytes() == before
+
+
+def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if b'"type":"case/end"' in line)
+    (run / "events.jsonl").write_bytes(b"".join(lines[:last]) + lines[last][:40])
+
+    said = folder.run("bench", "report", "notes/first")
+
+    assert said.code == 0
+    assert f"events.jsonl: line {last + 1} is torn and left out (40 bytes)" in said.err
+    assert "notes/first is incomplete: 1 missing" in said.out
+    assert not of(run / "summary.json")["complete"]
+
+
+def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    events, told = run / "events.jsonl", (run / "events.jsonl").read_bytes()
+    lines = told.splitlines(keepends=True)
+    events.write_bytes(b"".join([*lines[:4], *lines[5:]]))
+
+    said = folder.run("bench", "report", "notes/first")
+
+    assert (said.code, "line 5: seq 6 stands after 4: 5 missing" in said.err) == (1, True)
+    assert "move it away, and plan bench resume writes it anew" in said.err
+    events.rename(run / "broken.jsonl")
+    assert folder.run("bench", "resume", str(run)).code == 0
+    assert events.read_bytes() == told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("nope",), 6, "nope is no run"),
+        (("--all",), 6, "there are no runs in reports"),
+        ((), 6, "there are no runs in reports"),
+    ],
+)
+def test_what_is_not_there_is_said(folder: Folder, words: tuple[str, ...], code: int, text: str) -> None:
+    said = folder.run("bench", "report", *words)
+
+    assert (said.code, text in said.err, "help:" in said.err) == (code, True, True)
