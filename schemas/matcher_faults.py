@@ -84,7 +84,9 @@ def _word_faults(word: str, item: Json, at: Place) -> Iterator[FaultAt]:
         case "same-instant" if instant(item) is None:
             hint = "as in `2030-01-02T15:00Z`, or a day: `2030-01-02`"
             yield FaultAt(at, "P0223", f"{shown(item)} is no time", hint)
-        case "is" | "any" | "type" | "same-instant":
+        case "verbatim" if not isinstance(item, str):
+            yield FaultAt(at, "P0202", f"`verbatim` is a text, not {shown(item)}", f'write `verbatim: "1"`; {member}')
+        case "is" | "any" | "type" | "same-instant" | "verbatim":
             pass
         case _:
             yield from faults_of(item, at)

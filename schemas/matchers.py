@@ -28,6 +28,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "subset": "a map with at least these members",
         "exact": "a map with these members and no others, all the way down",
         "is": "this value, in which nothing is read as a pattern",
+        "verbatim": "this text to the letter: capitals and spaces count",
         "any": "anything at all, as long as it is there",
         "type": "a text, number, integer, boolean, list, map or null",
         "len": "how many characters, items or members, itself a pattern",
@@ -192,6 +193,10 @@ def _is(wanted: Json, value: Json, at: str) -> str:
     return "" if equal(wanted, value) else _not(value, at, shown(wanted))
 
 
+def _verbatim(wanted: Json, value: Json, at: str) -> str:
+    return "" if value == wanted else _not(value, at, f"{shown(wanted)} to the letter")
+
+
 def _any(_wanted: Json, _value: Json, _at: str) -> str:
     return ""
 
@@ -327,6 +332,7 @@ _BY_WORD: Final[Mapping[str, Callable[[Json, Json, str], str]]] = MappingProxyTy
         "subset": _subset,
         "exact": _exact,
         "is": _is,
+        "verbatim": _verbatim,
         "any": _any,
         "type": _type,
         "len": _len,
