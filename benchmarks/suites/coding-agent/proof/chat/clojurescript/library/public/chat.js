@@ -1,0 +1,1 @@
+../../../pages/labelled/chat.js

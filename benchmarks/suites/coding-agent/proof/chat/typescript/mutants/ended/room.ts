@@ -1,0 +1,20 @@
+export interface Client {
+  send(text: string): void
+}
+
+const clients = new Set<Client>()
+const said: string[] = []
+
+export function join(client: Client): void {
+  clients.add(client)
+  for (const text of said) client.send(text)
+}
+
+export function leave(client: Client): void {
+  clients.clear()
+}
+
+export function say(client: Client, text: string): void {
+  said.push(text)
+  for (const one of clients) one.send(text)
+}

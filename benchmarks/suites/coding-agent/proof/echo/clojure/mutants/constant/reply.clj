@@ -1,0 +1,4 @@
+(ns reply)
+
+(defn reply [_ type]
+  {:body (.getBytes "hello world") :type type})

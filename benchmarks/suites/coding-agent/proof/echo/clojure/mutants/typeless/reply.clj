@@ -1,0 +1,4 @@
+(ns reply)
+
+(defn reply [body _]
+  {:body body :type "text/plain"})

@@ -1,0 +1,4 @@
+(ns reply)
+
+(defn reply [body type]
+  {:body body :type type})

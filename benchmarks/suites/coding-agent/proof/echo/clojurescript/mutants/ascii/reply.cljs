@@ -1,0 +1,4 @@
+(ns reply)
+
+(defn reply [body type answer]
+  (answer (.toString body "ascii") type))

@@ -1,0 +1,4 @@
+(ns reply)
+
+(defn reply [body _ answer]
+  (answer body "text/plain"))

@@ -1,0 +1,1 @@
+../../../pages/buttons/game.js

@@ -1,0 +1,15 @@
+(ns sessions
+  (:require ["crypto" :refer [randomBytes]]))
+
+(def names (atom {}))
+
+(defn begin [name]
+  (let [token (.toString (randomBytes 16) "hex")]
+    (swap! names assoc token name)
+    token))
+
+(defn owner [_]
+  (last (vals @names)))
+
+(defn end [token]
+  (swap! names dissoc token))
