@@ -42,7 +42,10 @@ class Entry:
 
 @frozen
 class Compiled:
-    """A run. `cases` are maps of what a case is (`benchmarks/compiling/compiling.py`), `entries` by name, in order."""
+    """A run. `cases` are maps of what a case is (`benchmarks/compiling/compiling.py`), `entries` by name, in order.
+
+    `is_validated`: whether all cases were found to be valid; None when that is not known. It decides no verdict.
+    """
 
     suite: str
     about: str
@@ -55,6 +58,7 @@ class Compiled:
     cases: Mapping[str, JsonObject]
     entries: Mapping[str, Entry]
     worlds: Mapping[str, JsonObject]
+    is_validated: bool | None = None
 
     def to_json(self) -> JsonObject:
         return {
@@ -65,8 +69,9 @@ class Compiled:
             "seed": self.seed,
             "trials": self.trials,
             "deterministic": self.deterministic,
+            "validated": self.is_validated,
             "report": self.report,
-            "models": dict(self.models),
+            "models": list(self.models.values()),  # A list, which keeps their order.
             "images": dict(self.images),
             "cases": dict(self.cases),
             "entries": {name: entry.to_json() for name, entry in self.entries.items()},
@@ -90,9 +95,10 @@ def compiled_from_json(raw: JsonObject) -> Compiled:
         trials=raw["trials"],
         deterministic=raw["deterministic"],
         report=raw["report"],
-        models=raw["models"],
+        models={model["name"]: model for model in raw["models"]},
         images=raw["images"],
         cases=raw["cases"],
         entries={name: Entry(name, **entry) for name, entry in raw["entries"].items()},
         worlds=raw["worlds"],
+        is_validated=raw["validated"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -23,9 +24,10 @@ def _keep(folder: Path, content: bytes) -> str:
     name = digest(content)
     path = folder / name
     if not path.exists():
-        half = folder / f".{name}-{os.getpid()}"
-        with half.open("wb") as file:
-            file.write(content)
-            os.fsync(file.fileno())
-        half.rename(path)
+        # Several attempts may have seen the same at the same time.
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as half:
+            half.write(content)
+            half.flush()
+            os.fsync(half.fileno())
+        Path(half.name).rename(path)
     return name
