@@ -67,7 +67,7 @@ class Shape:
         """Whether `call` is one of these. A call that nobody could read is none."""
         if call.fault or not patterns.starred(self.tool).fullmatch(call.tool):
             return False
-        if self.reads and (call.tool in seen.decoys or not _is_read(call.tool, seen)):
+        if self.reads and not _is_read(call.tool, seen):
             return False
         among = {"": None, "near": seen.near, "far": seen.far, "all": seen.decoys}[self.decoys]
         if among is not None and call.tool not in among:
@@ -76,6 +76,9 @@ class Shape:
 
 
 def _is_read(tool: str, seen: Evidence) -> bool:
+    """Whether the tool was offered as one of the world's own and changes nothing: a decoy never changes anything."""
+    if tool in seen.decoys or tool not in seen.offered:
+        return False
     known = None if seen.world is None else seen.world.tools.get(tool)
     return known is not None and not known.writes
 

@@ -120,12 +120,13 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
         (["reads", "note.finish"], [Emitted("note.finish", {"id": "note-1"})], "pass"),
         (["reads"], [Emitted("note.peek", {})], "fail"),
         (["reads"], [Emitted("note.count", {})], "fail"),
+        (["reads"], [Emitted("note.kept", {})], "fail"),
         ([], [Emitted("note.list", {})], "fail"),
     ],
 )
 def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any, calls: Any, result: str) -> None:
-    """`note.peek` is a decoy beside the world's tools; `note.count` there is not."""
-    peek = WorldTool("note.peek", "", {"type": "object", "properties": {}})
+    """`note.peek` is a decoy beside the world's tools, `note.kept` one that was not drawn; there is no `note.count`."""
+    more = {name: WorldTool(name, "", {"type": "object", "properties": {}}) for name in ("note.peek", "note.kept")}
     world = desk()
     offered = frozenset({*world.tools, "note.peek"})
     seen = Evidence(
@@ -133,7 +134,7 @@ def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any,
         "no",
         offered,
         frozenset({"note.peek"}),
-        world=replace(world, tools={**world.tools, "note.peek": peek}),
+        world=replace(world, tools={**world.tools, **more}),
     )
 
     assert abstain.judge({"free": free}, seen).result == result

@@ -1,0 +1,139 @@
+"""The suite `tool-calling`: its proofs walked through its worlds and checks, without a plan around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks import worlds
+from benchmarks.checks import abstain, calls, state
+from benchmarks.checks.contract import Emitted, Evidence, Judged
+from benchmarks.compiling.cheats import cheats_of
+from benchmarks.compiling.ranking import draw
+from benchmarks.reading.reading import read_suite
+from benchmarks.reading.sources import FolderSuiteSources
+from benchmarks.reading.suite import Act, Case, Suite
+from benchmarks.worlds import World
+from schemas.encoding import JsonObject
+
+FOLDER = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
+JUDGES = {"calls": calls.judge, "state": state.judge, "abstain": abstain.judge}
+
+
+@lru_cache
+def suite() -> Suite:
+    content = (FOLDER / "suite.yaml").read_bytes()
+    read = read_suite(content, file="suite.yaml", sources=FolderSuiteSources(FOLDER))
+    assert read.suite is not None, read.diagnostics
+    assert not read.diagnostics
+    return read.suite
+
+
+CASES = pytest.mark.parametrize("name", sorted(suite().cases))
+
+
+def world_of(case: Case) -> World:
+    assert case.world is not None
+    document = worlds.with_tools(suite().worlds[case.world["use"]], suite().pools["decoys"]["tools"])
+    found = worlds.world_of(document)
+    assert found.world is not None, found.diagnostics
+    return worlds.laid(found.world, case.world.get("with", {}))
+
+
+def evidence(case: Case, act: Act) -> Evidence:
+    """What is known once `act` has been done in the world of `case`; a tool that is not offered is not there."""
+    decoys = case.decoys or {}
+    pool = suite().pools[decoys["pool"]]["tools"]
+    drawn = draw(suite().seed, case.id, pool, case.tools or (), pick=decoys["pick"], near=decoys["near"])
+    offered = {*(case.tools or ()), *drawn.near, *drawn.far}
+    world = start = world_of(case)
+    emitted = []
+    for one in done(act):
+        tool, arguments = one
+        if arguments is None:
+            emitted.append(Emitted(tool, {}, fault="no call"))
+            continue
+        error, text = "UnknownTool", ""
+        if tool in offered:
+            world, answer = worlds.call(world, tool, arguments)
+            error, text = answer.error, answer.text
+        emitted.append(Emitted(tool, arguments, state="Failed" if error else "Succeeded", result=text))
+    near, far = frozenset(drawn.near), frozenset(drawn.far)
+    return Evidence(tuple(emitted), act.says or said(act), frozenset(offered), near, far, start, world.tables)
+
+
+def done(act: Act) -> list[tuple[str, JsonObject | None]]:
+    """The calls of `act` in order; no arguments stand for a call that nobody can read."""
+    if act.script is None:
+        return [next(iter(one.items())) for one in act.calls]
+    return [("?", None) for step in act.script if "call" in step]
+
+
+def said(act: Act) -> str:
+    return next((str(step["done"]) for step in act.script or () if "done" in step), "")
+
+
+def judged(case: Case, act: Act) -> Mapping[str, Judged]:
+    seen = evidence(case, act)
+    return {check.key: JUDGES[check.kind](check.arguments, seen) for check in case.checks}
+
+
+def told(case: Case, act: Act) -> list[str]:
+    """The checks that fail; all must have been able to look."""
+    found = judged(case, act)
+    assert all(one.result in ("pass", "fail") and one.probes for one in found.values()), found
+    return [key for key, one in found.items() if one.result == "fail"]
+
+
+@CASES
+def test_every_oracle_passes_and_there_are_three_styles_of_them(name: str) -> None:
+    case = suite().cases[name]
+    found = {
+        ref: {key: one.message for key, one in judged(case, act).items() if one.result != "pass"}
+        for ref, act in case.oracles.items()
+    }
+
+    assert found == {ref: {} for ref in case.oracles}
+    assert len(case.oracles) >= 3
+    assert len({str(act.calls) + act.says for act in case.oracles.values()}) == len(case.oracles)
+
+
+@CASES
+def test_every_mutant_is_killed_by_the_checks_that_it_names(name: str) -> None:
+    case = suite().cases[name]
+    missed = {ref: set(act.kills) - set(told(case, act)) for ref, act in case.mutants.items()}
+
+    assert missed == {ref: set() for ref in case.mutants}
+    assert len(case.mutants) >= 3
+
+
+@CASES
+def test_every_check_kills_a_mutant(name: str) -> None:
+    case = suite().cases[name]
+
+    assert {check for act in case.mutants.values() for check in told(case, act)} == {check.key for check in case.checks}
+
+
+@CASES
+def test_doing_nothing_and_cheating_fail(name: str) -> None:
+    case = suite().cases[name]
+
+    assert {ref for ref, act in {"nop": Act(), **cheats_of(case)}.items() if not told(case, act)} == set()
+
+
+@CASES
+def test_people_ask_in_more_than_one_way(name: str) -> None:
+    assert len(set(suite().cases[name].prompts)) >= 2
+
+
+def test_the_suite_has_every_kind_of_case() -> None:
+    kinds = [case.tags["kind"] for case in suite().cases.values()]
+
+    assert len(kinds) >= 40
+    assert set(kinds) == {
+        *("single", "several", "ordered", "chain", "near", "question"),
+        *("abstain", "refused", "forbidden", "retry", "state"),
+    }
