@@ -10,8 +10,9 @@ from typing import Final
 
 import anyio.to_thread
 
-from benchmarks.compiling.compiled import Entry
+from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
+from benchmarks.compiling.filling import nonce
 from benchmarks.controller.acting import Graded
 from benchmarks.grading import exporting, program, room
 from benchmarks.grading.blobs import keep
@@ -21,6 +22,7 @@ from benchmarks.grading.ground import Ground
 from benchmarks.planning import task_name, workspace
 from containers.engine import EngineFailed
 from controllers.task.checking import Bench, Finding
+from schemas.blanks import nonce_names
 from schemas.case import CaseSpec, Cut, Verdict, case_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -29,6 +31,7 @@ from schemas.task import CheckSpec, check_from_json
 
 PROGRAM: Final = "program"
 CHECK_FILES: Final = "checks"
+REPEATED: Final = frozenset({"http", "ws"})
 
 
 @frozen
@@ -66,7 +69,7 @@ async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
     source, target = ground.folder / workspace(entry.name, case.attempt), ground.folder / exporting.GRADED / name
     exported = await anyio.to_thread.run_sync(exporting.export, source, target)
     compiled: JsonObject = for_entry(ground.compiled, entry, ground.compiled.cases[entry.case])
-    checks = tuple(check_from_json(each) for each in compiled["checks"])
+    checks = tuple(_check(ground.compiled, entry, each) for each in ground.compiled.cases[entry.case]["checks"])
     attempt = _Attempt(name, compiled, checks, exported.folder)
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(_served(ground, attempt))
@@ -86,6 +89,13 @@ async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
             took_s = ground.clock.now() - began
             results.append(await _result(ground, check.key, check.kind, checked.finding, took_s))
     return verdict_of(results, soft)
+
+
+def _check(compiled: Compiled, entry: Entry, written: JsonObject) -> CheckSpec:
+    """A check with the entry's nonces; one that is done several times makes more of them, so it is told them."""
+    spec = check_from_json(for_entry(compiled, entry, written))
+    nonces = {name: nonce(compiled.seed, entry.case, entry.trial, name) for name in nonce_names(written)}
+    return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if spec.kind in REPEATED and nonces else spec
 
 
 @asynccontextmanager
