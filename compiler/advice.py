@@ -1,5 +1,5 @@
-"""What is said about one diagnostic code. The advice itself is data in `advice_reading.py`, `advice_plan.py` and
-`advice_rights.py`; how it is printed is `error_pages.py`.
+"""What is said about one diagnostic code. The advice itself is data in `advice_reading.py`, `advice_plan.py`,
+`advice_rights.py` and `advice_suites.py`; how it is printed is `error_pages.py`.
 """
 
 from __future__ import annotations

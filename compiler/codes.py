@@ -82,7 +82,20 @@ NOT_RUN_CODES: Final[dict[str, str]] = {
     "P0412": "a program whose writes take no lock",
 }
 
+SUITE_CODES: Final[dict[str, str]] = {
+    "P0501": "an oracle that fails",
+    "P0502": "a mutant that lives",
+    "P0503": "a mutant that another check tells of",
+    "P0504": "a cheat that scores",
+    "P0505": "doing nothing scores",
+    "P0506": "a check that kills nothing",
+    "P0507": "few oracles",
+    "P0508": "a case without an oracle",
+    "P0509": "a proof that was not decided",
+}
+"""Of suites, found by running what they prove themselves with (`benchmarks/validating/`); no text alone shows them."""
+
 STOPS_APPLY: Final = frozenset(("P0225", "P0407", "P0408"))
 """Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
 
-CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES}
+CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES, **SUITE_CODES}

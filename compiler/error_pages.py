@@ -12,12 +12,13 @@ from compiler.advice import Advice
 from compiler.advice_plan import PLAN_ADVICE
 from compiler.advice_reading import READING_ADVICE
 from compiler.advice_rights import RIGHTS_ADVICE
+from compiler.advice_suites import SUITE_ADVICE
 from compiler.codes import CODES, STOPS_APPLY
 
 
 def advice() -> Mapping[str, Advice]:
     """The advice on every code."""
-    return {**READING_ADVICE, **PLAN_ADVICE, **RIGHTS_ADVICE}
+    return {**READING_ADVICE, **PLAN_ADVICE, **RIGHTS_ADVICE, **SUITE_ADVICE}
 
 
 def page(code: str) -> str | None:
