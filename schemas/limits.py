@@ -106,7 +106,7 @@ SOCKET_FRAMES_MAX: Final = 1_000  # Heard by one client; who floods it is told.
 SOCKET_CLIENTS_MAX: Final = 32
 SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
 TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
-OBSERVING_S: Final = 15.0  # To open a page, type into it and see what its socket does.
+OBSERVING_S: Final = 30.0  # To open a page, type into it and see what its socket does.
 OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
 
 # Tool servers.
@@ -311,4 +311,6 @@ WEB_REUSED_DEEP_MAX: Final = 4  # Checks that reuse checks that reuse checks.
 WEB_CANDIDATES_MAX: Final = 3  # Elements that one target may be.
 WEB_WAYS_MAX: Final = 16  # Ways through a flow that are tried; two targets of three candidates are nine.
 WEB_ANSWER_S_MAX: Final = 20.0  # For a page to load, or to answer when it is looked at.
-WEB_PEOPLE_TEXT_CHARS: Final = 300  # Of what a page says, in the message of a check that fails.
+WEB_NAME_CHARS_MAX: Final = 60  # Of a text that names a field or a button; what is longer is prose.
+WEB_TYPED_CHARS_MAX: Final = 200  # Typed one by one; a longer text is pasted.
+WEB_TREE_LINES_MAX: Final = 2_000  # Of an accessibility tree that is kept.

@@ -109,6 +109,33 @@ class Named(Chat):
             await self.everybody(f"{self.names[who]}: {said['text']}")
 
 
+def at_page(text: str, path: str, chat: Callable[[], Chat]) -> AbstractAsyncContextManager[str]:
+    """A chat with a page."""
+
+    async def page(request: web.Request) -> web.Response:
+        return web.Response(text=f"<!doctype html><meta charset=utf-8>{text}", content_type="text/html")
+
+    return serving(("GET", "/", page), ("GET", path, chat().serve))
+
+
+SIMPLE_PAGE = """<form id=f><input placeholder="Type a message"><button>Send</button></form><div id=log></div><script>
+const s = new WebSocket(`ws://${location.host}/live?room=1`);
+s.onmessage = e => log.append(e.data);
+f.onsubmit = e => { e.preventDefault(); s.send(JSON.stringify({message: f.querySelector('input').value})) };
+</script>"""
+NAMED_PAGE = """<form id=j><label>Your name <input id=n></label><button>Join</button></form>
+<form id=f hidden><input id=m placeholder="say something"><button>Post</button></form><div id=log></div><script>
+let s;
+j.onsubmit = e => {
+  e.preventDefault();
+  s = new WebSocket(`ws://${location.host}/live`);
+  s.onmessage = e => log.append(e.data);
+  s.onopen = () => s.send(JSON.stringify({type: 'join', name: n.value}));
+  j.hidden = true; f.hidden = false;
+};
+f.onsubmit = e => { e.preventDefault(); s.send(JSON.stringify({type: 'say', text: m.value})) };
+</script>"""
+
 RIGHT: dict[str, Chats] = {
     "plain text": at("/ws", Chat),
     "binary, elsewhere": at("/chat", Bytes),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from socket import create_server
 from typing import Any
@@ -143,6 +144,27 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
     found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, observe)
 
     assert (found.result, found.message, found.probes) == (result, words, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+@pytest.mark.parametrize(
+    ("page", "path", "chat"),
+    [
+        (chats.SIMPLE_PAGE, "/live?room=1", chats.Message),
+        (chats.NAMED_PAGE, "/live", chats.Named),
+    ],
+    ids=["a field and a button", "a name first"],
+)
+async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
+    bench: Bench, page: str, path: str, chat: type[chats.Chat]
+) -> None:
+    only = {"discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
+    async with chats.at_page(page, "/live", chat) as url:
+        found = await find(bench, timeout_s=60.0, url=url, **only)
+
+    assert (found.result, found.message) == ("pass", f"6 steps hold at {path}, in frames like the page's")
 
 
 async def test_a_url_with_a_path_is_the_sockets_own(bench: Bench) -> None:

@@ -11,6 +11,7 @@ import anyio
 from controllers.task.checking.contract import Bench, Finding
 from controllers.task.checking.distinct import Nonces, nonces_of
 from controllers.task.checking.transcript import Transcript
+from controllers.task.checking.ws import watching
 from controllers.task.checking.ws.conversing import Try, converse
 from controllers.task.checking.ws.observed import Observe, Observed
 from controllers.task.checking.ws.ways import Wanted, Way, wanted, ways
@@ -23,7 +24,7 @@ EVIDENCE: Final = "frames.txt"
 _SHARE: Final = 0.9  # Of the time of a check; what is left is for telling.
 
 
-async def check(spec: CheckSpec, bench: Bench, observe: Observe | None = None) -> Finding:
+async def check(spec: CheckSpec, bench: Bench, observe: Observe = watching.observe) -> Finding:
     """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails."""
     wish = wanted(spec.arguments)
     trying = _Trying(spec.arguments, wish, nonces_of(spec.arguments, bench.ids))
@@ -38,11 +39,9 @@ async def check(spec: CheckSpec, bench: Bench, observe: Observe | None = None) -
     return trying.finding(is_cut=scope.cancelled_caught)
 
 
-async def _seen(
-    wish: Wanted, said: str, bench: Bench, observe: Observe | None, notes: Transcript
-) -> Observed | str | None:
-    if not wish.page or observe is None:
-        return "no browser watches it" if wish.page else None
+async def _seen(wish: Wanted, said: str, bench: Bench, observe: Observe, notes: Transcript) -> Observed | str | None:
+    if not wish.page:
+        return None
     seen = await observe(f"{wish.base}{wish.page}", said, bench, limits.OBSERVING_S)
     notes.add(f"-- the page {wish.page}: {_told(seen)}")
     return seen
