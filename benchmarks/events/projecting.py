@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.compiling.compiled import Compiled, Entry
+from benchmarks.compiling.compiled import SCORING, Compiled, Entry
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
-from schemas.record import Also, Put, Record
+from schemas.record import Also, Put, Record, SetStatus
 
 ENDING: Final = frozenset({"done", "fail"})
 """Tools that only end an agent's work."""
@@ -29,6 +30,7 @@ class _Attempt:
     number: int
     calls: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
+    billed: dict[str, Decimal] = field(default_factory=dict)  # Dollars by the uid of an agent, so far.
     is_up: bool = False
     started_at: float = 0.0
     is_started: bool = False
@@ -98,6 +100,7 @@ class Projection:
             "run": self.run,
             "plan": compiled.digest,
             "seed": compiled.seed,
+            "scoring": SCORING,
             "models": list(compiled.models),
             "cases": len(compiled.cases),
             "entries": len(compiled.entries),
@@ -105,6 +108,7 @@ class Projection:
             "trials": compiled.trials,
             "report": compiled.report,
             "deterministic": compiled.deterministic,
+            "validated": compiled.is_validated,
         }
 
     def _task(self, record: Record, said: Also) -> Iterator[JsonObject]:
@@ -121,11 +125,9 @@ class Projection:
         attempt = self._of_agent(said.subject)
         if attempt is None:
             return
-        usage = said.data.get("usage") or {}
-        _add(attempt.usage, usage)
         _add(attempt.usage, {"turns": 1})
-        counted = {"turn": said.data.get("turn"), **_tokens(usage)}
-        yield self._event(record, "llm/call", attempt, counted)
+        used = _used(record, said, attempt)
+        yield self._event(record, "llm/call", attempt, {"turn": said.data.get("turn"), **used})
         for call in said.data.get("calls", ()):
             number = attempt.calls.setdefault(call["call"], len(attempt.calls) + 1)
             data = {
@@ -136,6 +138,13 @@ class Projection:
             }
             yield self._event(record, "tool/call", attempt, data)
             _add(attempt.usage, {"calls": 1})
+
+    def _billed(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """Requests that brought no reply, and summaries, cost as well."""
+        attempt = self._of_agent(said.subject)
+        if attempt is not None:
+            _used(record, said, attempt)
+        return iter(())
 
     def _authorized(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """A call that is turned down at once has no other end."""
@@ -187,7 +196,7 @@ class Projection:
             "verdict": said.data["verdict"],
             "why": said.data["why"],
             "soft": said.data.get("soft", {}),
-            "usage": _usage(attempt.usage),
+            "usage": _usage(attempt),
             "touched": attempt.is_touched,
             "timing": {"s": round(record.at - attempt.started_at, 6) if attempt.is_started else 0.0},
         }
@@ -205,6 +214,8 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "plan.patched": Projection._planned,
         "task.changed": Projection._task,
         "model.replied": Projection._replied,
+        "model.failed": Projection._billed,
+        "context.compacted": Projection._billed,
         "call.authorized": Projection._authorized,
         "call.settled": Projection._settled,
         "container.observed": Projection._container,
@@ -228,10 +239,19 @@ def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
             total[name] = total.get(name, 0) + value
 
 
-def _tokens(usage: Mapping[str, object]) -> JsonObject:
-    return {name: usage[name] for name in sorted(usage)}
+def _used(record: Record, said: Also, attempt: _Attempt) -> JsonObject:
+    """What a request used: tokens as they were stated, and dollars as the agent was billed for it."""
+    stated = said.data.get("usage") or {}
+    before = sum(attempt.billed.values())
+    for change in record.draft.changes:
+        if isinstance(change, SetStatus) and change.address == said.subject and "usd" in change.merge.get("used", {}):
+            attempt.billed[change.uid] = Decimal(str(change.merge["used"]["usd"]))
+    tokens: JsonObject = {"tokens_in": stated.get("in", 0), "tokens_out": stated.get("out", 0)}
+    _add(attempt.usage, tokens)
+    return tokens | {"usd": float(sum(attempt.billed.values()) - before)}
 
 
-def _usage(total: Mapping[str, float]) -> JsonObject:
-    kept = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0, "calls": 0, "turns": 0}
-    return {name: total.get(name, zero) for name, zero in kept.items()}
+def _usage(attempt: _Attempt) -> JsonObject:
+    kept: JsonObject = {"tokens_in": 0, "tokens_out": 0, "calls": 0, "turns": 0}
+    counts = {name: attempt.usage.get(name, zero) for name, zero in kept.items()}
+    return counts | {"usd": float(sum(attempt.billed.values()))}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.folder import Folder
+from tests.fakes.model_server.running import started
 
 SUITE = """\
 suite: notes
@@ -113,3 +114,18 @@ def test_what_is_not_there_is_said(folder: Folder, words: tuple[str, ...], code:
     said = folder.run("bench", "report", *words)
 
     assert (said.code, text in said.err, "help:" in said.err) == (code, True, True)
+
+
+def test_a_model_is_measured_with_its_tokens(folder: Folder) -> None:
+    writes = {"name": "write", "arguments": {"path": "greeting.txt", "content": "hello"}}
+    steps = [
+        {"when": {"not": "It is written."}, "reply": {"text": "It is written.", "calls": [writes]}, "times": "always"},
+        {"reply": {"text": "That is all."}, "times": "always"},
+    ]
+    with started(steps, folder.path) as server:
+        run = ran(folder, "--model", f"mine@{server.url}", "--name", "first")
+
+    found = of(run / "summary.json")["models"][f"mine@{server.url}"]
+    assert (found["pass"], found["fail"], found["median"]["turns"]) == (1, 1, 2)
+    assert (found["usage"]["turns"], found["usage"]["calls"]) == (4, 4)  # Each writes, and says that it is done.
+    assert found["usage"]["tokens_in"] > found["usage"]["tokens_out"] > 100

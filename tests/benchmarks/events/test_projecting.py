@@ -1,0 +1,83 @@
+"""What an attempt used is told in its events: tokens as they were stated, money as it was billed."""
+
+from __future__ import annotations
+
+from benchmarks.compiling.compiled import Compiled, Entry
+from benchmarks.events.projecting import Projection
+from schemas.encoding import JsonObject
+from schemas.record import Draft, Put, Record, SetStatus
+from schemas.resource import Uid
+
+ENTRY = Entry("a--m--1", "a", "m", 1, 0, "k", "ck", {})
+COMPILED = Compiled(
+    suite="s",
+    about="",
+    seed=0,
+    trials=1,
+    deterministic=False,
+    report={},
+    models={"m": {}},
+    images={},
+    cases={"a": {"language": "", "tags": {}, "image": ""}},
+    entries={ENTRY.name: ENTRY},
+    worlds={},
+)
+CASE: JsonObject = {"task": f"task/{ENTRY.name}", "entry": ENTRY.name, "key": "k", "attempt": 1}
+
+
+def told(*drafts: Draft) -> list[JsonObject]:
+    """The events of a run in which these records were made."""
+    projection = Projection(COMPILED, "first")
+    return [
+        event for rev, draft in enumerate(drafts, 1) for event in projection.note(Record(rev, float(rev), 1, draft))
+    ]
+
+
+def began() -> tuple[Draft, Draft]:
+    put = Put(f"case/{ENTRY.name}", Uid("u0"), CASE)
+    planned = Draft("plan.patched", "human:file", "plan/run", (put,))
+    return planned, Draft("task.changed", "controller:task", f"task/{ENTRY.name}", data={"state": "running"})
+
+
+def asked(type_: str, usage: JsonObject, usd: str | None, agent: str = ENTRY.name) -> Draft:
+    """A record of a request; `usd` is what the agent has been billed for in all."""
+    address = f"agent/{agent}"
+    uid = Uid(f"uid-{agent}")
+    billed = () if usd is None else (SetStatus(address, uid, {"used": {"tokens": 0, "usd": usd}}),)
+    return Draft(type_, "controller:agent", address, billed, {"turn": 1, "usage": usage})
+
+
+def ended() -> Draft:
+    data: JsonObject = {"state": "ended", "verdict": "pass", "why": "", "results": []}
+    return Draft("case.ended", "controller:case", f"case/{ENTRY.name}", data=data)
+
+
+def test_tokens_and_dollars_of_a_reply_stand_in_its_event_and_all_of_them_at_the_end() -> None:
+    events = told(
+        *began(),
+        asked("model.replied", {"in": 900, "out": 40, "cached": 100, "raw": {"x": 1}}, "0.0021"),
+        asked("model.replied", {"in": 950, "out": 10}, "0.005"),
+        ended(),
+    )
+
+    calls = [event["data"] for event in events if event["type"] == "llm/call"]
+    assert calls == [
+        {"turn": 1, "tokens_in": 900, "tokens_out": 40, "usd": 0.0021},
+        {"turn": 1, "tokens_in": 950, "tokens_out": 10, "usd": 0.0029},
+    ]
+    (end,) = (event["data"] for event in events if event["type"] == "case/end")
+    assert end["usage"] == {"tokens_in": 1850, "tokens_out": 50, "usd": 0.005, "calls": 0, "turns": 2}
+
+
+def test_requests_that_failed_summaries_and_helpers_below_are_paid_for_too() -> None:
+    events = told(
+        *began(),
+        asked("model.failed", {"in": 100, "out": 1}, "0.1"),
+        asked("context.compacted", {"in": 200, "out": 2}, "0.3"),
+        asked("model.replied", {"in": 300, "out": 3}, "0.05", agent=f"{ENTRY.name}/helper"),
+        asked("model.replied", {}, None),
+        ended(),
+    )
+
+    (end,) = (event["data"] for event in events if event["type"] == "case/end")
+    assert end["usage"] == {"tokens_in": 600, "tokens_out": 6, "usd": 0.35, "calls": 0, "turns": 2}
