@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
+from benchmarks.compiling.worlds import servers_of, world_file
 from schemas.encoding import JsonObject
 
 WORK: Final = "work"
@@ -37,12 +38,8 @@ def plan_document(
         tasks[at] = _task(compiled, entry, attempts[name])
         if case["image"]:
             containers[_inside(at)] = _container(compiled, entry, attempts[name])
-    used = {
-        case["world"]["use"] for case in (compiled.cases[entry.case] for entry in entries.values()) if case["world"]
-    }
-    servers = {
-        server: {"world": f"worlds/{name}.json"} for name in sorted(used) for server in servers_of(compiled, name)
-    }
+    decoys = (tool for case in compiled.cases.values() for tool in (*case["near"], *case["far"]))
+    servers = {server: {"world": world_file(world)} for server, world in servers_of(compiled.worlds, decoys).items()}
     parts = {"agents": agents, "mcp": servers, "containers": containers, "tasks": tasks}
     return document | {name: part for name, part in parts.items() if part}
 
@@ -55,13 +52,6 @@ def task_name(entry: str, attempt: int) -> str:
 def workspace(entry: str, attempt: int) -> str:
     """Where an entry is worked on, relative to the run's folder."""
     return f"{WORK}/{task_name(entry, attempt)}"
-
-
-def servers_of(compiled: Compiled, world: str) -> list[str]:
-    """The tool servers that a world stands for: what its tools' names begin with."""
-    tools = [*compiled.worlds[world].get("tools", {})]
-    decoys = [tool for case in compiled.cases.values() for tool in (*case["near"], *case["far"])]
-    return sorted({tool.partition(".")[0] for tool in (*tools, *decoys)})
 
 
 def _task(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:

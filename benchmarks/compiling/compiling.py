@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Final
 
 from benchmarks.compiling.compiled import SCORING, Compiled, Entry
 from benchmarks.compiling.contestants import Contestant, agent_of
-from benchmarks.compiling.filling import filled, nonce
+from benchmarks.compiling.filling import filled, nonces_in
 from benchmarks.compiling.ranking import draw, rank
+from benchmarks.compiling.worlds import definition, pool_tools, run_worlds
 from benchmarks.reading.suite import Case, Suite
-from schemas.encoding import Json, JsonObject, digest_of, encode_text
+from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
-
-_NONCE: Final = re.compile(r"\{\{\s*nonce\.([A-Za-z0-9_-]+)\s*\}\}")
 
 
 @frozen
@@ -55,12 +52,8 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> 
         images=images,
         cases=cases,
         entries=entries,
-        worlds={name: suite.worlds[name] for name in _used(chosen)},
+        worlds=run_worlds(suite, chosen, entries.values()),
     )
-
-
-def _used(cases: Iterable[Case]) -> Iterator[str]:
-    return iter(dict.fromkeys(case.world["use"] for case in cases if case.world is not None))
 
 
 def _case(suite: Suite, case: Case) -> JsonObject:
@@ -77,6 +70,7 @@ def _case(suite: Suite, case: Case) -> JsonObject:
         "near": list(near),
         "far": list(far),
         "world": case.world,
+        "definition": definition(suite, case, (*near, *far)),
         "serve": case.serve,
         "agents": case.agents,
         "task": case.task,
@@ -91,8 +85,8 @@ def _case(suite: Suite, case: Case) -> JsonObject:
 def _decoys(suite: Suite, case: Case) -> tuple[Sequence[str], Sequence[str]]:
     if case.decoys is None:
         return (), ()
-    pool = suite.pools[case.decoys["pool"]]
-    drawn = draw(suite.seed, case.id, pool, case.tools or (), pick=case.decoys["pick"], near=case.decoys["near"])
+    pool, pick, near = pool_tools(suite, case), case.decoys["pick"], case.decoys["near"]
+    drawn = draw(suite.seed, case.id, pool, case.tools or (), pick=pick, near=near)
     return drawn.near, drawn.far
 
 
@@ -118,12 +112,6 @@ def _entries(
         yield Entry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, case_key, agent)
 
 
-def nonces_of(seed: int, entry: Entry, *values: Json) -> dict[str, str]:
-    """The nonces that `values` name, as `filled` takes them."""
-    names = {name for value in values for name in _NONCE.findall(encode_text(value))}
-    return {f"nonce.{name}": nonce(seed, entry.case, entry.trial, name) for name in sorted(names)}
-
-
 def for_entry(compiled: Compiled, entry: Entry, value: Json) -> Json:
     """`value` as it is for one entry, with its nonces."""
-    return filled(value, nonces_of(compiled.seed, entry, value))
+    return filled(value, nonces_in(value, compiled.seed, entry.case, entry.trial))

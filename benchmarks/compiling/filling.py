@@ -28,6 +28,12 @@ def nonce(seed: int, case: str, trial: int, name: str) -> str:
     return digest_of([seed, case, trial, name])[:NONCE_DIGITS]
 
 
+def nonces_in(value: Json, seed: int, case: str, trial: int) -> dict[str, str]:
+    """The nonces that `value` has blanks for, as `filled` takes them."""
+    names = {name.removeprefix(NONCE) for _, name in blanks_in(value) if name.startswith(NONCE)}
+    return {f"{NONCE}{name}": nonce(seed, case, trial, name) for name in sorted(names)}
+
+
 def blank_faults(value: Json, known: Collection[str] = ("language", "url"), at: Place = ()) -> Iterator[FaultAt]:
     """Tells of blanks that nothing will fill. `known` are the plain ones that the case has."""
     for place, name in blanks_in(value, at):

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.compiling.compiled import Compiled
+from benchmarks.compiling.worlds import world_file
 from benchmarks.events.happening import rows_of
 from benchmarks.events.projecting import ENDING
 from benchmarks.planning import offered
+from benchmarks.worlds import World, WorldFile, file_of, with_kept
+from controllers.worlds import WORLDS
 from reconciler.storing.store import Store
+from schemas.call import FINAL, CallState
 from schemas.case import CaseSpec
 from schemas.encoding import JsonObject
 from schemas.record import Record
@@ -36,6 +40,7 @@ class Witness:
         self._rev = 0
         self._doings: dict[str, _Doings] = {}
         self._rows: dict[str, list[JsonObject]] = {}
+        self._files: dict[str, WorldFile] = {}
 
     async def evidence(self, case: CaseSpec) -> Evidence:
         """All that is known of the attempt `case`, once its task is over."""
@@ -44,18 +49,34 @@ class Witness:
             self.note(records)
         doings = self._doings.get("agent/" + case.task.partition("/")[2], _Doings())
         compiled = self._compiled.cases[self._compiled.entries[case.entry].case]
+        world, end = self._worlds(compiled, case)
         return Evidence(
             calls=tuple(doings.calls),
             said=doings.said,
             offered=frozenset(offered(compiled)),
             near=frozenset(compiled["near"]),
             far=frozenset(compiled["far"]),
+            world=world,
+            tables=None if end is None else end.tables,
             records=tuple(self._rows.get(case.task.partition("/")[2], ())),
         )
 
+    def _worlds(self, compiled: JsonObject, case: CaseSpec) -> tuple[World | None, World | None]:
+        """The world of the case as its agent found it, and as it left it; None where it has none."""
+        if not compiled["world"]:
+            return None, None
+        name, task = str(compiled["world"]["use"]), case.task.partition("/")[2]
+        if name not in self._files:
+            self._files[name] = file_of(self._compiled.worlds[name])
+        start, agent = self._files[name].found_by(task), self._store.view.get(f"agent/{task}")
+        kept = {} if agent is None else (agent.status.get(WORLDS) or {}).get(world_file(name)) or {}
+        return start, with_kept(start, kept)
+
     def note(self, records: Iterable[Record]) -> None:
-        """Folds `records`, which follow those that were noted before."""
+        """Folds `records`. What was noted already is passed over: several attempts may have read it at once."""
         for record in records:
+            if record.rev <= self._rev:
+                continue
             self._rev = record.rev
             for top, row in rows_of(record):
                 self._rows.setdefault(top, []).append(row)
@@ -81,12 +102,12 @@ class Witness:
                 continue
             doings.places[call["call"]] = len(doings.calls)
             arguments = call["arguments"] if isinstance(call["arguments"], dict) else {"given": call["arguments"]}
-            doings.calls.append(Emitted(call["tool"], arguments, str(call.get("fault", ""))))
+            doings.calls.append(Emitted(call["tool"], arguments, str(call.get("fault", "")), state=CallState.PROPOSED))
 
     def _ruled(self, agent: str, data: dict[str, object]) -> None:
         for call, ruling in data.items():
-            state, colon, text = str(ruling).partition(": ")
-            if colon:
+            state, _, text = str(ruling).partition(": ")
+            if state in FINAL:
                 self._end(agent, call, state, text)
 
     def _settled(self, agent: str, call: str, data: dict[str, object]) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from benchmarks.importing import bfcl_keys, writing
 from benchmarks.importing.bfcl_keys import BadKey
+from schemas.blanks import replace
 from schemas.encoding import Json, JsonObject, decode_foreign, encode_text
 from schemas.frozen import frozen
 
@@ -221,14 +222,30 @@ def _suite(name: str, category: str, cases: Sequence[tuple[Row, JsonObject]]) ->
         "defaults": {"budget": {"turns": TURNS}},
         "worlds": {f"w{place}": f"worlds/{place}.yaml" for place in range(len(worlds.worlds))},
     }
-    rows = {row.id: case | {"world": f"w{place}"} for (row, case), place in zip(cases, worlds.of_case, strict=True)}
+    rows = {
+        row.id: _in_world(case, place) | {"world": f"w{place}"}
+        for (row, case), place in zip(cases, worlds.of_case, strict=True)
+    }
     files["suite.yaml"] = writing.lines(head | {"cases": rows})
     return {f"{name}/{path}": text for path, text in files.items()}
 
 
 def _world(place: int, tools: Mapping[str, JsonObject]) -> str:
     about = "Functions that answer and do nothing."
-    return writing.lines({"world": f"w{place}", "about": about, "tables": {}, "tools": dict(tools)})
+    named = {tool.replace(SERVER, _server(place), 1): one for tool, one in tools.items()}
+    return writing.lines({"world": f"w{place}", "about": about, "tables": {}, "tools": named})
+
+
+def _in_world(case: JsonObject, place: int) -> JsonObject:
+    """The case with its tools called as they are in their world: a tool server belongs to one world."""
+    named = {one: one.replace(SERVER, _server(place), 1) for one in case["tools"]} if place else {}
+    prompts = case["prompts"]
+    renamed: JsonObject = replace(case, named)
+    return renamed | {"prompts": prompts}
+
+
+def _server(place: int) -> str:
+    return f"{SERVER}{place}" if place else SERVER
 
 
 @frozen

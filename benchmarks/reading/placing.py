@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmarks.reading.sources import SuiteSources
+from benchmarks.worlds import read_world
 from compiler.faults import Faults, Pointer
-from compiler.reading import read_source
-from schemas.encoding import Json
+from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
 
@@ -18,16 +18,16 @@ class Reader:
     sources: SuiteSources
     faults: Faults
 
-    def data(self, path: str, to: Pointer) -> Json:
-        """The plain value in a YAML or EDN file; an empty map when it cannot be read."""
+    def world(self, path: str, to: Pointer) -> JsonObject:
+        """The document of the world, or the pool of tools, in a file; an empty map when there is none in it."""
         content = self._content(path, to)
         if content is None:
             return {}
-        tree = read_source(content, file=path)
-        for one in tree.diagnostics:
-            place = f"{one.span.file}:{one.span.line}: " if one.span is not None else ""
+        read = read_world(content, file=path)
+        for one in read.diagnostics:
+            place = f"{one.span.file}:{one.span.line}: " if one.span is not None else f"{path}: "
             self.faults.add(one.code, f"{place}{one.summary}", one.hint, to=to)
-        return {} if tree.value is None else tree.value
+        return read.document or {}
 
     def texts(self, written: Json, to: Pointer) -> Mapping[str, str]:
         """Texts by path: of a folder when `written` is its name, else of a map, whose values may be `{from: file}`."""

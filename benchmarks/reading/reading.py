@@ -10,6 +10,7 @@ from benchmarks.checks import log
 from benchmarks.compiling.filling import filled
 from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
+from benchmarks.reading.shelving import read_shelf
 from benchmarks.reading.sources import SuiteSources
 from benchmarks.reading.suite import Case, ReadSuite, Suite
 from compiler.faults import Faults, Origins, placed
@@ -62,11 +63,11 @@ class _Reading:
         for name in ("suite", "cases"):
             if not document.get(name) and not self.faults.is_at((name,)):
                 self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
-        worlds = {name: self.reader.data(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
-        pools = {name: self.reader.data(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
+        shelf = read_shelf(document, self.reader)
         defaults = document.get("defaults", {})
         for base, written in document.get("cases", {}).items():
-            for case in self._cases(base, patching.merge(defaults, written)):
+            for case in self._cases(base, _over(defaults, written)):
+                shelf.check(case, ("cases", base))
                 self.cases[case.id] = case
         return Suite(
             name=str(document.get("suite", "")),
@@ -75,8 +76,8 @@ class _Reading:
             trials=int(document.get("trials", 1)),
             report=document.get("report", {}),
             cases=self.cases,
-            worlds=worlds,
-            pools=pools,
+            worlds=shelf.worlds,
+            pools=shelf.pools,
         )
 
     def _cases(self, base: str, written: JsonObject) -> Iterator[Case]:
@@ -146,6 +147,15 @@ class _Reading:
                 self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
             timeout_s = float(check.get("timeout", CHECK_S))
             yield CheckSpec(name, kinds[0], check_arguments(kinds[0], check), timeout_s)
+
+
+def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:
+    """A case over what all have. What it lays over a world's tables stands as it is: null takes a row away there."""
+    merged: JsonObject = patching.merge(defaults, written)
+    own, all_have = written.get("world"), defaults.get("world")
+    if isinstance(own, dict):
+        merged["world"] = {**(all_have if isinstance(all_have, dict) else {}), **own}
+    return merged
 
 
 def _serve(written: Json) -> JsonObject | None:

@@ -6,6 +6,8 @@ by `mcp: {calendar: {world: FILE}}`; then the state of an agent's world is in th
 
 from benchmarks.worlds.calling import call, replay
 from benchmarks.worlds.comparing import differences
+from benchmarks.worlds.filing import WorldFile, file_of
+from benchmarks.worlds.keeping import with_kept
 from benchmarks.worlds.laying import for_tasks, laid, with_tools
 from benchmarks.worlds.reading import ReadWorld, read_world, world_of
 from benchmarks.worlds.world import Answer, World, WorldTool
@@ -14,13 +16,16 @@ __all__ = [
     "Answer",
     "ReadWorld",
     "World",
+    "WorldFile",
     "WorldTool",
     "call",
     "differences",
+    "file_of",
     "for_tasks",
     "laid",
     "read_world",
     "replay",
+    "with_kept",
     "with_tools",
     "world_of",
 ]

@@ -6,7 +6,7 @@ file's name, and nothing of what is in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from benchmarks.worlds.reading import serials
@@ -21,24 +21,22 @@ def laid(world: World, tables: JsonObject) -> World:
     return replace(world, tables=merged, start=merged, serials=serials(merged))
 
 
-def with_tools(document: JsonObject, pools: Iterable[JsonObject]) -> JsonObject:
-    """A world's document with the tools of pools beside its own, which stay where both have a name."""
-    tools: JsonObject = {}
-    for pool in pools:
-        tools |= pool.get("tools", {})
-    return document | {"tools": tools | document.get("tools", {})}
+def with_tools(document: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject:
+    """A world's document with other tools beside its own, which stay where both have a name."""
+    return document | {"tools": {**tools, **document.get("tools", {})}}
 
 
 def for_tasks(document: JsonObject, overlays: Mapping[str, JsonObject], of: Mapping[str, str]) -> JsonObject:
-    """A world's document with `overlays` by name, and the one that each task's agents find."""
+    """A world's document with `overlays` by name, and the one that the agents of each task at the top find."""
     return document | {"overlays": dict(overlays), "laid": dict(of)}
 
 
 def overlay_of(document: JsonObject, task: str) -> str | None:
-    """The overlay that the agents of `task`, a path such as `entry/child`, find; None when it is none."""
-    parts = task.split("/")
-    for length in range(len(parts), 0, -1):
-        name: str | None = document.get("laid", {}).get("/".join(parts[:length]))
-        if name is not None:
-            return name
-    return None
+    """The overlay that the agents of `task`, a path such as `entry/child`, find; None when it is none.
+
+    A later attempt, `entry--2`, finds what the first one found.
+    """
+    of: JsonObject = document.get("laid", {})
+    top = task.partition("/")[0]
+    name: str | None = of.get(top, of.get(top.rpartition("--")[0]))
+    return name

@@ -1,51 +1,24 @@
 """Worlds as tool servers of a plan: `controllers/worlds.py` over files in the plan's folder.
 
-A file is read once, when it is first asked for; one that is at fault is read again at each asking. Of an agent's world
-only what is otherwise than in the file is kept: rows by table and id, each in a list, where an empty one stands for a
-row that is gone, because what is kept is merged and a merge takes no null.
+A file is read once, when it is first asked for; one that is at fault is read again at each asking.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
 
 from benchmarks.worlds.calling import call
-from benchmarks.worlds.laying import laid as laid_over
-from benchmarks.worlds.laying import overlay_of
+from benchmarks.worlds.filing import WorldFile
+from benchmarks.worlds.keeping import kept_of, with_kept
 from benchmarks.worlds.reading import read_world
-from benchmarks.worlds.world import Answer, Row, World, WorldTool
+from benchmarks.worlds.world import Answer, WorldTool
 from controllers.worlds import WorldCall, WorldOffer
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject, digest, digest_of
-from schemas.frozen import frozen
 from schemas.mcp import ServedTool, ServerFailed
-
-_ROWS: Final = "rows"
-_SERIALS: Final = "serials"
-_FAILED: Final = "failed"
-
-
-@frozen
-class _File:
-    """A file that was read: its world, and the same with each of its overlays."""
-
-    digest: str
-    document: JsonObject
-    world: World
-    laid: dict[str, World]
-
-    def found_by(self, task: str) -> World:
-        """The world as the agents of `task` find it at first."""
-        name = overlay_of(self.document, task)
-        if name is None:
-            return self.world
-        if name not in self.laid:
-            self.laid[name] = laid_over(self.world, self.document.get("overlays", {}).get(name, {}))
-        return self.laid[name]
 
 
 @dataclass(slots=True)
@@ -53,7 +26,7 @@ class ServedWorlds:
     """See `Worlds`. `read` gives the bytes of a file of the plan's folder; it raises OSError."""
 
     read: Callable[[str], bytes]
-    _files: dict[str, _File] = field(default_factory=dict)
+    _files: dict[str, WorldFile] = field(default_factory=dict)
 
     def offer(self, file: str, server: str) -> WorldOffer:
         """See `Worlds.offer`."""
@@ -71,7 +44,7 @@ class ServedWorlds:
         after, answer = call(before, tool, arguments)
         return WorldCall(_result(answer), kept_of(before, after))
 
-    def _file(self, file: str) -> _File:
+    def _file(self, file: str) -> WorldFile:
         found = self._files.get(file)
         if found is None:
             found = self._read(file)
@@ -80,7 +53,7 @@ class ServedWorlds:
             self._files[file] = found
         return found
 
-    def _read(self, file: str) -> _File:
+    def _read(self, file: str) -> WorldFile:
         try:
             content = self.read(file)
         except OSError as error:
@@ -88,41 +61,7 @@ class ServedWorlds:
         read = read_world(content, file=file)
         if read.world is None or read.document is None:
             raise ServerFailed("BadWorld", "; ".join(_told(read.diagnostics)))
-        return _File(digest(content), read.document, read.world, {})
-
-
-def with_kept(world: World, kept: JsonObject) -> World:
-    """The world with what is kept of an agent's."""
-    if not kept:
-        return world
-    tables = dict(world.tables)
-    for name, rows in kept.get(_ROWS, {}).items():
-        changed = {id_: row[0] for id_, row in rows.items() if row}
-        gone = {id_ for id_, row in rows.items() if not row}
-        tables[name] = {id_: row for id_, row in tables.get(name, {}).items() if id_ not in gone} | changed
-    serials = {**world.serials, **kept.get(_SERIALS, {})}
-    return replace(world, tables=tables, serials=serials, failed={**world.failed, **kept.get(_FAILED, {})})
-
-
-def kept_of(before: World, after: World) -> JsonObject:
-    """What a call merges into what is kept."""
-    rows = {name: changed for name in after.tables if (changed := dict(_changed(before, after, name)))}
-    serials = {name: n for name, n in after.serials.items() if before.serials.get(name) != n}
-    failed = {name: n for name, n in after.failed.items() if before.failed.get(name) != n}
-    parts: JsonObject = {_ROWS: rows, _SERIALS: serials, _FAILED: failed}
-    return {name: part for name, part in parts.items() if part}
-
-
-def _changed(before: World, after: World, table: str) -> Iterator[tuple[str, list[Row]]]:
-    old, new = before.tables[table], after.tables[table]
-    if old is new:
-        return
-    for id_, row in new.items():
-        if old.get(id_) is not row and old.get(id_) != row:
-            yield id_, [row]
-    for id_ in old:
-        if id_ not in new:
-            yield id_, []
+        return WorldFile(read.document, read.world, digest(content))
 
 
 def _offered(tool: WorldTool, prefix: str) -> ServedTool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, compiled_from_json
 from benchmarks.compiling.compiling import for_entry
+from benchmarks.compiling.worlds import world_file
 from benchmarks.planning import PLAN, workspace
 from planloop.exits import Exit, Halt
 from schemas.encoding import Json, JsonObject, canonical, decode
@@ -43,8 +44,9 @@ def begin(folder: Path, compiled: Compiled) -> None:
         hint = f"plan bench resume {folder} goes on with it; --name gives another name"
         raise Halt(Exit.CONFLICT, f"{folder} is there already", hint) from None
     for name, world in compiled.worlds.items():
-        (folder / "worlds").mkdir(exist_ok=True)
-        write_durably(folder / "worlds" / f"{name}.json", canonical(world))
+        path = folder / world_file(name)
+        path.parent.mkdir(exist_ok=True)
+        write_durably(path, canonical(world))
     write_durably(folder / PLAN_JSON, canonical(compiled.to_json()))
 
 

@@ -207,6 +207,7 @@ def test_two_functions_of_one_name_lie_in_different_worlds(suites: dict[str, Sui
     cases = suites["bfcl-simple-python"].cases
 
     assert [case.world for case in cases.values()] == [{"use": "w0"}, {"use": "w1"}]
+    assert [case.tools for case in cases.values()] == [("bfcl.kite_fly",), ("bfcl1.kite_fly",)]
 
 
 def test_all_that_was_said_before_is_in_the_prompt(suites: dict[str, Suite]) -> None:
