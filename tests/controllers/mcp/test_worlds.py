@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.worlds import read_world, replay, with_kept
 from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.mortal import live_and_die, to_the_end
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts, written
 
 pytestmark = pytest.mark.anyio
@@ -94,6 +96,36 @@ async def test_another_owner_finds_the_world_as_the_calls_left_it(folder: Path) 
         await here.until_state("task/.", "done", "failed")
         listed = json.loads((await texts(here, "todo.list"))[0])
         assert [row["title"] for row in listed["todos"]][:2] == ["one", "two"]
+
+
+CALLS: list[tuple[str, JsonObject]] = [
+    ("todo.add", {"title": "one"}),
+    ("calendar.update", {"id": "evt-12", "room": "Oak"}),
+    ("todo.add", {"title": "two"}),
+    ("todo.finish", {"id": "todo-75"}),
+    ("calendar.delete", {"id": "evt-13"}),
+]
+
+
+@pytest.mark.slow
+async def test_law_5_no_call_is_lost_and_none_happens_twice_wherever_the_owner_dies(tmp_path: Path) -> None:
+    text = plan(SERVERS, *(call(tool, **arguments) for tool, arguments in CALLS), DONE)
+    start = read_world(SHIPPED.read_bytes(), file=OFFICE).world
+    assert start is not None
+    wanted = replay(start, CALLS).tables
+
+    async def play(here: Arena) -> None:
+        await to_the_end(here, text)
+        assert here.state("task/.") == "done"
+        assert with_kept(start, kept(here, "agent/.")).tables == wanted
+        made = [one.data for one in await here.log() if one.type == "call.settled" and one.data["tool"] != "done"]
+        assert [each["result"]["state"] for each in made] == ["Succeeded"] * len(CALLS)
+
+    for after in range(1, 40, 2):
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        shutil.copy(SHIPPED, folder / OFFICE)
+        await live_and_die(play, folder, [after, 3, 4])
 
 
 async def test_rights_and_denials_hold_for_simulated_tools(folder: Path) -> None:
