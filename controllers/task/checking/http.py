@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import anyio
+
 from controllers.task.checking import http_steps
 from controllers.task.checking.contract import Bench, Finding
 from controllers.task.checking.exchanging import Request, Silence, ask, session
@@ -14,10 +16,14 @@ from schemas.task import CheckSpec
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
     """Asks once, or does the steps. Nothing listening is a fail, a URL that cannot be asked an error."""
     if "steps" in spec.arguments:
-        return await http_steps.check(spec.arguments, bench)
+        return await http_steps.check(spec.arguments, bench, spec.timeout_s)
     url = spec.arguments["url"]
+    answer = None
     async with session() as made:
-        answer = await ask(made, Request(url), None, limits.OUTPUT_KEPT_BYTES_MAX)
+        with anyio.move_on_after(spec.timeout_s):
+            answer = await ask(made, Request(url), None, limits.OUTPUT_KEPT_BYTES_MAX)
+    if answer is None:
+        return Finding("error", f"not done after {spec.timeout_s:g} s")
     if isinstance(answer, Silence):
         return silent(url, answer)
     return judge(spec.arguments, answer.status, answer.body)

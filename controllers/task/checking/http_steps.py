@@ -28,8 +28,11 @@ _NOT_THERE: Final = (404, 405, 501)
 _IN_THREAD_BYTES: Final = 16 << 10
 
 
-async def check(arguments: JsonObject, bench: Bench) -> Finding:
-    """Does the steps as often as asked. Once one time has failed no further one begins."""
+async def check(arguments: JsonObject, bench: Bench, timeout_s: float) -> Finding:
+    """Does the steps as often as asked. Once one time has failed no further one begins.
+
+    A program that answers so slowly that there is no time for all of it fails.
+    """
     repeat, nonces = repeat_of(arguments), nonces_of(arguments, bench.ids)
     if repeat.is_distinct and not nonces.words:
         return Finding("error", "its nonces cannot be made distinct: there are none", probes=0)
@@ -42,9 +45,12 @@ async def check(arguments: JsonObject, bench: Bench) -> Finding:
                 time = times[number] = _Time(arguments.get("url", ""))
                 await time.run(nonces.put(arguments["steps"], number))
 
-    async with anyio.create_task_group() as group:
-        for number in range(repeat.times):
-            group.start_soon(one, number)
+    with anyio.move_on_after(timeout_s):
+        async with anyio.create_task_group() as group:
+            for number in range(repeat.times):
+                group.start_soon(one, number)
+    for time in times.values():
+        time.cut(timeout_s)
     return _summed(times, repeat.times, nonces if repeat.is_distinct else None)
 
 
@@ -96,6 +102,11 @@ class _Time:
         """Does the steps up to the first that does not hold."""
         self.result, self.words = await self._run(steps)
         self.is_over = True
+
+    def cut(self, timeout_s: float) -> None:
+        """Says of one that is not over that it took too long."""
+        if not self.is_over:
+            self.result, self.words = "fail", f"it answers too slowly: not done after {timeout_s:g} s"
 
     async def _run(self, steps: list[JsonObject]) -> tuple[Result, str]:
         async with session() as made:

@@ -257,6 +257,13 @@ async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_come
         assert (found.result, found.message) == ("fail", f"GET {url}/ has not answered in whole within 0.05 s")
 
 
+async def test_a_program_too_slow_for_all_repeats_fails(bench: Bench) -> None:
+    async with dripping() as url:
+        found = await find(bench, timeout_s=0.2, url=url, steps=[{"send": {"path": ["/"]}}], repeat={"times": 3})
+
+    assert (found.result, found.message) == ("fail", "time 1 of 3: it answers too slowly: not done after 0.2 s")
+
+
 async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
