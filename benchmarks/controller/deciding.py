@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from benchmarks.controller.observing import Observed
+from schemas.agent import NO_MODEL, UNPRICED
 from schemas.case import Cut
 from schemas.frozen import frozen
 from schemas.task import ENDED
@@ -15,8 +16,10 @@ ALONE: Final = frozenset({"AwaitingApproval", "AwaitingInput"})
 """Why one stands still that asks for a person: nobody is there."""
 ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", "MergeConflict", "Paused"})
 """Why one stands still by what agents and people do: that can end at any time."""
+REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
+"""Why one stands still that was refused what it needs, after all that is done about it: no use in waiting."""
 PATIENCE_S: Final = 20.0
-"""How long the world may withhold what a task needs."""
+"""How long the world may withhold what else a task needs."""
 
 
 @frozen
@@ -64,7 +67,7 @@ def _unfinished(seen: Observed) -> Step:
     if seen.task.state == "blocked" and ready is not None and ready.reason not in ITS_OWN:
         if ready.reason in SPENT | ALONE:
             return Close(Cut.LIMIT, ready.message)
-        left_s = ready.since + PATIENCE_S - seen.now
+        left_s = 0.0 if ready.reason in REFUSED else ready.since + PATIENCE_S - seen.now
         return Close(Cut.WORLD, f"{ready.reason}: {ready.message}") if left_s <= 0 else Rest(left_s)
     started_at = seen.task.status.get("started_at")
     if not isinstance(started_at, int | float):

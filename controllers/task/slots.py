@@ -1,9 +1,10 @@
 """How many tasks are at work at once: `limits.tasks` of the plan, and whose turn it is.
 
 A task that has an agent or a command takes a slot when nothing else is in its way, before it asks for containers and
-locks, and keeps it until it has ended with all that is below it; whoever holds such a thing holds a slot, so no slot is
-waited for by one that others wait for. Tasks below it work in its slot, or a parent would wait for children that wait
-for it. For the same reason a task elsewhere that one of them needs takes none, nor does what that one waits for.
+locks, and keeps it until it has ended with all that is below it (an entry of a benchmark: until it is judged, too);
+whoever holds such a thing holds a slot, so no slot is waited for by one that others wait for. Tasks below it work in
+its slot, or a parent would wait for children that wait for it. For the same reason a task elsewhere that one of them
+needs takes none, nor does what that one waits for.
 
 A fold of the view kept beside it, like the tallies. What it remembers besides (who asks, who was let in and has not
 begun) is what each task's last reconcile said, and a start reconciles every task. Who was not looked at yet counts as
@@ -18,6 +19,8 @@ from typing import Final, TypeAlias
 
 from controllers.task.status import Stage
 from reconciler.storing.store import Store, View
+from schemas.case import KIND as CASE
+from schemas.case import CaseState
 from schemas.container import AWAITING_CONTAINERS
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK
@@ -25,7 +28,7 @@ from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
 from schemas.sandbox import TRYING_SANDBOX
-from schemas.task import TaskState
+from schemas.task import ENDED, TaskState
 
 AWAITING_SLOT: Final = "AwaitingSlot"
 AFTER: Final = frozenset({AWAITING_FORK, AWAITING_CONTAINERS, TRYING_SANDBOX, "AwaitingLocks", "Queued"})
@@ -87,12 +90,12 @@ class Slots:
             return
         if self._bound is None:
             return
-        tasks = [address for address in addresses if address.startswith("task/")]
+        tasks = list(dict.fromkeys(task for one in addresses if (task := _task_of(view, one)) is not None))
         if any(not self._order.is_known(view, address) for address in tasks):
             self._count_anew(view)
         for address in tasks:
-            if (task := view.get(address)) is not None and address in self._order.places:
-                self._note(address, task.status)
+            if address in self._order.places:
+                self._note(view, address)
         self._call_up()
 
     def slot(self, address: str) -> Slot | None:
@@ -115,9 +118,11 @@ class Slots:
             self._put(place, self._let_in if reason in AFTER and not is_stuck else self._resting)
         self._call_up()
 
-    def _note(self, address: str, status: JsonObject) -> None:
-        place = self._order.places[address]
-        if _is_at_work(status):
+    def _note(self, view: View, address: str) -> None:
+        task, place = view.get(address), self._order.places[address]
+        if task is None:
+            return
+        if _is_at_work(task.status) or _is_judged_still(view, task):
             self._put(place, self._held)
         elif address in self._held:
             self._put(place, self._resting)
@@ -152,8 +157,7 @@ class Slots:
         others = self._held | self._let_in | self._resting
         self._line = sorted(place for address, place in places.items() if address not in others)
         for address in places:
-            if (task := view.get(address)) is not None:
-                self._note(address, task.status)
+            self._note(view, address)
 
 
 class _Order:
@@ -245,6 +249,20 @@ def _shape(spec: JsonObject, *, is_nested: bool) -> _Shape:
     is_group = spec["work"]["kind"] == "group"
     children = tuple(spec["children"]) if is_group else ()
     return _Shape(False, is_group, spec["priority"], tuple(spec["needs"]), children)
+
+
+def _task_of(view: View, address: str) -> str | None:
+    """The task whose slot may be another matter after `address` changed."""
+    if address.startswith("task/"):
+        return address
+    case = view.get(address) if address.startswith(f"{CASE}/") else None
+    return None if case is None else str(case.spec["task"])
+
+
+def _is_judged_still(view: View, task: Resource) -> bool:
+    """Whether it is an entry of a benchmark that has come to an end and to no verdict."""
+    case = view.get(f"{CASE}/{task.address.partition('/')[2]}") if task.state in ENDED else None
+    return case is not None and case.state != CaseState.ENDED
 
 
 def _bound(plan: Resource) -> int | None:

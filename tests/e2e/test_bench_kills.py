@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from planloop.benching import folder as files
+from tests.e2e import benches
 from tests.e2e.folder import PLAN, Folder, Said
 
 KILLS = 10
@@ -20,56 +21,6 @@ SEEDS = range(5)
 SPAN_S = 1.6
 """From the beginning of a run to somewhere after its end."""
 
-SUITE = """\
-suite: mixed
-seed: 11
-defaults: {budget: {turns: 20}}
-worlds: {shelf: shelf.yaml}
-cases:
-  writes:
-    prompts: ["write {{nonce.word}} into a.txt", "a.txt should say {{nonce.word}}"]
-    files: {readme.txt: hello}
-    checks:
-      right: {contains: {path: a.txt, text: "{{nonce.word}}"}}
-      slow: {sh: "sleep 0.2; test -s a.txt"}
-    proof:
-      oracles:
-        plain: {files: {a.txt: "{{nonce.word}}"}}
-        shell: {script: [{call: {shell: {command: "sleep 0.2; echo {{nonce.word}} > a.txt"}}}, {done: ok}]}
-  calls:
-    prompts: ["put the book back"]
-    tools: [shelf.put]
-    world: shelf
-    checks:
-      right: {calls: {need: [{tool: shelf.put, args: {id: book-1}}], extra: deny}}
-    proof:
-      oracles:
-        plain: {calls: [{shelf.put: {id: book-1}}], says: done}
-        shell: {calls: [{shelf.put: {id: book-1}}], says: it is back}
-  says:
-    prompts: ["which one?"]
-    tools: [shelf.put]
-    world: shelf
-    checks:
-      asks: {abstain: {asks-or-says: /which/}}
-    proof:
-      oracles:
-        plain: {says: which one do you mean}
-        shell: {says: which}
-"""
-SHELF = """\
-world: shelf
-about: One book.
-tables:
-  books: {book-1: {place: table}}
-tools:
-  shelf.put:
-    about: Puts a book back.
-    parameters: {type: object, properties: {id: {type: string}}, required: [id]}
-    does:
-      - update: {in: books, id: $id, set: {place: shelf}, as: book, else: "There is no book ${id}."}
-    returns: $book
-"""
 MODELS = ("--model", "oracle:plain", "--model", "oracle:shell", "--model", "nop", "--parallel", "2")
 
 
@@ -82,23 +33,23 @@ def moment_s(seed: int, kill: int) -> float:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_law_5_a_run_killed_at_random_moments_ends_as_one_that_nobody_killed(folder: Folder, seed: int) -> None:
-    lay(folder)
+    benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", *MODELS, "--trials", "2", "--name", "calm").code == 0
     run = folder.path / "reports" / "mixed" / "wild"
     for kill in range(KILLS):
-        before = events(run)
+        before = benches.events(run)
         kill_after(folder, run, moment_s(seed, kill))
-        after = events(run)
+        after = benches.events(run)
         assert after[: len(before)] == before
 
     said = going_on(folder, run)
 
     assert said.code == 0, said.text
-    whole = events(run)
+    whole = benches.events(run)
     assert [event["seq"] for event in whole] == list(range(1, len(whole) + 1))
     decided = Counter(entry_of(event) for event in whole if event["type"] == "case/end")
     assert set(decided.values()) == {1} and len(decided) == ENTRIES
-    assert untimed(run) == untimed(run.with_name("calm"))
+    assert summary(run) == summary(run.with_name("calm"))
     assert folder.processes() == []
 
     told = (run / "events.jsonl").read_bytes()
@@ -107,12 +58,7 @@ def test_law_5_a_run_killed_at_random_moments_ends_as_one_that_nobody_killed(fol
     assert (run / "events.jsonl").read_bytes() == told, "they are a projection of the log, and of nothing else"
 
 
-ENTRIES = 3 * 3 * 2
-
-
-def lay(folder: Folder) -> None:
-    folder.write("suite.yaml", SUITE)
-    folder.write("shelf.yaml", SHELF)
+ENTRIES = benches.CASES * 3 * 2
 
 
 def kill_after(folder: Folder, run: Path, seconds: float) -> None:
@@ -136,18 +82,11 @@ def going_on(folder: Folder, run: Path) -> Said:
     return folder.run("bench", "resume", str(run), timeout_s=120)
 
 
-def events(run: Path) -> list[dict[str, Any]]:
-    """All whole lines."""
-    file = run / "events.jsonl"
-    lines = file.read_text().split("\n")[:-1] if file.exists() else []
-    return [json.loads(line) for line in lines]
-
-
 def entry_of(event: dict[str, Any]) -> tuple[str, str, int]:
     return event["case"], event["model"], event["trial"]
 
 
-def untimed(run: Path) -> dict[str, Any]:
+def summary(run: Path) -> dict[str, Any]:
     """The summary without what may differ between equal runs, and without the run's own name."""
-    summary: dict[str, Any] = json.loads((run / "summary.json").read_text())
-    return {name: value for name, value in summary.items() if name not in ("timing", "run")}
+    whole: dict[str, Any] = json.loads((run / "summary.json").read_text())
+    return {name: value for name, value in whole.items() if name not in ("timing", "run")}
