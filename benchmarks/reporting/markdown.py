@@ -35,7 +35,9 @@ def markdown(report: Report) -> str:
 
 def escaped(text: str) -> str:
     """`text` as itself wherever it stands in a line, its beginning included."""
-    return _STARTS.sub(r"\1\\\2", _MARKS.sub(r"\\\g<0>", safe(text)))
+    marked = _MARKS.sub(r"\\\g<0>", safe(text))
+    # A space at the beginning would let what follows it begin a list, or be code.
+    return f"&#32;{marked[1:]}" if marked.startswith(" ") else _STARTS.sub(r"\1\\\2", marked)
 
 
 def _warnings(runs: Iterable[State]) -> list[str]:

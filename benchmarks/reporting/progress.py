@@ -57,7 +57,12 @@ def progress(fold: Fold, now: float, *, parallel: int) -> Progress:
 
 
 def line(found: Progress, *, width: int) -> str:
-    """`tool-calling  12/40  10 pass  2 fail  83 %  $1.24  3m20s left`, in at most `width` cells."""
+    """`tool-calling  12/40  10 pass  2 fail  83 %  $1.24  3m20s left`, in at most `width` cells.
+
+    Empty before the run is open.
+    """
+    if not found.total:
+        return ""
     parts = _parts(found)
     shown = [text for _, text in parts]
     for rank in range(max(rank for rank, _ in parts), 0, -1):

@@ -105,11 +105,19 @@ def _tell(folder: Path, torn: Torn | None) -> None:
 def _folders(asked: Asked) -> list[Path]:
     """The runs that are asked for, each once."""
     named = [_folder(name, asked.reports) for name in asked.runs]
-    every = list(files.runs(asked.reports)) if asked.is_all else []
+    every = [folder for folder in files.runs(asked.reports) if _has_begun(folder)] if asked.is_all else []
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
     if not found:
         raise Halt(Exit.NOT_FOUND, f"there are no runs in {asked.reports}", "plan bench run makes one; --reports DIR")
     return list(found.values())
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether there is something to report; that there is not is said."""
+    has_begun = (folder / EVENTS).is_file()
+    if not has_begun:
+        click.echo(f"warning: {folder} has not begun and is left out", err=True)
+    return has_begun
 
 
 def _folder(name: str, reports: Path) -> Path:

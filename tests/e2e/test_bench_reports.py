@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.folder import Folder
+from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started
 
 SUITE = """\
@@ -100,6 +101,36 @@ def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(fol
     events.rename(run / "broken.jsonl")
     assert folder.run("bench", "resume", str(run)).code == 0
     assert events.read_bytes() == told
+
+
+def test_a_run_that_has_not_begun_is_left_out_of_all_and_that_is_said(folder: Folder) -> None:
+    ran(folder, "--name", "first")
+    (ran(folder, "--name", "second") / "events.jsonl").unlink()
+
+    every, one = folder.run("bench", "report", "--all"), folder.run("bench", "report", "notes/second")
+
+    assert (every.code, "second has not begun and is left out" in every.err) == (0, True)
+    assert (one.code, "plan bench resume" in one.err) == (6, True)
+    assert "notes/second   not begun" in folder.run("bench", "report").out
+
+
+def test_on_a_terminal_the_last_line_says_how_far_the_run_is_and_goes_at_the_end(folder: Folder) -> None:
+    folder.write("notes.yaml", SUITE)
+    wait = "while [ ! -e gate ]; do sleep 0.05; done"
+    folder.write("slow.yaml", json.dumps({"*": [{"call": {"shell": {"command": wait}}}, {"done": "ok"}]}))
+
+    with terminal(
+        folder, "bench", "run", "notes.yaml", "--model", "script:slow.yaml", "--name", "tty", columns=40
+    ) as screen:
+        screen.until("0/2")
+        for workspace in (folder.path / "reports" / "notes" / "tty" / "work").iterdir():
+            (workspace / "gate").touch()
+        code = screen.ended()
+
+    assert code == 0
+    drawn = [piece for line in screen.shown.splitlines() for piece in line.split("\r") if "0/2" in piece]
+    assert drawn and max(map(len, drawn)) < 40
+    assert screen.shown.splitlines()[-1] == "reports/notes/tty"
 
 
 @pytest.mark.parametrize(

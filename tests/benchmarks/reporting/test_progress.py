@@ -52,6 +52,10 @@ def test_the_line_never_wraps_and_never_steers_the_terminal(suite: str, width: i
     assert text.isprintable()
 
 
+def test_before_the_run_is_open_nothing_is_said() -> None:
+    assert line(progress(Fold(), 0.0, parallel=1), width=80) == ""
+
+
 def test_at_the_end_all_is_done() -> None:
     found = after(EVENTS)
 
