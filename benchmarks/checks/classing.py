@@ -47,7 +47,11 @@ class Classed:
 def classed(rules: Rules, seen: Evidence) -> Classed:
     """The classes of all calls in `seen`. Raises `assigning.TooManyWays`."""
     fits = [
-        [place for place, call in enumerate(seen.calls) if not call.has_failed and serves(call, need)]
+        [
+            place
+            for place, call in enumerate(seen.calls)
+            if serves(call, need) and (need.is_tried or not call.has_failed)
+        ]
         for need in rules.needs
     ]
     unordered = assigning.matched(fits)

@@ -35,7 +35,7 @@ class Need:
     """One call that must be made: of one of `tools`, with `args`, after the needs at `after` (their places).
 
     `args` must all be there and match. `may` can be left out, and must match where they are not. With `is_exact` no
-    others may be there.
+    others may be there. With `is_tried` a call that failed will do.
     """
 
     id: str
@@ -44,6 +44,7 @@ class Need:
     may: Mapping[str, Json]
     is_exact: bool
     after: frozenset[int]
+    is_tried: bool = False
 
     @property
     def shown(self) -> str:
@@ -99,12 +100,12 @@ class Rules:
         return len(self.needs) + len(self.forbid) + (self.extra == "deny")
 
 
-_MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
+MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
 
 
 def read(arguments: Json) -> Rules:
     """The check as rules. Raises BadCheck."""
-    given = members(arguments, _MEMBERS, "`calls`")
+    given = members(arguments, MEMBERS, "`calls`")
     needs = _needs(listed(given.get("need", []), "need"))
     ordered = any(need.after for need in needs)
     order = _one_of(given.get("order", "partial"), ORDERS, "order")
@@ -144,7 +145,7 @@ def _shape(value: Json, name: str) -> Shape:
 def _needs(values: Sequence[Json]) -> tuple[Need, ...]:
     if len(values) > limits.NEEDED_CALLS_MAX:
         raise BadCheck(f"`need` has at most {limits.NEEDED_CALLS_MAX} calls")
-    maps = [members(one, ("id", "tool", "args", "may", "after"), "a needed call") for one in values]
+    maps = [members(one, ("id", "tool", "args", "may", "after", "tried"), "a needed call") for one in values]
     names = [str(one.get("id", f"need-{place}")) for place, one in enumerate(maps, 1)]
     if twice := [name for name in names if names.count(name) > 1]:
         raise BadCheck(f"two needed calls have the id `{twice[0]}`")
@@ -162,7 +163,10 @@ def _need(one: JsonObject, name: str, names: Sequence[str]) -> Need:
     if unknown := [other for other in after if other not in names]:
         raise BadCheck(f"`{name}` comes after `{unknown[0]}`, which is no id of a needed call")
     may = members(one.get("may", {}), None, "`may`")
-    return Need(name, tools, args, _usable(may), is_exact, frozenset(map(names.index, after)))
+    tried = one.get("tried", False)
+    if not isinstance(tried, bool):
+        raise BadCheck(f"`tried` of `{name}` is true or false")
+    return Need(name, tools, args, _usable(may), is_exact, frozenset(map(names.index, after)), tried)
 
 
 def _args(value: Json) -> tuple[JsonObject, bool]:

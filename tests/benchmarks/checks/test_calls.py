@@ -65,6 +65,14 @@ def test_a_call_that_failed_serves_no_need_though_it_was_the_right_one() -> None
     assert classes(found) == ["right"]
 
 
+def test_a_need_that_asks_for_a_try_is_served_by_a_call_that_failed() -> None:
+    tried = {**SEND, "tried": True}
+
+    assert judged({"need": [tried]}, failing(SENT)).result == "pass"
+    assert judged({"need": [tried]}, SENT).result == "pass"
+    assert judged({"need": [tried]}, Emitted("mail.send", {}, fault="no JSON")).result == "fail"
+
+
 def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() -> None:
     """The first call fits both needs, the second only the first one: a greedy look would fail it."""
     need = [{"tool": "mail.send", "args": {"to": {"contains": "a"}}}, {"tool": "mail.send", "args": {"to": ["a", "b"]}}]
@@ -249,6 +257,7 @@ def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:
         ),
         ({"need": [{"tool": "a", "args": {"n": {"one-of": []}}}]}, "the argument `n`: "),
         ({"need": [{"tool": "a"}] * (NEEDED_CALLS_MAX + 1)}, "at most"),
+        ({"need": [{"tool": "a", "tried": "yes"}]}, "`tried` of `need-1` is true or false"),
         ({"order": "some"}, "`order` is one of any, partial, exact"),
         ({"extra": "no"}, "`extra` is one of allow, soft, deny"),
         ({"forbid": [{"decoys": "some"}]}, "`decoys` is true, near or far"),

@@ -1,0 +1,41 @@
+"""The page on suites of tool calls is true: its commands print what it shows, its tables are whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.checks import calls
+from benchmarks.checks.classing import CallClass
+from benchmarks.checks.contract import Emitted, Evidence
+from benchmarks.checks.rules import MEMBERS
+from tests.planloop.test_readme import SESSION, played
+from tests.planloop.verb_pages import ROOT
+
+PAGE = ROOT / "docs" / "tool-calling.md"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
+    text = PAGE.read_text()
+    files = re.findall(r"(?ms)^```yaml\n(.*?)^```\n", text)
+    for name, content in zip(("desk.yaml", "world.yaml", "others.yaml"), files, strict=True):
+        (tmp_path / name).write_text(content)
+
+    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+
+    if is_updating_docs:
+        PAGE.write_text(now)
+    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+
+
+def test_every_member_class_and_figure_stands_on_the_page() -> None:
+    decoy, right = Emitted("b", {}), Emitted("a", {"x": 1})
+    seen = Evidence((right, decoy), "", frozenset("ab"), frozenset("b"), frozenset("c"))
+    figures = calls.judge({"need": [{"tool": "a", "args": {"x": 1}}]}, seen).figures
+    text = PAGE.read_text()
+
+    assert [name for name in (*MEMBERS, *CallClass, *figures) if f"`{name}`" not in text] == []
