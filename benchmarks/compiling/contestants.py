@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final, Literal, TypeAlias
 
 from benchmarks.compiling.cheats import cheats_of
@@ -72,7 +73,7 @@ def agent_of(who: Contestant, case: Case) -> JsonObject | None:
             return None if steps is None else {"script": steps}
         case _:
             act = act_of(who, case)
-            return None if act is None else {"script": list(script_of(act))}
+            return None if act is None else {"script": list(script_of(act, case.files))}
 
 
 def act_of(who: Contestant, case: Case) -> Act | None:
@@ -81,11 +82,14 @@ def act_of(who: Contestant, case: Case) -> Act | None:
     return acts.get(who.ref) if who.ref else next(iter(acts.values()), None)
 
 
-def script_of(act: Act) -> tuple[Json, ...]:
-    """The steps of a script that does as `act` says."""
+def script_of(act: Act, there: Collection[str] = ()) -> tuple[Json, ...]:
+    """The steps of a script that does as `act` says. What is `there` already is read before it is written over."""
     if act.script is not None:
         return act.script
-    steps: list[Json] = [{"call": {"write": {"path": path, "content": text}}} for path, text in act.files.items()]
+    steps: list[Json] = []
+    for path, text in act.files.items():
+        steps += [{"call": {"read": {"path": path}}}] if path in there else []
+        steps.append({"call": {"write": {"path": path, "content": text}}})
     for call in act.calls:
         # A call that fails is part of what is tried, not the end of it.
         steps += [{"call": call}, {"expect": {}}]

@@ -1,0 +1,15 @@
+"""Who is measured, as agents of a plan."""
+
+from __future__ import annotations
+
+from benchmarks.compiling.contestants import script_of
+from benchmarks.reading.suite import Act
+
+
+def test_a_proof_reads_what_it_writes_over() -> None:
+    act = Act(files={"stub.clj": "(done)", "new.clj": "(new)"}, says="ok")
+
+    calls = [step["call"] for step in script_of(act, {"stub.clj": "(todo)"}) if "call" in step]
+
+    assert [next(iter(call)) for call in calls] == ["read", "write", "write"]
+    assert [call[next(iter(call))]["path"] for call in calls] == ["stub.clj", "stub.clj", "new.clj"]
