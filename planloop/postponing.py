@@ -1,11 +1,16 @@
-"""A controller that is made when it is first needed: a plan without agents does not pay 100 ms for importing theirs."""
+"""What is made when it is first needed: a plan without agents does not pay 100 ms for importing their controller."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from reconciler.contract import Outcome, Reconciler
 from schemas.address import Address
+from schemas.encoding import JsonObject
+
+if TYPE_CHECKING:
+    from controllers.worlds import WorldCall, WorldOffer, Worlds
 
 
 class Postponed:
@@ -25,3 +30,24 @@ class Postponed:
         if self._made is None:
             self._made = self._make()
         return await self._made.reconcile(address)
+
+
+class PostponedWorlds:
+    """`Worlds` made by `make` for the first server that is one: hardly any plan has them."""
+
+    def __init__(self, make: Callable[[], Worlds]) -> None:
+        self._make = make
+        self._made: Worlds | None = None
+
+    def offer(self, file: str, server: str) -> WorldOffer:
+        """See `Worlds.offer`."""
+        return self._worlds().offer(file, server)
+
+    def call(self, file: str, tool: str, arguments: JsonObject, *, task: str, kept: JsonObject) -> WorldCall:
+        """See `Worlds.call`."""
+        return self._worlds().call(file, tool, arguments, task=task, kept=kept)
+
+    def _worlds(self) -> Worlds:
+        if self._made is None:
+            self._made = self._make()
+        return self._made

@@ -417,10 +417,16 @@ def tool_yard(core: Core, processes: Processes, work: WorkPools, worlds: Worlds)
 
 def worlds_of(place: Place) -> Worlds:
     """The simulated worlds in the folder of the plan of `place`. None is read yet."""
-    from benchmarks.worlds.serving import ServedWorlds
+    from planloop.postponing import PostponedWorlds
 
     root = place.root.absolute()
-    return ServedWorlds(lambda file: (root / file).read_bytes())
+
+    def served() -> Worlds:
+        from benchmarks.worlds.serving import ServedWorlds
+
+        return ServedWorlds(lambda file: (root / file).read_bytes())
+
+    return PostponedWorlds(served)
 
 
 def models_of(core: Core) -> RoutedModels:
