@@ -168,5 +168,6 @@ svg .cheat, svg .mutant { --mark: var(--cheat); }
 svg .dot circle { fill: var(--mark); } svg .dot .interval { stroke: var(--mark); }
 svg text.number { fill: var(--page); stroke: none; font-weight: 600; }
 .legend { display: flex; flex-wrap: wrap; gap: 0 2.2rem; margin: .6rem 0 0; padding-left: 1.4rem; font-size: .85rem; }
+@media (max-width: 32rem) { svg .more { display: none; } }
 @media print { figure { background: none; border: 1px solid var(--line); break-inside: avoid; } }
 """

@@ -23,9 +23,9 @@ ROW: Final = 44
 AXIS: Final = 26
 HEAD: Final = 22
 FIELD: Final = 260
-NAME_MAX: Final = 17
+NAME_MAX: Final = 22
 """Cells of a name beside its figures, on the narrowest screen."""
-PAIR_NAME_MAX: Final = 12
+PAIR_NAME_MAX: Final = 11
 
 
 def rates(section: Section, ident: str) -> Markup | None:
@@ -106,7 +106,7 @@ def _svg(ident: str, height: int, title: str, said: str, parts: Sequence[Markup 
 
 def _rate_row(column: Column, y: int) -> Markup:
     standing = column.standing
-    words = f"{wording.percent(standing.share.rate)} ({wording.between(standing.interval)})"
+    words = (wording.percent(standing.share.rate), f" ({wording.between(standing.interval)})")
     rate = standing.share.rate or 0.0
     line = y + 26
     return _row(cut(column.label, NAME_MAX), words, y, f"dot {column.kind.value}", _bar(standing.interval, rate, line))
@@ -115,18 +115,20 @@ def _rate_row(column: Column, y: int) -> Markup:
 def _pair_row(pair: Pair, y: int) -> Markup:
     found = pair.found
     half = None if found.interval is None else Interval((found.interval.low + 1) / 2, (found.interval.high + 1) / 2)
-    words = f"{wording.points(found.difference)}, {wording.p_value(found.p)}"
+    words = (wording.points(found.difference), f", {wording.p_value(found.p)}")
     kind = "dot tested" if found.is_distinguishable else "dot nop"
     name = f"{cut(pair.a, PAIR_NAME_MAX)} / {cut(pair.b, PAIR_NAME_MAX)}"
     return _row(name, words, y, kind, _bar(half, ((found.difference or 0.0) + 1) / 2, y + 26))
 
 
-def _row(name: str, words: str, y: int, class_: str, bar: Sequence[Markup]) -> Markup:
+def _row(name: str, words: tuple[str, str], y: int, class_: str, bar: Sequence[Markup]) -> Markup:
+    """Of `words` the second part is only for those who have room for it."""
+    first, more = words
     return element(
         "g",
-        element("title", f"{name}: {words}"),
+        element("title", f"{name}: {first}{more}"),
         element("text", name, x="0%", y=y + 14),
-        element("text", words, x="100%", y=y + 14, class_="end small"),
+        element("text", first, element("tspan", more, class_="more"), x="100%", y=y + 14, class_="end small"),
         element("line", x1="0%", x2="100%", y1=y + 26, y2=y + 26, class_="track"),
         *bar,
         class_=class_,
