@@ -67,8 +67,8 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
     "P0407": Advice(
         "The check is of a kind that this version does not run, so the task could never be accepted.",
         "Use `sh` with a command that looks at the same thing.",
-        "plan: demo\nrun: make\nacceptance: [{web: {url: 'http://localhost'}}]",
-        "plan: demo\nrun: make\nacceptance: [{http: 'http://localhost'}]",
+        "plan: demo\nrun: make\nacceptance: [{judge: {prompt: is it readable?}}]",
+        "plan: demo\nrun: make\nacceptance: [{sh: ./readable README.md}]",
     ),
     "P0408": Advice(
         "The agent wants a sandbox that there is not: the tiers are 0 nothing, 1 a process group with limits, 2 "

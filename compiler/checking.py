@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from compiler.checking_forks import check_forks
-from compiler.checking_served import check_served
+from compiler.checking_served import check_served, check_web
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.needs import Needs, TaskPath, rings
@@ -21,6 +21,7 @@ from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.fields_all import EVERY, TABLES, fields_of
 from schemas.fields_checks import KIND_FIELDS
+from schemas.web_flows import flows_of
 
 KINDS: Final = tuple(row.name for row in KIND_FIELDS)
 _WITH_RUN: Final = ("effect", "timeout")
@@ -178,6 +179,9 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
             faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
             continue
         _check_kind(kinds[0], check, to, containers, faults)
+        if kinds[0] == "web":
+            flows = flows_of((one["id"], one) for one in checks if "id" in one)
+            check_web(check["web"], (*to, "web"), faults, flows)
 
 
 def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults: Faults) -> None:

@@ -1,4 +1,4 @@
-"""Checks that speak to a program, `http` and `ws`: what is wrong with one is told where it stands in the plan."""
+"""Checks that speak to a program, `http`, `ws` and `web`: what is wrong is told where it stands in the plan."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from compiler.faults import Faults, Pointer
 from schemas.encoding import Json, JsonObject
 from schemas.fault_at import FaultAt
 from schemas.http_check import http_faults
+from schemas.web_flows import Flows
 from schemas.ws_check import ws_faults
 
 
@@ -27,9 +28,20 @@ def check_served(kind: str, value: Json, to: Pointer, faults: Faults, *, has_url
         return
     is_list = isinstance(value, list)
     for fault in tell({"steps": value} if is_list else value, has_url=has_url):
-        place = (*to, *(fault.at[1:] if is_list and fault.at else fault.at))
-        if fault.code != "P0210" or not faults.is_at(place):  # What lacks there may be just what was wrong.
-            _teller(fault, faults)(fault.code, fault.summary, fault.hint, to=place)
+        _tell(fault, (*to, *(fault.at[1:] if is_list and fault.at else fault.at)), faults)
+
+
+def check_web(check: JsonObject, to: Pointer, faults: Faults, flows: Flows, *, has_url: bool = False) -> None:
+    """Tells of a web check that is written at `to`, and may reuse `flows`."""
+    from schemas.web_reading import web_faults  # noqa: PLC0415 - a dozen milliseconds, and most plans have no such check
+
+    for fault in web_faults(check, has_url=has_url, flows=flows):
+        _tell(fault, (*to, *fault.at), faults)
+
+
+def _tell(fault: FaultAt, place: Pointer, faults: Faults) -> None:
+    if fault.code != "P0210" or not faults.is_at(place):  # What lacks there may be just what was wrong.
+        _teller(fault, faults)(fault.code, fault.summary, fault.hint, to=place)
 
 
 def _teller(fault: FaultAt, faults: Faults) -> Callable[..., None]:

@@ -33,6 +33,7 @@ from schemas.rights import Rights
 from schemas.sandbox import wish_of
 from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
 from schemas.tools import WRITING_TOOLS
+from schemas.web_flows import flows_of, without_reuse
 
 _INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority", "fork"))
 _KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
@@ -443,7 +444,11 @@ def _checks(task: JsonObject) -> Iterator[CheckSpec]:
         kind = next((name for name in _KIND_NAMES if name in check), None)
         if kind is not None:  # Else checking.py has told of it.
             timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
-            yield CheckSpec(check.get("id", str(index)), kind, check_arguments(kind, check), timeout_s)
+            arguments = check_arguments(kind, check)
+            if kind == "web":
+                flows = flows_of((one["id"], one) for one in task["acceptance"] if "id" in one)
+                arguments = without_reuse(arguments, flows)
+            yield CheckSpec(check.get("id", str(index)), kind, arguments, timeout_s)
 
 
 def check_arguments(kind: str, check: JsonObject) -> JsonObject:

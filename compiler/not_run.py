@@ -20,7 +20,7 @@ from schemas.container import is_outside_plan
 from schemas.encoding import JsonObject
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
 
-_CHECKS_NOT_RUN: Final = ("web", "judge")
+_CHECKS_NOT_RUN: Final = ("judge",)
 
 
 def tell_not_run(document: JsonObject, tree: Tree, graph: Graph, faults: Faults) -> None:

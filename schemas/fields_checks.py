@@ -6,6 +6,7 @@ from typing import Final
 
 from schemas.fields import ANY, COMMAND, DURATION, FLAG, TEXT, WORD, Either, Field, FieldTable, Scalar, Table
 from schemas.fields_served import HTTP, SERVED_TABLES, WS
+from schemas.fields_web import WEB, WEB_TABLES
 
 KIND_FIELDS: Final = (
     Field("sh", COMMAND, "Holds when the command ends with exit code 0.", "npm test"),
@@ -42,7 +43,7 @@ KIND_FIELDS: Final = (
         "Holds when a command inside a container ends with exit code 0.",
         {"container": "sut", "sh": "npm test"},
     ),
-    Field("web", ANY, "A browser check.", {"url": "http://localhost:8080"}),
+    WEB,
     WS,
     Field("judge", ANY, "A model's opinion.", {"prompt": "is it readable?"}),
 )
@@ -62,6 +63,7 @@ CHECK: Final = FieldTable(
 CHECK_TABLES: Final = (
     CHECK,
     *SERVED_TABLES,
+    *WEB_TABLES,
     FieldTable(
         "contains",
         "Which file, and what must be in it: one of `text` and `pattern`.",

@@ -79,7 +79,7 @@ class CheckSpec:
 
     sh: `shell` or `argv` · require-file: `path`, `empty` (allowed) · contains: `path`, `text` or `pattern` ·
     json: `path` or `shell`, `subset` · http: `url`, `status`, `contains`, `subset` · port: `port`, `host` ·
-    container: `name` · run-in: `container`, `shell` or `argv`.
+    container: `name` · run-in: `container`, `shell` or `argv` · web: as written, its `reuse` replaced by the steps.
     """
 
     key: str

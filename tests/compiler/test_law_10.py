@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]
 STEP: JsonObject = {"say": "x"}
 SCRIPT: JsonObject = {"script": [STEP]}
+WEB: JsonObject = {"url": "http://h", "can": [{"press": "plus-button"}, {"see": "1"}]}
 WS: JsonObject = {"url": "http://h", "clients": ["bob", "ann"], "steps": [{"drop": "ann"}]}
 
 # What else must be there for a field to stand at all.
@@ -65,6 +66,9 @@ BESIDE: dict[str, JsonObject] = {
     "http.subset": {"url": "u"},
     "http.steps": {"url": "http://h"},
     "http.repeat": {"url": "http://h", "steps": [{"send": {"path": ["/"], "body": "{{nonce.a}}"}}]},
+    **{f"web.{name}": {**WEB, "can": None, "never": WEB["can"]} for name in ("never", "and")},
+    "web.can": {"url": "http://h"},
+    **{f"web.{name}": WEB for name in ("url", "contexts", "lexicon", "within")},
     **{f"ws.{name}": WS for name in ("url", "discover", "clients", "frame", "steps")},
     "http-step.expect": {"send": {"path": ["/"]}},
     "http-step.keep": {"send": {"path": ["/"]}},
@@ -188,7 +192,7 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "toolset": {"goal": "g", "agent": {**SCRIPT, "tools": ["s"]}},
         "outside": {"goal": "g", "agent": {"outside": value}},
     }
-    for name in ("contains", "json", "http", "port", "run-in", "ws"):
+    for name in ("contains", "json", "http", "port", "run-in", "web", "ws"):
         inner[name] = {**task, "acceptance": [{name: value}]}
     sent = {"path": ["/"], "body": "{{nonce.a}}"}
     steps: dict[str, JsonObject] = {
@@ -197,8 +201,8 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "http-expect": {"steps": [{"send": sent, "expect": value}]},
         "http-repeat": {"steps": [{"send": sent}], "repeat": value},
     }
-    for name, written in steps.items():
-        inner[name] = {**task, "acceptance": [{"http": {"url": "http://h", **written}}]}
+    for name, some in steps.items():
+        inner[name] = {**task, "acceptance": [{"http": {"url": "http://h", **some}}]}
     for name in ("ws-discover", "ws-frame"):
         inner[name] = {**task, "acceptance": [{"ws": {**WS, name.removeprefix("ws-"): value}}]}
     for name in ("before", "around", "after"):

@@ -1,0 +1,56 @@
+"""`web`: holds when a person in a browser can do the steps of `can`, or cannot come to the end of `never`.
+
+The browser is driven by a process of its own (`child.py`), which is given the check and prints what it found: no page
+comes near the owner. It is stopped in every ending, as commands are.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Final
+
+from controllers.task.checking import shell
+from controllers.task.checking.contract import Bench, Finding
+from reconciler.effects.clamping import last_line
+from reconciler.effects.processes import Command
+from schemas import limits
+from schemas.encoding import JsonObject, decode_foreign, encode
+from schemas.task import CheckSpec
+
+CHILD: Final = "controllers.task.checking.web.child"
+_NEEDED: Final = ("PATH", "HOME", "TMPDIR", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
+
+
+async def check(spec: CheckSpec, bench: Bench) -> Finding:
+    """Asks a browser. Whatever is not about the page is an `error`."""
+    # Not of the task's folder, where its agent may have put a `json.py`; nor with what its environment may say.
+    argv = (sys.executable, "-P", "-E", "-m", CHILD)
+    command = Command(
+        cwd=bench.cwd,
+        argv=argv,
+        stdin=encode(spec.arguments),
+        env={name: bench.env[name] for name in _NEEDED if name in bench.env},
+        timeout_s=spec.timeout_s,
+        output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+    )
+    op = bench.ids.mint()
+    try:
+        exit_ = await bench.processes.run(op, command)
+    finally:
+        bench.processes.forget([op])
+    trouble = shell.not_ended(exit_, spec.timeout_s)
+    if trouble is not None:
+        return trouble
+    try:
+        answer = decode_foreign(exit_.output.rstrip().rpartition(b"\n")[2])
+    except ValueError:
+        answer = None
+    if exit_.code != 0 or not isinstance(answer, dict):
+        return Finding("error", f"the browser's process ended: {last_line(exit_.output)}", exit_.output, probes=0)
+    return _finding(answer)
+
+
+def _finding(answer: JsonObject) -> Finding:
+    evidence = {name: base64.b64decode(content) for name, content in answer["evidence"].items()}
+    return Finding(answer["result"], answer["message"], answer["output"].encode(), answer["probes"], evidence)

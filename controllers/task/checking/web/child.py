@@ -1,0 +1,65 @@
+"""The process in which a browser is driven: one check on stdin as JSON, its answer as the last line on stdout.
+
+It is a process of its own because a page does what it likes to who looks at it, and because whoever ends it need not
+ask the browser first: its group is killed, and Chromium ends when nobody holds the other end of its pipe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import shutil
+import sys
+from typing import Final
+
+from schemas.encoding import JsonObject, decode, encode
+from schemas.web_reading import read
+
+PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chromium`"
+NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
+
+
+async def answer(arguments: JsonObject) -> JsonObject:
+    """What the check finds. Whatever is not about the page is an `error`."""
+    check, faults = read(arguments)
+    if check is None:
+        return _error("; ".join(f"{'/'.join(one.at)}: {one.summary}" for one in faults))
+    program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+    if program is None:
+        return _error(NO_BROWSER)
+    try:
+        from controllers.task.checking.web.browser import BrowserGone, chromium  # noqa: PLC0415 - may be missing
+        from controllers.task.checking.web.searching import search  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith("playwright"):
+            raise
+        return _error(NO_PACKAGE)
+    try:
+        async with chromium(program) as browser:
+            verdict = await search(check, browser)
+    except BrowserGone as gone:
+        return _error(str(gone))
+    shown = verdict.shown
+    evidence = {**shown.evidence, "accessibility.json": encode(shown.accessibility)}
+    return {
+        "result": "pass" if verdict.holds else "fail",
+        "message": verdict.message,
+        "probes": sum(one.probes for one in verdict.tried),
+        "output": "\n\n".join("\n".join((f"way {number}:", *one.log)) for number, one in enumerate(verdict.tried, 1)),
+        "evidence": {name: base64.b64encode(content).decode() for name, content in evidence.items()},
+    }
+
+
+def _error(message: str) -> JsonObject:
+    return {"result": "error", "message": message, "probes": 0, "output": "", "evidence": {}}
+
+
+def main() -> None:
+    """Reads the check and prints the answer."""
+    found = asyncio.run(answer(decode(sys.stdin.buffer.read())))
+    sys.stdout.buffer.write(b"\n" + encode(found) + b"\n")
+
+
+if __name__ == "__main__":
+    main()
