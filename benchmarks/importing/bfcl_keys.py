@@ -92,6 +92,8 @@ def _forms(value: Json, schema: JsonObject) -> list[Json]:
     """The matchers that one alternative stands for. Maps have alternatives of their own, and so have lists of maps."""
     if isinstance(value, dict) and schema.get("type", "object") == "object":
         return _maps(value, schema)
+    if value == OMIT and schema.get("type") == "array":
+        return [{"is": []}]  # Nothing in it says as little as leaving it out.
     if isinstance(value, list) and any(isinstance(one, dict) for one in value):
         return [[_either(_forms(one, schema.get("items", {}))) for one in value]]
     return [_literal(value)]

@@ -181,6 +181,7 @@ def test_every_mutant_fails(suites: dict[str, Suite]) -> None:
         ({"height": 2, "tails": [{"n": 3}, {"n": 5}]}, "pass"),
         ({"height": 2, "tails": [{"n": 5}, {"n": 3}]}, "fail"),
         ({"height": 2, "tails": [{"n": 3}]}, "fail"),
+        ({"height": 2, "tails": []}, "pass"),
         ({"height": 2, "wind": {"from": "north"}}, "pass"),
         ({"height": 2, "wind": {"from": "north", "gusts": False}}, "fail"),
         ({"height": 2, "wind": {"from": "north", "to": "south"}}, "fail"),
