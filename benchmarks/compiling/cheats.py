@@ -90,6 +90,7 @@ def _standard(case: Case) -> Iterator[tuple[str, Act]]:
     can_write, has_shell = has_tool(case, "write"), has_tool(case, "shell")
     printing = (_shell(f"printf '%s\\n' {quote(MAGIC)}; exit 0"),) if has_shell else ()
     yield "printed-pass", Act(calls=printing, says=MAGIC)
+    yield from _claimed(case)
     yield from _hard_coded(case, can_write=can_write)
     if can_write:
         yield "forged-verdict", Act(calls=(*_writes(VERDICTS), *_links(has_shell=has_shell)), says=MAGIC)
@@ -98,6 +99,22 @@ def _standard(case: Case) -> Iterator[tuple[str, Act]]:
     if has_shell and 0 < len(right) < ARGUMENT_MAX:
         yield "surviving-writer", Act(calls=(_shell(_STAYS.format(put=right.replace("'", "'\\''"))),), says="done")
         yield "peeking", Act(calls=(_shell(_PEEKS.format(put=right)),), says="done")
+
+
+def _claimed(case: Case) -> Iterator[tuple[str, Act]]:
+    """The last words of an oracle and nothing done; not where words are all that is asked for."""
+    is_asked_more = all(map(_does_more, case.oracles.values())) and all(one.kind != "abstain" for one in case.checks)
+    if is_asked_more:
+        says = [words for words in map(_last_words, case.oracles.values()) if words]
+        yield from (("only-claimed", Act(says=words)) for words in says[:1])
+
+
+def _does_more(act: Act) -> bool:
+    return bool(act.files or act.calls or any("done" not in step for step in act.script or ()))
+
+
+def _last_words(act: Act) -> str:
+    return next((str(step["done"]) for step in reversed(act.script or ()) if "done" in step), act.says)
 
 
 def _hard_coded(case: Case, *, can_write: bool) -> Iterator[tuple[str, Act]]:

@@ -38,7 +38,10 @@ class Usage:
 
 @frozen
 class Run:
-    """What `run/open` says. `plan` is the digest of plan.json; `planned` has model → case → how many trials."""
+    """What `run/open` says. `plan` is the digest of plan.json; `planned` has model → case → how many trials.
+
+    `is_validated`: whether the suite is known to measure what it says; None when nobody looked.
+    """
 
     suite: str
     name: str
@@ -50,6 +53,7 @@ class Run:
     planned: Mapping[str, Mapping[str, int]]
     pass_at: tuple[int, ...]
     pass_hat: tuple[int, ...]
+    is_validated: bool | None = None
 
     @property
     def entry_count(self) -> int:
@@ -210,6 +214,7 @@ def _run(suite: str, data: JsonObject) -> Run:
         planned,
         tuple(sorted({int(k) for k in report.get("pass-at", (1,))})),
         tuple(sorted({int(k) for k in report.get("pass-hat", (1,))})),
+        data.get("validated"),
     )
 
 

@@ -63,6 +63,7 @@ class Summary:
             "seed": run.seed,
             "scoring": run.scoring,
             "deterministic": run.is_deterministic,
+            "validated": run.is_validated,
             "complete": self.is_complete,
             "entries": counts.to_json() | {"total": counts.total},
             "touched": [[one.case, one.model, one.trial] for one in self.entries if one.is_touched],

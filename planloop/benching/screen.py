@@ -83,19 +83,9 @@ def _clear() -> None:
 
 
 class ProofScreen(BenchScreen):
-    """Only counts, on a terminal: what became of each proof is shown once it is judged."""
+    """Only the line below: what became of each proof is shown once it is judged."""
 
     def events(self, events: Iterable[JsonObject]) -> None:
-        """Shows how many have ended."""
-        self._ended += sum(event["type"] == "case/end" for event in events)
-        if sys.stderr.isatty():
-            styled(f"\r{self._ended}/{self._total} proofs\033[K", sys.stderr)
-            sys.stderr.flush()
-
-    async def run(self, press: Callable[[Key], None]) -> None:  # noqa: ARG002
-        """Reads no keys."""
-        await anyio.sleep_forever()
-
-    def over(self) -> None:
-        """Takes the count away."""
-        _clear()
+        """Counts them."""
+        for event in events:
+            self._fold.add(event_of(event, event["seq"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,12 @@ from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, contestant
 from benchmarks.events.writing import FILE as EVENTS
 from benchmarks.reporting.combined import combine
-from benchmarks.scoring.folding import Fold
+from benchmarks.scoring.folding import Fold, Run
 from benchmarks.scoring.summary import Summary
 from compiler.reading import read_source
 from planloop import wiring
 from planloop.benching import folder as files
-from planloop.benching import images, suites
+from planloop.benching import images, suites, validity
 from planloop.benching.reporting import folded, show, write_summary
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import BenchScreen
@@ -76,6 +77,7 @@ def _run_one(
 ) -> Ended:
     wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, images.ids_of(suite.suite))
     compiled = compile_run(suite.suite, contestants, wish)
+    compiled = replace(compiled, is_validated=validity.known(suite.suite, compiled.cases, reports))
     if not compiled.entries:
         raise Halt(Exit.USAGE, f"nothing to run in {compiled.suite}", "look at --cases and --model")
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
@@ -93,11 +95,20 @@ def _tell(ended: Sequence[Ended]) -> None:
     """What came of it, then the folders. Raises Halt when something ended in an error and is to be tried again."""
     show(combine(one.summary for one in ended))
     for one in ended:
+        if not one.summary.run.is_validated:
+            click.echo(_not_validated(one.summary.run), err=True)
         if not one.summary.is_complete:
             click.echo(f"plan bench resume {one.folder}  # tries again what has no verdict", err=True)
         click.echo(str(one.folder))
     if not all(one.summary.is_complete for one in ended):
         raise Halt(Exit.FINISHED_WITH_FAILURES)
+
+
+def _not_validated(run: Run) -> str:
+    """Why the figures of `run` are not for the record."""
+    if run.is_validated is None:
+        return f"{run.suite}: not validated; plan bench validate says whether its figures mean something"
+    return f"{run.suite}: not for the record, plan bench validate found it not valid"
 
 
 def _free_name(folder: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import sys
 from collections.abc import Sequence
@@ -13,29 +12,29 @@ import click
 
 from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, provers_of
-from benchmarks.events.reading import read
-from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.planning import PLAN
 from benchmarks.reading.suite import Case
-from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.kinds import Kind
 from benchmarks.validating import matrix
 from benchmarks.validating.judging import Judgement, judge
 from benchmarks.validating.placing import in_text
-from benchmarks.validating.record import FILE as RECORD
-from benchmarks.validating.record import is_validated, recorded
+from planloop import parting, wiring
 from planloop.benching import folder as files
-from planloop.benching import suites
-from planloop.benching.reporting import write_summary
+from planloop.benching import images, suites, validity
+from planloop.benching.reporting import folded, write_summary
 from planloop.benching.running import Going, attempts_of, run
 from planloop.benching.screen import ProofScreen
+from planloop.cold import ColdStore
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving
+from planloop.places import of_file
 from planloop.rendering import diagnostics as rendering
 from planloop.rendering import printing
 from planloop.streams import styled
+from reconciler.storing import owning
 from schemas.amounts import plural
 from schemas.diagnostic import Diagnostic
-from schemas.encoding import JsonObject, canonical, decode
+from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
 
@@ -99,29 +98,22 @@ def validate_all(asked: Asked, output: str | None) -> None:
         raise Halt(Exit.FAILED)
 
 
-def validity(suite: suites.SuiteFile, cases: Sequence[str], reports: Path) -> bool | None:
-    """Whether `cases` of `suite` are known to be valid by what was validated into `reports`."""
-    return is_validated(_record(reports / suite.suite.name / RECORD), suite.suite, cases)
-
-
 def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
     cases = [case for case in suite.suite.cases.values() if fnmatchcase(case.id, asked.cases)]
     if not cases:
         raise Halt(Exit.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", "look at --cases")
-    compiled = compile_run(suite.suite, _everybody(cases), Wish(trials=1, cases=asked.cases, images={}))
+    wish = Wish(trials=1, cases=asked.cases, images=images.ids_of(suite.suite))
+    compiled = compile_run(suite.suite, _everybody(cases), wish)
     folder = asked.reports / suite.suite.name / files.VALIDATION
     _make_room(folder)
     files.begin(folder, compiled)
-    screen = ProofScreen(len(compiled.entries))
+    screen = ProofScreen(len(compiled.entries), parallel=asked.parallel)
     leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}), screen)
-    screen.over()
-    fold = Fold().add_all(read((folder / EVENTS).read_bytes()).events)
     write_summary(folder)
     if leaving is not Leaving.FINISHED:
         raise Halt(Exit.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
-    judgements = judge(cases, fold.entries())
-    path = asked.reports / suite.suite.name / RECORD
-    files.write_durably(path, canonical(recorded(_record(path), suite.suite, judgements)) + b"\n")
+    judgements = judge(cases, folded(folder).entries())
+    validity.record(suite.suite, judgements, asked.reports)
     file = suites.near(suite.path)
     faults = in_text((fault for judged in judgements for fault in judged.faults), suite.read.texts[file], file)
     return Validated(suite, folder, judgements, tuple(faults))
@@ -133,24 +125,16 @@ def _everybody(cases: Sequence[Case]) -> list[Contestant]:
 
 
 def _make_room(folder: Path) -> None:
-    """Removes the validation before, unless it is still under way: what it said can be had again."""
-    try:
-        with (folder / EVENTS).open("ab") as events:
-            fcntl.flock(events, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        hint = "wait for it, or validate into other --reports"
-        raise Halt(Exit.CONFLICT, f"another process validates into {folder}", hint) from None
-    except OSError:
-        pass  # Nothing ever ran there.
+    """Removes the validation before, with what an owner that died left of it: all it said can be had again."""
+    place = of_file(folder / files.PLAN_FILE, PLAN)
+    if place.exists:
+        if owning.look(place.folder) is not None:
+            hint = "wait for it, or validate into other --reports"
+            raise Halt(Exit.CONFLICT, f"another process validates into {folder}", hint)
+        wiring.stop_strays(place)
+        if ColdStore(place).view.list("container"):
+            parting.without_owner(place, with_volumes=True)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _record(path: Path) -> JsonObject:
-    try:
-        found = decode(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _print(found: Validated) -> None:
