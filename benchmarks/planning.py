@@ -7,6 +7,7 @@ from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
+from benchmarks.compiling.ranking import rank
 from benchmarks.compiling.worlds import servers_of, world_file
 from schemas.encoding import JsonObject
 
@@ -59,7 +60,7 @@ def _task(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
     own: JsonObject = {
         "goal": case["prompts"][entry.variant],
         "cwd": workspace(entry.name, attempt),
-        "agent": _agent(case, entry, at),
+        "agent": _agent(compiled.seed, case, entry, at),
     }
     if case["budget"]:
         own["budget"] = case["budget"]
@@ -69,14 +70,15 @@ def _task(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
     return filled | {"case": own}
 
 
-def _agent(case: JsonObject, entry: Entry, at: str) -> JsonObject:
+def _agent(seed: int, case: JsonObject, entry: Entry, at: str) -> JsonObject:
+    """Decoys stand among the tools that are needed, by rank: nothing is to be read from the order."""
     own: JsonObject = {}
     if case["image"]:
         own["sandbox"] = {"container": _inside(at)}
     elif _may_start_programs(case["tools"]):
         own["sandbox"] = ALONE
     if case["tools"] is not None:
-        own["tools"] = offered(case)
+        own["tools"] = sorted(offered(case), key=lambda tool: rank(seed, entry.case, tool))
     return own | entry.agent
 
 
@@ -85,9 +87,9 @@ def _may_start_programs(tools: Sequence[str] | None) -> bool:
     return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in tools)
 
 
-def offered(case: JsonObject) -> list[str]:
-    """The names of the tools that the agent of `case` is shown, beside those that end its work; sorted."""
-    return sorted({*(case["tools"] or ()), *case["near"], *case["far"]})
+def offered(case: JsonObject) -> frozenset[str]:
+    """The names of the tools that the agent of `case` is shown, beside those that end its work."""
+    return frozenset((*(case["tools"] or ()), *case["near"], *case["far"]))
 
 
 def _inside(task: str) -> str:

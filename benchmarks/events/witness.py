@@ -53,7 +53,7 @@ class Witness:
         return Evidence(
             calls=tuple(doings.calls),
             said=doings.said,
-            offered=frozenset(offered(compiled)),
+            offered=offered(compiled),
             near=frozenset(compiled["near"]),
             far=frozenset(compiled["far"]),
             world=world,

@@ -195,8 +195,11 @@ def _ordered(
     names: tuple[str, ...], own: tuple[str, ...], rights: tuple[str, ...] | None
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """The names in the order in which a model is told of them, and those that the patterns allow."""
-    # Those of servers stand as they came: a prompt begins with them, and sorting late ones in would change all of it.
-    ordered = (*sorted(name for name in names if "." not in name), *(name for name in names if "." in name))
+    # Those of servers stand as the agent's list has them, or as they came: a prompt begins with them, and sorting late
+    # ones in would change all of it.
+    written = {name: place for place, name in enumerate(own)}
+    served = sorted((name for name in names if "." in name), key=lambda name: written.get(name, len(own)))
+    ordered = (*sorted(name for name in names if "." not in name), *served)
     return ordered, frozenset(name for name in names if _is_named(own, name) and _is_named(rights, name))
 
 

@@ -10,6 +10,7 @@ from benchmarks.compiling.compiled import Compiled, compiled_from_json
 from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant
 from benchmarks.compiling.filling import nonce
+from benchmarks.compiling.ranking import rank
 from benchmarks.planning import plan_document
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
@@ -76,6 +77,8 @@ def test_servers_act_in_the_world_whose_tools_they_have_and_decoys_are_beside_th
     case = made.cases["plain"]
     assert case["near"] == ["notes.burn"] and case["far"][0] in ("songs.play", "orders.split")
     assert set(made.worlds["desk"]["tools"]) == {"notes.get", "notes.add", "notes.burn", "songs.play", "orders.split"}
+    order = plan["tasks"]["plain--oracle--1"]["agent"]["tools"]
+    assert order == sorted(["notes.get", *case["near"], *case["far"]], key=lambda tool: rank(0, "plain", tool))
     assert "note-2" not in str(plan), "what lies in the tables is in no plan"
 
 

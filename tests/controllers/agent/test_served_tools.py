@@ -58,6 +58,12 @@ def test_tools_of_servers_follow_the_built_in_ones_in_the_order_of_their_status(
     ]
 
 
+def test_a_model_is_told_of_them_in_the_order_of_its_own_list_where_that_names_them() -> None:
+    found = registry(server("a", "b", "c"), server("x", "y", name="web"))
+    spec = spec_with(("web.y", "files.*", "files.c"))
+    assert [name for name in calls.granted(spec, found) if "." in name] == ["web.y", "files.c", "files.a", "files.b"]
+
+
 def test_the_word_of_the_plan_is_the_effect_class_and_else_it_is_once() -> None:
     found = registry(server("a", "b", effects={"a": "read"}))
     assert (found["files.a"].effect, found["files.b"].effect) == (EffectClass.READ, EffectClass.ONCE)
