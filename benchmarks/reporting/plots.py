@@ -15,6 +15,7 @@ from benchmarks.reporting.combined import Column, Section
 from benchmarks.reporting.markup import Markup, element, joined
 from benchmarks.scoring.pairing import Pair
 from benchmarks.scoring.statistics import Interval
+from schemas.frozen import frozen
 from schemas.widths import cut
 
 ROW: Final = 44
@@ -42,26 +43,52 @@ def rates(section: Section, ident: str) -> Markup | None:
 
 
 def costs(section: Section, ident: str) -> Markup | None:
-    """Cost against quality: what an entry costs in the middle, and how many pass. None where nothing was paid."""
-    found = [
-        (number, column, usd, rate)
-        for number, column in enumerate(section.columns, 1)
-        if (usd := column.standing.medians["usd"]) is not None and (rate := column.standing.share.rate) is not None
-    ]
-    most = max((usd for _, _, usd, _ in found), default=0.0)
-    if most <= 0:
+    """Cost against quality: what an entry takes in the middle, and how many pass; None where no model was asked.
+
+    In dollars, or in tokens where nothing was paid.
+    """
+    by_unit = [(unit, _spots(section, unit)) for unit in ("usd", "tokens")]
+    unit, spots = next(((unit, of) for unit, of in by_unit if any(spot.amount > 0 for spot in of)), ("", []))
+    if not spots:
         return None
-    end, step = _nice(most)
+    end, step = _nice(max(spot.amount for spot in spots))
     height = FIELD + AXIS
     grid = [_level(share) for share in (0, 0.25, 0.5, 0.75, 1)]
-    digits = max(2, -floor(log10(step)))
-    ticks = [(tick * step / end, f"${tick * step:.{digits}f}") for tick in range(round(end / step) + 1)]
-    dots = [_dot(number, column, _inner(usd / end), rate) for number, column, usd, rate in found]
-    said = "; ".join(
-        f"{n}: {column.label} {wording.money(usd)}, {wording.percent(rate)}" for n, column, usd, rate in found
+    ticks = [(_inner(tick * step / end), _tick(unit, tick * step, step)) for tick in range(round(end / step) + 1)]
+    dots = [_dot(spot, _inner(spot.amount / end)) for spot in spots]
+    said = f"By the median of {'dollars' if unit == 'usd' else 'tokens'} an entry. " + "; ".join(
+        f"{spot.number}: {spot.words}" for spot in spots
     )
-    axis = _axis([(_inner(share), text) for share, text in ticks], height)
-    return _svg(ident, height, f"Cost against quality in {section.suite}", said, [*grid, axis, *dots])
+    title = f"Cost against quality in {section.suite}"
+    return _svg(ident, height, title, said, [*grid, _axis(ticks, height), *dots])
+
+
+@frozen
+class _Spot:
+    """A model in the plot of costs."""
+
+    number: int
+    column: Column
+    amount: float
+    rate: float
+    words: str
+
+
+def _spots(section: Section, unit: str) -> list[_Spot]:
+    return [
+        _Spot(number, column, amount, rate, f"{column.label} {_amount(unit, amount)}, {wording.percent(rate)}")
+        for number, column in enumerate(section.columns, 1)
+        if (amount := column.standing.medians[unit]) is not None and (rate := column.standing.share.rate) is not None
+    ]
+
+
+def _amount(unit: str, amount: float) -> str:
+    return wording.money(amount) if unit == "usd" else f"{wording.number(amount)} tokens"
+
+
+def _tick(unit: str, amount: float, step: float) -> str:
+    """As many digits as tell it from the next."""
+    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else wording.number(amount)
 
 
 def pairs(section: Section, ident: str) -> Markup | None:
@@ -156,22 +183,21 @@ def _across(column: Column | None, height: int, word: str) -> Markup | None:
     )
 
 
-def _dot(number: int, column: Column, across: float, rate: float) -> Markup:
+def _dot(spot: _Spot, across: float) -> Markup:
     """A dot with its number and the interval of its rate."""
-    interval = column.standing.interval
+    interval = spot.column.standing.interval
     whisker = (
         element("line", x1=_x(across), x2=_x(across), y1=_y(interval.low), y2=_y(interval.high), class_="interval thin")
         if interval is not None
         else None
     )
-    words = f"{column.label}: {wording.money(column.standing.medians['usd'])}, {wording.percent(rate)}"
     return element(
         "g",
-        element("title", words),
+        element("title", spot.words),
         whisker,
-        element("circle", cx=_x(across), cy=_y(rate), r=9),
-        element("text", str(number), x=_x(across), y=_y(rate) + 4, class_="middle small number"),
-        class_=f"dot {column.kind.value}",
+        element("circle", cx=_x(across), cy=_y(spot.rate), r=9),
+        element("text", str(spot.number), x=_x(across), y=_y(spot.rate) + 4, class_="middle small number"),
+        class_=f"dot {spot.column.kind.value}",
     )
 
 

@@ -227,6 +227,15 @@ def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
         assert "<table>" in text[text.index(plot) :].partition("<figure")[0]
 
 
+def test_where_nothing_was_paid_the_plot_of_costs_counts_tokens() -> None:
+    def page(usd: float, turns: int) -> str:
+        return html(combined.combine([summarised([Outcome("a", "m/x", usd=usd, turns=turns)])]))
+
+    assert "m/x $0.01, 100.0 %" in page(0.01, 3)
+    assert "m/x 2.82k tokens, 100.0 %" in page(0.0, 3)
+    assert "Cost against quality" not in page(0.0, 0)
+
+
 @pytest.mark.parametrize("entries", [[], [Outcome("a", "m/x", verdict="error")], [Outcome("a", "m/x", usd=0.0)]])
 def test_a_run_with_next_to_nothing_has_a_report(entries: list[Outcome]) -> None:
     report = combined.combine([summarised(entries)])
