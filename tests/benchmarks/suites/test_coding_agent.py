@@ -1,0 +1,83 @@
+"""The suite coding-agent is what it says: every program of its proofs can be started, and every mutant is another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.grading.serving import entry_of
+from benchmarks.reading.reading import read_suite
+from benchmarks.reading.sources import FolderSuiteSources
+from benchmarks.reading.suite import Act, Case, Suite
+from containers.images.stock import PREFIX, STOCK
+from tests.planloop.verb_pages import ROOT
+
+FOLDER = ROOT / "benchmarks" / "suites" / "coding-agent"
+LANGUAGES = ("clojure", "clojurescript", "typescript")
+CASES = [f"{case}-{language}" for case in ("echo", "login", "chat", "game") for language in LANGUAGES]
+
+
+@cache
+def suite() -> Suite:
+    found = read_suite((FOLDER / "suite.yaml").read_bytes(), file="suite.yaml", sources=FolderSuiteSources(FOLDER))
+    assert found.suite is not None, found.diagnostics
+    return found.suite
+
+
+def case(name: str) -> Case:
+    return suite().cases[name]
+
+
+def laid(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_it_has_every_case_in_every_language() -> None:
+    assert sorted(suite().cases) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_has_proofs_enough_and_an_image_that_is_made_here(name: str) -> None:
+    found = case(name)
+
+    assert len(found.oracles) >= 3
+    assert len(found.mutants) >= 5
+    assert found.image.removeprefix(PREFIX) in STOCK
+    assert {check for mutant in found.mutants.values() for check in mutant.kills} == {one.key for one in found.checks}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_an_agent_is_told_names_the_language_and_none_of_what_is_checked_with(name: str) -> None:
+    found = case(name)
+    said = " ".join([*found.prompts, *found.files.values()])
+
+    assert len(found.prompts) >= 3
+    assert all(found.language in prompt and "$PORT" in prompt + found.files["README.md"] for prompt in found.prompts)
+    assert not any(check.key in said for check in found.checks if "-" in check.key)
+    assert "{{" not in said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_oracles_are_started_in_different_ways(name: str, tmp_path: Path) -> None:
+    starts = {
+        oracle: entry_of(laid(tmp_path / oracle, {**case(name).files, **act.files}), "auto").argv
+        for oracle, act in case(name).oracles.items()
+    }
+
+    assert None not in starts.values(), starts
+    assert len(set(starts.values())) >= 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mutant_is_a_program_that_no_other_is(name: str, tmp_path: Path) -> None:
+    every: dict[str, Act] = {**case(name).oracles, **case(name).mutants}
+
+    assert len({tuple(sorted(act.files.items())) for act in every.values()}) == len(every)
+    for mutant, act in case(name).mutants.items():
+        assert entry_of(laid(tmp_path / mutant, act.files), "auto").argv is not None
