@@ -8,6 +8,8 @@ import click
 
 from planloop.cli.options import output_option
 
+TRACKS = ("clojure", "clojurescript", "typescript")
+
 EXAMPLE = """
 \b
 Examples:
@@ -16,6 +18,7 @@ Examples:
   plan bench run --all --model openai/gpt-4o --trials 3
   plan bench resume reports/tool-calling/2026-11-23-1
   plan bench report
+  plan bench import exercism ../exercism-clojure --track clojure
   plan bench report tool-calling/2026-11-23-1
   plan bench validate tool-calling
 """
@@ -113,3 +116,29 @@ def validate(
     from planloop.benching.validating import Asked, validate_all
 
     validate_all(Asked(names, is_all, cases, parallel, reports), output)
+
+
+@command.group("import")
+def import_() -> None:
+    """Make a suite of a public set of cases that lies in a folder."""
+
+
+@import_.command("exercism")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--track", type=click.Choice(TRACKS), required=True, help="Which track the folder has.")
+@click.option("--to", type=click.Path(path_type=Path), help="Where the suite is written; left out, exercism-TRACK.")
+def import_exercism(folder: Path, track: str, to: Path | None) -> None:
+    """The practice exercises of an Exercism track, with the track's own tests, none of them skipped."""
+    from planloop.benching import importing
+
+    importing.exercism(folder, track, to)
+
+
+@import_.command("bfcl")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--to", type=click.Path(path_type=Path), help="Where the suites are written; left out, bfcl.")
+def import_bfcl(folder: Path, to: Path | None) -> None:
+    """The single turns of the Berkeley Function Calling Leaderboard, version 4."""
+    from planloop.benching import importing
+
+    importing.bfcl(folder, to)

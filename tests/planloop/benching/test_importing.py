@@ -1,0 +1,45 @@
+"""`plan bench import`: a folder becomes a folder with a suite that can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planloop.benching import importing, suites
+from planloop.exits import Halt
+from tests.benchmarks.importing.test_exercism import track
+
+
+def _lay(folder: Path, files: dict[str, bytes]) -> Path:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _lay(tmp_path / "track", track("clojurescript") | {".git/config": b"x", "node_modules/a/b.js": b"x"})
+
+    importing.exercism(folder, "clojurescript", tmp_path / "out")
+
+    assert list(suites.required(tmp_path / "out").suite.cases) == ["adder"]
+    assert f"1 case in {tmp_path}/out/suite.yaml" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda at: importing.exercism(at / "none", "clojure", None), "none is no folder"),
+        (
+            lambda at: importing.exercism(_lay(at / "x", {"a": b""}), "clojure", None),
+            "no practice exercises of clojure",
+        ),
+        (lambda at: importing.bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
+        (lambda at: importing.exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"), "is there already"),
+    ],
+)
+def test_what_is_no_such_set_is_told(make: object, words: str, tmp_path: Path) -> None:
+    assert callable(make)
+    with pytest.raises(Halt, match=words):
+        make(tmp_path)
