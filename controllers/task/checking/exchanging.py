@@ -16,7 +16,7 @@ from schemas.frozen import frozen
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from aiohttp import ClientSession, TraceRequestRedirectParams
+    from aiohttp import ClientSession, TraceConfig, TraceRequestRedirectParams
 
 Follows: TypeAlias = Literal["all", "own", "none"]
 """Which redirects are followed: all, those within one program, or none."""
@@ -57,7 +57,7 @@ class Silence:
     is_misasked: bool = False
 
 
-class _Strayed(Exception):
+class Strayed(Exception):
     """A redirect leads to another program."""
 
 
@@ -72,22 +72,33 @@ async def session() -> AsyncIterator[ClientSession]:
     connector = aiohttp.TCPConnector(force_close=True, limit=0)
     jar = aiohttp.CookieJar(unsafe=True)  # Programs under test have numbers for names.
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=None)
-    trace = aiohttp.TraceConfig()
-    trace.on_request_redirect.append(_stay)
     async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=jar, timeout=timeout, trace_configs=[trace]
+        connector=connector, cookie_jar=jar, timeout=timeout, trace_configs=[staying()]
     ) as made:
         yield made
 
 
+def staying() -> TraceConfig:
+    """For a session: requests are led to no other program, but where they follow all redirects. It raises Strayed."""
+    import aiohttp  # noqa: PLC0415 - as above
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_stay)
+    return trace
+
+
 async def _stay(_session: ClientSession, asked: SimpleNamespace, found: TraceRequestRedirectParams) -> None:
     """Keeps a program under test from having others asked for it, who may be near to us and far from it."""
-    if asked.trace_request_ctx == "own":
+    if asked.trace_request_ctx != "all":
         from yarl import URL  # noqa: PLC0415 - comes with aiohttp
 
-        target = found.url.join(URL(found.response.headers.get("location", "")))
-        if target.origin() != found.url.origin():
-            raise _Strayed(str(target))
+        target = found.response.headers.get("location", "")
+        try:
+            is_own = found.url.join(URL(target)).origin() == found.url.origin()
+        except ValueError:  # It leads nowhere.
+            is_own = False
+        if not is_own:
+            raise Strayed(target)
 
 
 async def ask(made: ClientSession, request: Request, within_s: float | None, bytes_max: int) -> Answer | Silence:
@@ -103,7 +114,7 @@ async def ask(made: ClientSession, request: Request, within_s: float | None, byt
             return Silence("is not an http URL", is_misasked=True)
         except aiohttp.ClientConnectorError as error:
             return Silence(f"does not answer: nothing listens there ({error.strerror or error})", is_unreachable=True)
-        except (aiohttp.ClientError, OSError, ValueError, _Strayed) as error:
+        except (aiohttp.ClientError, OSError, ValueError, Strayed) as error:
             return Silence(_why(error))
     return Silence(f"has not answered in whole within {within_s:g} s")
 
@@ -112,20 +123,25 @@ def _why(error: Exception) -> str:
     import aiohttp  # noqa: PLC0415 - as above
 
     match error:
-        case _Strayed():
-            return f"redirects to another program: {error}"
+        case Strayed():
+            return f"redirects to another place: {error}"
         case aiohttp.TooManyRedirects():
             return f"redirects more than {limits.HTTP_REDIRECTS_MAX} times"
         case aiohttp.ServerDisconnectedError():
             return "hangs up without an answer"
         case aiohttp.ClientResponseError():
-            return f"does not answer in HTTP: {error.message}"
+            return f"does not answer in HTTP: {one_line(error.message)}"
         case aiohttp.ClientPayloadError():
-            return f"breaks off in the middle of its answer: {error}"
+            return f"breaks off in the middle of its answer: {one_line(str(error))}"
         case ValueError():  # What was kept of an answer need not fit into a header.
             return f"cannot be asked that: {error}"
         case _:
             return f"does not answer: {error}"
+
+
+def one_line(words: str) -> str:
+    """The first words of a message that draws a picture of what is wrong."""
+    return next((line.strip().rstrip(":") for line in words.splitlines() if line.strip()), "it hangs up")
 
 
 async def _asked(made: ClientSession, request: Request, bytes_max: int) -> Answer | Silence:

@@ -128,7 +128,7 @@ WRONG: dict[str, tuple[Serves, str]] = {
     "no JSON": (text_only, "step 2: POST"),
     "a good first impression": (first_time_only, " of 20: step "),
     "nowhere": (lambda: serving(("GET", "/echo", echo)), "the status is 404, not 2xx"),
-    "not HTTP": (lambda: answering(b"SSH-2.0-OpenSSH_9.2\r\n"), "does not answer in HTTP"),
+    "not HTTP": (lambda: answering(b"SSH-2.0-OpenSSH_9.2\r\n"), "does not answer in HTTP: Bad status line"),
     "not a word": (lambda: answering(b""), "hangs up without an answer"),
     "half an answer": (lambda: answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf"), "breaks off in the"),
 }
@@ -223,18 +223,23 @@ async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench:
     async def ring(request: web.Request) -> web.Response:
         raise web.HTTPFound("/ring")
 
+    async def lost(request: web.Request) -> web.Response:
+        raise web.HTTPFound("mailto:ada@x")
+
     async with serving(("GET", "/x", echo)) as other:
 
         async def away(request: web.Request) -> web.Response:
             raise web.HTTPFound(f"{other}/x")
 
-        async with serving(("GET", "/ring", ring), ("GET", "/away", away)) as url:
+        async with serving(("GET", "/ring", ring), ("GET", "/away", away), ("GET", "/nowhere", lost)) as url:
+            nowhere = await step(bench, url, "/nowhere")
             round_and_round = await step(bench, url, "/ring")
             strayed = await step(bench, url, "/away")
             assert (await step(bench, url, "/away", status="302")).result == "pass"
 
     assert round_and_round.message == f"GET {url}/ring redirects more than 10 times"
-    assert strayed.message == f"GET {url}/away redirects to another program: {other}/x"
+    assert strayed.message == f"GET {url}/away redirects to another place: {other}/x"
+    assert nowhere.message == f"GET {url}/nowhere redirects to another place: mailto:ada@x"
 
 
 @asynccontextmanager

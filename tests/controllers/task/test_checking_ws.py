@@ -71,7 +71,11 @@ WRONG: dict[str, tuple[Chats, str]] = {
     "a flood": (at("/ws", chats.Flood), "bob is sent 1,000 frames and more"),
     "frames too large": (at("/ws", chats.Huge), "the connection of bob was closed"),
     "a socket where nobody looks": (at("/elsewhere", chats.Chat), "/ws answers 404 and opens no websocket; /chat"),
-    "no HTTP": (lambda: answering(b"220 mail\r\n"), "/ws opens no websocket: "),
+    "no HTTP": (lambda: answering(b"220 mail\r\n"), "/ws opens no websocket: Bad status line; /chat"),
+    "one elsewhere": (
+        lambda: answering(b"HTTP/1.1 302 Found\r\nLocation: http://localhost:1/\r\nContent-Length: 0\r\n\r\n"),
+        "/ws opens no websocket: it redirects to http://localhost:1/; /chat",
+    ),
 }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from controllers.task.checking.exchanging import Strayed, one_line, staying
 from controllers.task.checking.transcript import Transcript
 from schemas import limits
 from schemas.encoding import Json, decode_foreign
@@ -45,7 +46,8 @@ class Client:
         """Opens a websocket at `url`. Raises Refused."""
         import aiohttp  # noqa: PLC0415 - takes 150 ms, and most plans have no check that needs it
 
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
+        timeout = aiohttp.ClientTimeout(total=None)
+        self._session = aiohttp.ClientSession(timeout=timeout, trace_configs=[staying()])
         self.why_closed = ""
         try:
             with anyio.fail_after(limits.SOCKET_CONNECT_S):
@@ -57,13 +59,17 @@ class Client:
                 )
         except aiohttp.WSServerHandshakeError as error:
             raise Refused(f"answers {error.status} and opens no websocket") from None
+        except Strayed as error:
+            raise Refused(f"opens no websocket: it redirects to {error}") from None
+        except aiohttp.ClientResponseError as error:
+            raise Refused(f"opens no websocket: {one_line(error.message)}") from None
         except aiohttp.ClientConnectorError as error:
             words = f"does not answer: nothing listens there ({error.strerror or error})"
             raise Refused(words, is_unreachable=True) from None
         except TimeoutError:
             raise Refused(f"opens no websocket within {limits.SOCKET_CONNECT_S:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Refused(f"opens no websocket: {str(error) or 'it hangs up'}") from None
+            raise Refused(f"opens no websocket: {one_line(str(error))}") from None
         self.transcript.add(f"{self.name} connects to {url}")
 
     async def listen(self) -> None:
