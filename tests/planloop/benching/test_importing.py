@@ -23,7 +23,7 @@ def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pyte
 
     importing.exercism(folder, "clojurescript", tmp_path / "out")
 
-    assert list(suites.required(tmp_path / "out").suite.cases) == ["adder"]
+    assert list(suites.required(tmp_path / "out" / "suite.yaml").suite.cases) == ["adder"]
     assert f"1 case in {tmp_path}/out/suite.yaml" in capsys.readouterr().out
 
 
