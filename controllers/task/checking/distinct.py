@@ -25,6 +25,10 @@ class Nonces:
             return self.words
         return {name: digest(f"{word}/{time}".encode())[:_DIGITS] for name, word in self.words.items()}
 
+    def another(self, name: str, ids: Ids) -> str:
+        """One more word, for `name`: the same whenever these are the same, fresh where there are none."""
+        return digest(f"{sorted(self.words.items()) or ids.mint()}/{name}".encode())[:_DIGITS]
+
     def put(self, value: Json, time: int) -> Json:
         """`value` as it is the n-th time; nonces that were filled before are found by their text."""
         own = self.of(time)

@@ -121,22 +121,24 @@ class _Time:
     async def _step(self, made: ClientSession, step: Step) -> _Lapse | None:
         send = step.send
         paths = [self.path if path == SAME else path for path in send.paths]
-        urls = [f"{self.url.rstrip('/')}{path}" for path in paths] or [send.url]
-        for place, url in enumerate(urls):
-            answer = await self._ask(made, url, step)
+        for path in paths or [""]:
+            shown = path or send.url
+            answer = await self._ask(made, shown, step)
             if isinstance(answer, Silence):
-                return _Lapse(f"{send.method} {url} {answer.words}", "error" if answer.is_misasked else "fail")
-            self.path = paths[place] if paths else self.path
-            if place == len(urls) - 1 or answer.status not in _NOT_THERE:
+                return _Lapse(f"{send.method} {shown} {answer.words}", "error" if answer.is_misasked else "fail")
+            self.path = path or self.path
+            if path in ("", paths[-1]) or answer.status not in _NOT_THERE:
                 self.last_body = answer.body
-                return await self._judged(step, answer, url)
+                return await self._judged(step, answer, shown)
         return None  # Not reached: there is a URL.
 
-    async def _ask(self, made: ClientSession, url: str, step: Step) -> Answer | Silence:
+    async def _ask(self, made: ClientSession, shown: str, step: Step) -> Answer | Silence:
+        """Asks at a path of the program, or at a URL. What is said of it names no address, which changes by itself."""
         send = step.send
+        url = f"{self.url.rstrip('/')}{shown}" if send.paths else shown
         follows: Follows = "none" if step.expect.is_redirect else "own"
         request = Request(url, send.method, send.bodies, send.headers, follows)
-        self.transcript.add(f"> {send.method} {url} {_shown(send)}")
+        self.transcript.add(f"> {send.method} {shown} {_shown(send)}")
         answer = await ask(made, request, step.expect.within_s, limits.HTTP_BODY_BYTES_MAX)
         if isinstance(answer, Silence):
             self.probes += not (answer.is_unreachable or answer.is_misasked)
@@ -146,7 +148,7 @@ class _Time:
             self.transcript.add(f"< {answer.status} {answer.body.decode(errors='replace')}")
         return answer
 
-    async def _judged(self, step: Step, answer: Answer, url: str) -> _Lapse | None:
+    async def _judged(self, step: Step, answer: Answer, shown: str) -> _Lapse | None:
         try:
             judge = partial(differs, step.expect, answer)
             is_long = len(answer.body) > _IN_THREAD_BYTES
@@ -154,7 +156,7 @@ class _Time:
         except BadPattern as error:
             return _Lapse(str(error), "error")
         words = words or self._keep(step, answer)
-        return _Lapse(f"{step.send.method} {url}: {words}") if words else None
+        return _Lapse(f"{step.send.method} {shown}: {words}") if words else None
 
     def _keep(self, step: Step, answer: Answer) -> str:
         if not step.keep:

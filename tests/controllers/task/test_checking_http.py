@@ -141,7 +141,7 @@ async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Ben
 
     assert (found.result, found.message) == ("pass", "2 steps hold, 20 times")
     assert found.probes >= 40
-    assert found.evidence["exchanges.txt"].startswith(b"> POST http://127.0.0.1:")
+    assert found.evidence["exchanges.txt"].startswith(b"> POST /echo ")
 
 
 @pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
@@ -192,7 +192,7 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
         lacks = await find(bench, url=url, steps=[made | {"keep": {"id": "/id"}}])
 
     assert (good.result, good.message) == ("pass", "3 steps hold")
-    assert (lacks.result, lacks.message) == ("fail", f"POST {url}/items: nothing at `/id` of the answer")
+    assert (lacks.result, lacks.message) == ("fail", "POST /items: nothing at `/id` of the answer")
 
 
 async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Bench) -> None:
@@ -216,7 +216,7 @@ async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Benc
 
     assert wrong.message.endswith('the header Location does not match /login/: "/home"')
     assert missing.message.endswith("the header x-seen is missing")
-    assert refused.message == f"POST {url}/login: the status is 401"
+    assert refused.message == "POST /login: the status is 401"
 
 
 async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench: Bench) -> None:
@@ -237,9 +237,9 @@ async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench:
             strayed = await step(bench, url, "/away")
             assert (await step(bench, url, "/away", status="302")).result == "pass"
 
-    assert round_and_round.message == f"GET {url}/ring redirects more than 10 times"
-    assert strayed.message == f"GET {url}/away redirects to another place: {other}/x"
-    assert nowhere.message == f"GET {url}/nowhere redirects to another place: mailto:ada@x"
+    assert round_and_round.message == "GET /ring redirects more than 10 times"
+    assert strayed.message == f"GET /away redirects to another place: {other}/x"
+    assert nowhere.message == "GET /nowhere redirects to another place: mailto:ada@x"
 
 
 @asynccontextmanager
@@ -256,10 +256,10 @@ async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_come
             await response.write(b"x" * (256 << 10))
 
     async with serving(("GET", "/", flood)) as url:
-        assert (await step(bench, url, "/")).message == f"GET {url}/ answers more than 1 MiB"
+        assert (await step(bench, url, "/")).message == "GET / answers more than 1 MiB"
     async with dripping() as url:
         found = await step(bench, url, "/", within=0.05)
-        assert (found.result, found.message) == ("fail", f"GET {url}/ has not answered in whole within 0.05 s")
+        assert (found.result, found.message) == ("fail", "GET / has not answered in whole within 0.05 s")
 
 
 async def test_a_program_too_slow_for_all_repeats_fails(bench: Bench) -> None:
@@ -275,7 +275,7 @@ async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:
 
     refused = await step(bench, url, "/")
     assert (refused.result, refused.probes) == ("fail", 0)
-    assert refused.message.startswith(f"GET {url}/ does not answer: nothing listens there (")
+    assert refused.message.startswith("GET / does not answer: nothing listens there (")
     assert (await find(bench, url=url)).probes == 0
     misasked = await find(bench, steps=[{"send": {"url": "nowhere"}}])
     assert (misasked.result, misasked.probes) == ("error", 0)

@@ -70,7 +70,7 @@ class Client:
             raise Refused(f"opens no websocket within {limits.SOCKET_CONNECT_S:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise Refused(f"opens no websocket: {one_line(str(error))}") from None
-        self.transcript.add(f"{self.name} connects to {url}")
+        self.transcript.add(f"{self.name} connects")
 
     async def listen(self) -> None:
         """Hears frames until the connection is closed, by whomever."""

@@ -16,7 +16,7 @@ from controllers.task.checking.ws.conversing import Try, converse
 from controllers.task.checking.ws.observed import Observe, Observed
 from controllers.task.checking.ws.ways import Wanted, Way, wanted, ways
 from schemas import limits
-from schemas.encoding import JsonObject, digest
+from schemas.encoding import JsonObject
 from schemas.task import CheckSpec
 from schemas.ws_check import act_of
 
@@ -27,11 +27,11 @@ async def check(spec: CheckSpec, bench: Bench, observe: Observe = watching.obser
     """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails."""
     wish = wanted(spec.arguments)
     trying = _Trying(spec.arguments, wish, nonces_of(spec.arguments, bench.ids))
-    with anyio.move_on_after(spec.timeout_s) as scope:
-        said = digest(bench.ids.mint().encode())[:12]
-        seen = await _seen(wish, said, bench, observe, trying.notes)
-        if isinstance(seen, str) and not (wish.paths and wish.shapes):
-            return Finding("error", f"the page cannot be watched: {seen}", probes=0)
+    said = trying.nonces.another("said on the page", bench.ids)
+    seen = await _seen(wish, said, bench, observe, trying.notes)
+    if isinstance(seen, str) and not (wish.paths and wish.shapes):
+        return Finding("error", f"the page cannot be watched: {seen}", probes=0)
+    with anyio.move_on_after(spec.timeout_s) as scope:  # A browser takes its own time to start, on a busy machine.
         await trying.all(ways(wish, seen if isinstance(seen, Observed) else None, said))
     if scope.cancelled_caught and not trying.tries:
         return Finding("error", f"not done after {spec.timeout_s:g} s", probes=trying.probes)
