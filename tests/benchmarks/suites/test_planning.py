@@ -1,0 +1,80 @@
+"""The suite `planning`: it reads, every case has proofs enough, its page says what is there, and its proofs hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.checks.log import RULES, faults
+from benchmarks.checks.undoing import WORDS
+from benchmarks.importing.exercism import TRACKS
+from benchmarks.reading.suite import Suite
+from compiler.faults import Faults
+from compiler.normalising import Work, normalise
+from compiler.reading import read_source
+from planloop.benching import suites
+from planloop.benching.validating import Asked, validate_all
+from schemas.fields_all import EVERY
+from schemas.fields_log import NEVER
+from tests.planloop.verb_pages import ROOT
+
+PAGE = (ROOT / "docs" / "planning-suite.md").read_text()
+
+
+def _suite() -> Suite:
+    return suites.required(suites.shipped()["planning"]).suite
+
+
+def _first_cells(heading: str) -> list[str]:
+    """The first column of the table that begins so."""
+    rows = PAGE[PAGE.index(heading) :].split("\n\n", 1)[0].splitlines()[2:]
+    return [row.split("|")[1].strip().strip("`") for row in rows]
+
+
+def test_every_case_has_oracles_in_three_styles_and_mutants_that_name_their_checks() -> None:
+    for case in _suite().cases.values():
+        killed = {check for act in case.mutants.values() for check in act.kills}
+        assert len(case.oracles) >= 3 and len(case.mutants) >= 3, case.id
+        assert killed == {check.key for check in case.checks}, case.id
+        assert any(check.kind == "log" for check in case.checks), case.id
+
+
+def test_the_page_lists_the_cases_with_what_they_are_there_for() -> None:
+    written = yaml.safe_load((suites.shipped()["planning"]).read_text())["cases"]
+
+    assert _first_cells("| case |") == list(_suite().cases)
+    assert all(f"| {name} | {case['about']} |" in PAGE for name, case in written.items())
+
+
+def test_the_page_has_every_word_of_the_vocabulary() -> None:
+    assert _first_cells("| rule |") == list(RULES)
+    assert _first_cells("| word of `never` |") == list(NEVER) == list(WORDS)
+    words = {row.name for table in ("log-children", "log-moment", "log-recovery") for row in EVERY[table].fields}
+    assert words <= set(re.findall(r"[a-z-]+", PAGE))
+
+
+def test_the_example_of_the_page_is_a_check() -> None:
+    (text,) = re.findall(r"(?ms)^```yaml\n(log:.*?)^```\n", PAGE)
+    tree, work = read_source(text.encode(), file="x.yaml"), Work(Faults(), {})
+    assert tree.value is not None
+
+    check = normalise(tree.value["log"], "log", work)
+
+    assert not work.faults.found and not list(faults(check))
+
+
+def test_the_page_names_the_exercises_that_are_known_to_fail() -> None:
+    assert all(
+        f"| {name} | {slug} | {why} |" in PAGE for name, track in TRACKS.items() for slug, why in track.known.items()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_its_proofs_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    validate_all(Asked(("planning",), False, "*", 2, tmp_path), None)
+
+    assert "planning: 13 cases, valid" in capsys.readouterr().out
