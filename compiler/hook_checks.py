@@ -10,13 +10,14 @@ from compiler.checking_parts import check_target
 from compiler.faults import Faults, Pointer
 from compiler.toolsets import Toolsets
 from schemas.encoding import Json, JsonObject
+from schemas.fault_at import FaultAt
 from schemas.fields_hook import HOOK_MINDS
 from schemas.frozen import frozen, remade
 from schemas.hook import ABOUT_CALLS
 from schemas.patterns import call_pattern
 from schemas.regular import NotRegular, regular
 from schemas.rule import setting_of
-from schemas.rule_faults import Around, RuleFault, condition_faults, faults_of, pattern_faults
+from schemas.rule_faults import Around, condition_faults, faults_of, pattern_faults
 from schemas.rule_names import Tools, kept_by, tools_of
 
 GOES_WITH: Final = {"contract": "run", "budget": "agent", "first": "agent"}
@@ -80,7 +81,7 @@ def check_rules(made: Made, toolsets: Toolsets, faults: Faults) -> None:
         _tell_of_rule(fault, made, ("expires", "when"), faults)
 
 
-def _tell_of_rule(fault: RuleFault, made: Made, part: Pointer, faults: Faults) -> None:
+def _tell_of_rule(fault: FaultAt, made: Made, part: Pointer, faults: Faults) -> None:
     """Tells of it where it is written: a setting that is put in does so where the hook states it."""
     place = (*part, *fault.at)
     if fault.code == "P0210" and faults.is_at((*made.to, *place)):
@@ -90,7 +91,7 @@ def _tell_of_rule(fault: RuleFault, made: Made, part: Pointer, faults: Faults) -
         _tell(fault, (*made.to, *part), faults)
         return
     to = (*made.to, "settings", name) if name in made.own else (*made.to, *place)
-    told = RuleFault((), fault.code, f"the setting `{name}` does not fit: {fault.summary}", fault.hint)
+    told = FaultAt((), fault.code, f"the setting `{name}` does not fit: {fault.summary}", fault.hint)
     if not faults.is_at(to):
         _tell(told, to, faults)
 
@@ -127,7 +128,7 @@ def _tools_of(toolsets: Toolsets) -> Tools:
     return Tools(toolsets.is_tool, tuple(toolsets.servers), is_open=bool(toolsets.servers))
 
 
-def _tell(fault: RuleFault, to: Pointer, faults: Faults) -> None:
+def _tell(fault: FaultAt, to: Pointer, faults: Faults) -> None:
     tell = faults.on_key if fault.is_key else faults.add
     tell(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from schemas import limits, patterns
 from schemas.encoding import Json, encode
+from schemas.fault_at import FaultAt, Place
 from schemas.frozen import frozen, remade
 from schemas.hook import POINTS, STRICTNESS
 from schemas.regular import NotRegular, regular
@@ -28,22 +29,6 @@ from schemas.rule import (
     setting_of,
 )
 from schemas.rule_names import BUDGET_UNITS, ERRORS, WORDS, Kept, Tools, is_not_told_apart, kept_by, narrowed
-
-Place: TypeAlias = tuple[str, ...]
-
-
-@frozen
-class RuleFault:
-    """What is wrong at `at`, a place within the rule, and its cure. `code` is a diagnostic's.
-
-    `is_key`: the name at that place is at fault, not what stands under it.
-    """
-
-    at: Place
-    code: str
-    summary: str
-    hint: str
-    is_key: bool = False
 
 
 @frozen
@@ -67,26 +52,26 @@ class Around:
 _UNKNOWN: Final = Around()
 
 
-def faults_of(rule: Json, around: Around = _UNKNOWN) -> tuple[RuleFault, ...]:
+def faults_of(rule: Json, around: Around = _UNKNOWN) -> tuple[FaultAt, ...]:
     """Everything that is wrong with a rule, in order."""
     clauses = clauses_of(rule)
     if not clauses:
-        return (RuleFault((), "P0210", "a rule without clauses", "as in `[{when: {call: shell}, deny: not here}]`"),)
+        return (FaultAt((), "P0210", "a rule without clauses", "as in `[{when: {call: shell}, deny: not here}]`"),)
     if len(clauses) > limits.RULE_CLAUSES_MAX:
         most = limits.RULE_CLAUSES_MAX
-        return (RuleFault((), "P0224", f"a rule of {len(clauses)} clauses", f"at most {most}: make it several hooks"),)
+        return (FaultAt((), "P0224", f"a rule of {len(clauses)} clauses", f"at most {most}: make it several hooks"),)
     reading = _Reading(around if around.kept is not None else remade(around, kept=kept_by(rule)), around.called)
     numbered = isinstance(rule, list)
     places = (((str(index),) if numbered else (), clause) for index, clause in enumerate(clauses))
     return tuple(fault for at, clause in places for fault in reading.clause(clause, at))
 
 
-def condition_faults(condition: Json, around: Around = _UNKNOWN) -> tuple[RuleFault, ...]:
+def condition_faults(condition: Json, around: Around = _UNKNOWN) -> tuple[FaultAt, ...]:
     """The same for a condition alone, as `expires: {when: …}` has it."""
     return tuple(_Reading(around, around.called).condition(condition, ()))
 
 
-Faults: TypeAlias = Iterator[RuleFault]
+Faults: TypeAlias = Iterator[FaultAt]
 
 
 @frozen
@@ -103,17 +88,17 @@ class _Reading:
 
     def clause(self, clause: Json, at: Place) -> Faults:
         if not isinstance(clause, dict):
-            yield RuleFault(at, "P0202", f"a clause is a map, not {_shown(clause)}", "as in `{when: …, deny: …}`")
+            yield FaultAt(at, "P0202", f"a clause is a map, not {_shown(clause)}", "as in `{when: …, deny: …}`")
             return
         decisions = [name for name in clause if name in STRICTNESS]
         for name in clause:
             if name not in EFFECTS and name not in ("when", "doc"):
                 yield _unknown(name, (*EFFECTS, "when", "doc"), (*at, name), "a clause")
         if clause.keys() <= {"when", "doc", "once"}:
-            yield RuleFault(at, "P0210", "a clause that does nothing", f"it may {_listed(EFFECTS)}")
+            yield FaultAt(at, "P0210", "a clause that does nothing", f"it may {_listed(EFFECTS)}")
         if len(decisions) > 1:
             said = " and ".join(f"`{name}`" for name in decisions)
-            yield RuleFault((*at, decisions[1]), "P0211", f"a clause with {said}", "it decides one thing")
+            yield FaultAt((*at, decisions[1]), "P0211", f"a clause with {said}", "it decides one thing")
         yield from self.condition(clause.get("when", {}), (*at, "when"))
         allowed = self._asked_at(clause.get("when", {}))
         inside = self.within(clause.get("when", {}))
@@ -133,23 +118,23 @@ class _Reading:
         needs = NEEDS.get(name)
         if needs is not None and points and not points.intersection(needs):
             said = ", ".join(sorted(points))
-            yield RuleFault(at, "P0211", f"`{name}` has no meaning at {said}", f"it is for {' or '.join(needs)}")
+            yield FaultAt(at, "P0211", f"`{name}` has no meaning at {said}", f"it is for {' or '.join(needs)}")
 
     def effect(self, name: str, value: Json, at: Place) -> Faults:
         match name:
             case "deny" | "defer" | "ask" | "allow":
                 if not isinstance(value, str) and value is not True:
-                    yield RuleFault(
+                    yield FaultAt(
                         at, "P0202", f"`{name}` is a text that says why, not {_shown(value)}", f'as in `{name}: "…"`'
                     )
                 yield from self._text(value, at)
             case "comment" | "once" | "note":
                 if not isinstance(value, str) or not value:
-                    yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(value)}", f"as in `{name}: …`")
+                    yield FaultAt(at, "P0202", f"`{name}` is a text, not {_shown(value)}", f"as in `{name}: …`")
                 yield from self._text(value, at)
             case "rewrite":
                 if not isinstance(value, dict) or not value:
-                    yield RuleFault(
+                    yield FaultAt(
                         at, "P0202", f"`rewrite` is a map of arguments, not {_shown(value)}", "as in `{path: new}`"
                     )
                 for argument in value if isinstance(value, dict) else ():
@@ -164,10 +149,10 @@ class _Reading:
 
     def _flagged(self, name: str, value: Json, at: Place) -> Faults:
         if value is not True:
-            yield RuleFault(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}", f"write `{name}: true`")
+            yield FaultAt(at, "P0202", f"`{name}` is true or left out, not {_shown(value)}", f"write `{name}: true`")
         if name == "consult" and not self.around.is_first:
             hint = "it stands in `first`, before an `agent`"
-            yield RuleFault(at, "P0211", "`consult` in a rule that has no agent", hint)
+            yield FaultAt(at, "P0211", "`consult` in a rule that has no agent", hint)
 
     def _counted(self, value: Json, at: Place) -> Faults:
         if not isinstance(value, dict):
@@ -176,24 +161,24 @@ class _Reading:
         for name, number in value.items():
             if setting_of(number) is None and not _is_number(number):
                 summary = f"a counter is raised by a number, not by {_shown(number)}"
-                yield RuleFault((*at, name), "P0202", summary, f"as in `{{{name}: 1}}`")
+                yield FaultAt((*at, name), "P0202", summary, f"as in `{{{name}: 1}}`")
             yield from self._setting(number, (*at, name))
 
     def _names(self, value: Json, at: Place) -> Faults:
         for name in value if isinstance(value, list) else [value]:
             if not isinstance(name, str) or not name:
                 summary = f"`{at[-1]}` is a name or a list of names, not {_shown(name)}"
-                yield RuleFault(at, "P0202", summary, f"as in `{at[-1]}: tries`")
+                yield FaultAt(at, "P0202", summary, f"as in `{at[-1]}: tries`")
             elif at[-1] == "reset" and not BLANK.search(name):
                 yield from self._kept("reset", name, at)
             yield from self._text(name, at)
 
     def condition(self, when: Json, at: Place, depth: int = 0) -> Faults:
         if not isinstance(when, dict):
-            yield RuleFault(at, "P0202", f"a condition is a map, not {_shown(when)}", "as in `{call: shell}`")
+            yield FaultAt(at, "P0202", f"a condition is a map, not {_shown(when)}", "as in `{call: shell}`")
             return
         if depth > limits.RULE_NESTING_MAX:
-            yield RuleFault(at, "P0224", "conditions that are nested too deeply", "take them apart")
+            yield FaultAt(at, "P0224", "conditions that are nested too deeply", "take them apart")
             return
         points, inside = self._asked_at(when), self.within(when)
         for name, value in when.items():
@@ -212,7 +197,7 @@ class _Reading:
     def several(self, name: str, value: Json, at: Place, depth: int) -> Faults:
         if not isinstance(value, list) or not value:
             summary = f"`{name}` is a list of conditions, not {_shown(value)}"
-            yield RuleFault(at, "P0202", summary, f"as in `{name}: [{{call: shell}}, {{turn: 1}}]`")
+            yield FaultAt(at, "P0202", summary, f"as in `{name}: [{{call: shell}}, {{turn: 1}}]`")
             return
         for index, one in enumerate(value):
             yield from self.condition(one, (*at, str(index)), depth + 1)
@@ -225,7 +210,7 @@ class _Reading:
             if name not in POINTS:
                 yield _unknown(name, POINTS, at, "a point")
             elif self.around.points and name not in self.around.points:
-                yield RuleFault(at, "P0211", f"the hook is not asked at `{name}`", f"add it to the hook's `on`: {name}")
+                yield FaultAt(at, "P0211", f"the hook is not asked at `{name}`", f"add it to the hook's `on`: {name}")
 
     def calls(self, value: Json, at: Place) -> Faults:
         """A pattern of calls or several."""
@@ -236,7 +221,7 @@ class _Reading:
                 yield from self._setting(one, here)
             elif found is None:
                 hint = "as in `shell`, `write(src/**)` or `*`"
-                yield RuleFault(here, "P0223", f"{_shown(one)} is no pattern of calls", hint)
+                yield FaultAt(here, "P0223", f"{_shown(one)} is no pattern of calls", hint)
             else:
                 yield from pattern_faults(str(one), self.around.tools, here)
 
@@ -246,9 +231,7 @@ class _Reading:
         tools = self.around.tools
         for name in value if isinstance(value, dict) else ():
             if tools is not None and ("*" in name or not tools.is_tool(name)):
-                yield RuleFault(
-                    (*at, name), "P0213", f"there is no tool `{name}`", _hint(name, tools.names), is_key=True
-                )
+                yield FaultAt((*at, name), "P0213", f"there is no tool `{name}`", _hint(name, tools.names), is_key=True)
 
     def units(self, value: Json, at: Place) -> Faults:
         """Numbers by the units of budgets."""
@@ -256,7 +239,7 @@ class _Reading:
         for name in value if isinstance(value, dict) else ():
             if name not in BUDGET_UNITS:
                 summary = f"budgets have no unit `{name}`"
-                yield RuleFault((*at, name), "P0213", summary, _hint(name, BUDGET_UNITS), is_key=True)
+                yield FaultAt((*at, name), "P0213", summary, _hint(name, BUDGET_UNITS), is_key=True)
 
     def kept(self, value: Json, at: Place) -> Faults:
         """Numbers by counters or marks, which some clause of the hook has to set."""
@@ -272,7 +255,7 @@ class _Reading:
         said = {"count": f"counts `{name}`", "turns-since": f"marks `{name}`"}.get(what, f"counts or marks `{name}`")
         cure = f"`{'mark' if what == 'turns-since' else 'count'}: {name}` in a clause does"
         hint = _hint(name, known) if difflib.get_close_matches(name, known, n=1) else cure
-        yield RuleFault(at, "P0213", f"no clause of the hook {said}", hint, is_key)
+        yield FaultAt(at, "P0213", f"no clause of the hook {said}", hint, is_key)
 
     def arguments(self, value: Json, at: Place) -> Faults:
         """Tests by the names of arguments, which the calls have to have."""
@@ -287,7 +270,7 @@ class _Reading:
             return
         of = sorted(self.called or ())
         who = f"`{of[0]}` has no" if len(of) == 1 else "those calls have no" if of else "no tool has an"
-        yield RuleFault(at, "P0213", f"{who} argument `{name}`", _hint(name.partition(".")[0], known), is_key)
+        yield FaultAt(at, "P0213", f"{who} argument `{name}`", _hint(name.partition(".")[0], known), is_key)
 
     def settings(self, value: Json, at: Place) -> Faults:
         """Tests by the names of the hook's settings."""
@@ -304,7 +287,7 @@ class _Reading:
             is_wrong = one[:1].islower() if known is None else one not in known
             if is_wrong and setting_of(one) is None:
                 hint = _hint(one.capitalize() if known is None else one, known or ERRORS)
-                yield RuleFault(at, "P0212", f"`{at[-1]}` is never {_shown(one)}", hint)
+                yield FaultAt(at, "P0212", f"`{at[-1]}` is never {_shown(one)}", hint)
 
     def text(self, test: Json, at: Place) -> Faults:
         """A test of a text, a number or whatever an argument may be."""
@@ -322,7 +305,7 @@ class _Reading:
                 yield from self.number(value if name == "length" else {name: value}, here if name == "length" else at)
             elif name in ("any-case", "given"):
                 if not isinstance(value, bool) and setting_of(value) is None:
-                    yield RuleFault(here, "P0202", f"`{name}` is true or false, not {_shown(value)}", "true or false")
+                    yield FaultAt(here, "P0202", f"`{name}` is true or false, not {_shown(value)}", "true or false")
             else:
                 yield from self._compared(name, value, here)
 
@@ -333,7 +316,7 @@ class _Reading:
             if setting_of(one) is not None:
                 continue
             if name not in ("is", "not") and not isinstance(one, str):
-                yield RuleFault(at, "P0202", f"`{name}` is a text, not {_shown(one)}", "put it in quotes")
+                yield FaultAt(at, "P0202", f"`{name}` is a text, not {_shown(one)}", "put it in quotes")
             elif name == "matches":
                 yield from _pattern(str(one), at)
 
@@ -347,12 +330,12 @@ class _Reading:
                 yield from self._setting(value, here)
             elif not _is_number(value):
                 summary = f"a number is compared with a number, not with {_shown(value)}"
-                yield RuleFault(here, "P0202", summary, 'as in `{">=": 3}`')
+                yield FaultAt(here, "P0202", summary, 'as in `{">=": 3}`')
 
     def flag(self, value: Json, at: Place) -> Faults:
         """True or false."""
         if not isinstance(value, bool) and setting_of(value) is None:
-            yield RuleFault(at, "P0202", f"`{at[-1]}` is true or false, not {_shown(value)}", "true or false")
+            yield FaultAt(at, "P0202", f"`{at[-1]}` is true or false, not {_shown(value)}", "true or false")
 
     def _setting(self, value: Json, at: Place) -> Faults:
         name = setting_of(value)
@@ -363,10 +346,10 @@ class _Reading:
         known = self.around.settings
         return known is not None and setting not in known and setting.partition(".")[0] not in known
 
-    def _no_setting(self, name: str, at: Place, *, is_key: bool = False) -> RuleFault:
+    def _no_setting(self, name: str, at: Place, *, is_key: bool = False) -> FaultAt:
         known = self.around.settings
         hint = _hint(name, known) if known else "declare it under `settings`"
-        return RuleFault(at, "P0213", f"the hook has no setting `{name}`", hint, is_key)
+        return FaultAt(at, "P0213", f"the hook has no setting `{name}`", hint, is_key)
 
     def _text(self, text: Json, at: Place) -> Faults:
         if not isinstance(text, str):
@@ -379,7 +362,7 @@ class _Reading:
             if name not in BLANKS:
                 yield _unknown(name, BLANKS, at, "a blank of a text", "write `{{` for a brace that is meant as such")
             elif name in ("count", "turns-since", "setting") and not member:
-                yield RuleFault(at, "P0223", f"`{{{name}}}` does not say which", f"write `{{{name}.name}}`")
+                yield FaultAt(at, "P0223", f"`{{{name}}}` does not say which", f"write `{{{name}.name}}`")
             elif member:
                 yield from self._member(name, member, at)
 
@@ -409,7 +392,7 @@ def _by_name(check: Check) -> Check:
     def checked(reading: _Reading, value: Json, at: Place) -> Faults:
         if not isinstance(value, dict) or not value:
             summary = f"`{at[-1]}` is a map from names to tests, not {_shown(value)}"
-            yield RuleFault(at, "P0202", summary, f"as in `{at[-1]}: {{name: test}}`")
+            yield FaultAt(at, "P0202", summary, f"as in `{at[-1]}: {{name: test}}`")
             return
         for name, test in value.items():
             yield from check(reading, test, (*at, name))
@@ -423,7 +406,7 @@ def _of(members: Mapping[str, Check], alone: Check | None = None) -> Check:
     def checked(reading: _Reading, value: Json, at: Place) -> Faults:
         if not isinstance(value, dict) or (alone is not None and value.keys() <= set(NUMBER_TESTS) and value):
             if alone is None:
-                yield RuleFault(at, "P0202", f"`{at[-1]}` is a map, not {_shown(value)}", f"of {_listed(members)}")
+                yield FaultAt(at, "P0202", f"`{at[-1]}` is a map, not {_shown(value)}", f"of {_listed(members)}")
             else:
                 yield from alone(reading, value, at)
             return
@@ -469,10 +452,10 @@ def pattern_faults(written: str, tools: Tools | None, at: Place = ()) -> Faults:
     if not tools.has(found.tool):
         near = difflib.get_close_matches(found.tool, tools.names, n=1)
         hint = f"did you mean `{near[0]}`?" if near else "`plan explain tools` lists what there is"
-        yield RuleFault(at, "P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint)
+        yield FaultAt(at, "P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint)
     elif found.subject is not None and is_not_told_apart(found.tool):
         summary = f"calls of `{found.tool}` are not told apart by what they are about"
-        yield RuleFault(at, "P0227", summary, f"name the tool alone: `{found.tool}`")
+        yield FaultAt(at, "P0227", summary, f"name the tool alone: `{found.tool}`")
 
 
 def _equals(test: Json) -> Iterator[str]:
@@ -491,12 +474,12 @@ def _pattern(pattern: str, at: Place) -> Faults:
     try:
         regular(pattern)
     except NotRegular as fault:
-        yield RuleFault(at, "P0223", f"`{pattern}` is no regular expression for rules: {fault}", "`like` takes stars")
+        yield FaultAt(at, "P0223", f"`{pattern}` is no regular expression for rules: {fault}", "`like` takes stars")
 
 
-def _unknown(name: Json, known: Iterable[str], at: Place, what: str, also: str = "") -> RuleFault:
+def _unknown(name: Json, known: Iterable[str], at: Place, what: str, also: str = "") -> FaultAt:
     hint = "; ".join(part for part in (_hint(str(name), known), also) if part)
-    return RuleFault(at, "P0201", f"{what} has no `{name}`", hint, is_key=at[-1:] == (name,))
+    return FaultAt(at, "P0201", f"{what} has no `{name}`", hint, is_key=at[-1:] == (name,))
 
 
 _SIGNS: Final = {"=>": ">=", "=<": "<=", "==": "=", "<>": "!=", "=!": "!="}

@@ -78,7 +78,8 @@ class CheckSpec:
     """One acceptance check. `key` is its place in the list as text; `arguments` are the check's own, by `kind`.
 
     sh: `shell` or `argv` · require-file: `path`, `empty` (allowed) · contains: `path`, `text` or `pattern` ·
-    json: `path` or `shell`, `subset` · http: `url`, `status`, `contains`, `subset` · port: `port`, `host` ·
+    json: `path` or `shell`, `subset` · http: `url`, `status`, `contains`, `subset`,
+    or `steps`, `repeat` (`http_check.py`) · ws: as it is written (`ws_check.py`) · port: `port`, `host` ·
     container: `name` · run-in: `container`, `shell` or `argv` · web: as written, its `reuse` replaced by the steps.
     """
 
