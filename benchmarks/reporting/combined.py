@@ -59,6 +59,7 @@ class State:
             "plan": self.run.plan,
             "seed": self.run.seed,
             "scoring": self.run.scoring,
+            "validated": self.run.is_validated,
             "complete": self.is_complete,
             "entries": self.counts.to_json() | {"total": self.counts.total},
             "touched": self.touched,

@@ -93,6 +93,10 @@ def troubles(state: State) -> list[str]:
         )
     if state.touched:
         found.append(f"a person had a hand in {plural(state.touched, 'entry', 'entries')}")
+    if state.run.is_validated is None:
+        found.append("not validated: plan bench validate says whether the figures mean something")
+    elif not state.run.is_validated:
+        found.append("not for the record: plan bench validate found the suite not valid")
     return found
 
 

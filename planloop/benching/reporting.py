@@ -85,7 +85,7 @@ def show(found: Report) -> None:
     """Prints what must be known first, and how each model stands."""
     for run in found.runs:
         for trouble in wording.troubles(run):
-            click.echo(f"{run.suite}/{run.run.name} is {trouble}")
+            click.echo(f"{run.suite}/{run.run.name}: {trouble}")
     sheet = sheets.overview(found)
     click.echo(table(sheet.head, sheet.rows, width=printing.width()))
 

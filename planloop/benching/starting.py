@@ -14,7 +14,7 @@ from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, contestant
 from benchmarks.events.writing import FILE as EVENTS
 from benchmarks.reporting.combined import combine
-from benchmarks.scoring.folding import Fold, Run
+from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import Summary
 from compiler.reading import read_source
 from planloop import wiring
@@ -95,20 +95,11 @@ def _tell(ended: Sequence[Ended]) -> None:
     """What came of it, then the folders. Raises Halt when something ended in an error and is to be tried again."""
     show(combine(one.summary for one in ended))
     for one in ended:
-        if not one.summary.run.is_validated:
-            click.echo(_not_validated(one.summary.run), err=True)
         if not one.summary.is_complete:
             click.echo(f"plan bench resume {one.folder}  # tries again what has no verdict", err=True)
         click.echo(str(one.folder))
     if not all(one.summary.is_complete for one in ended):
         raise Halt(Exit.FINISHED_WITH_FAILURES)
-
-
-def _not_validated(run: Run) -> str:
-    """Why the figures of `run` are not for the record."""
-    if run.is_validated is None:
-        return f"{run.suite}: not validated; plan bench validate says whether its figures mean something"
-    return f"{run.suite}: not for the record, plan bench validate found it not valid"
 
 
 def _free_name(folder: Path) -> str:

@@ -55,6 +55,7 @@ class Told:
     lost: int = 0
     erring: int = 0
     report: JsonObject = field(default_factory=lambda: {"pass-at": [1], "pass-hat": [1]})
+    validated: bool | None = True
     planned: Sequence[Outcome] = ()
     """More entries than have outcomes: the others never start."""
 
@@ -173,6 +174,7 @@ def _opening(outcomes: Sequence[Outcome], how: Told) -> JsonObject:
         "cases": len({one.case for one in outcomes}),
         "entries": sum(sum(cases.values()) for cases in planned.values()),
         "deterministic": True,
+        "validated": how.validated,
     }
 
 

@@ -84,7 +84,7 @@ def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> N
 
     assert said.code == 0
     assert f"events.jsonl: line {last + 1} is torn and left out (40 bytes)" in said.err
-    assert "notes/first is incomplete: 1 missing" in said.out
+    assert "notes/first: incomplete: 1 missing" in said.out
     assert not of(run / "summary.json")["complete"]
 
 
