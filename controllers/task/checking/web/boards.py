@@ -1,7 +1,8 @@
 """Finds a board of rows and columns by how it looks, whatever it is made of: buttons, table cells, bare boxes.
 
-Cells are elements of one kind and depth below one container whose middles form a lattice; a picture that is drawn has
-none, and is cut into equal parts. Pure, over a sight.
+Cells are elements of one kind and depth below one container whose middles form a lattice, or of several kinds right
+below it: what was a link may be plain once it is taken. A picture that is drawn has none, and is cut into equal parts.
+Pure, over a sight.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from schemas.web import Cell
 
 _SIDE_MIN: Final = 4.0  # Pixels; nobody hits a smaller cell.
 _PICTURE_MIN: Final = 40.0
+_ANY: Final = ""
+"""In place of a tag."""
 
 
 @frozen
@@ -55,11 +58,12 @@ def find(sight: Sight, rows: int, columns: int, most: int = limits.WEB_CANDIDATE
 
 
 def _groups(sight: Sight, size: int) -> Iterator[list[Element]]:
-    """Elements of one kind, `size` of them, below one container; inner containers come later."""
+    """Elements of one kind, `size` of them, below one container, or of any right below it; inner ones come later."""
     below: dict[tuple[int, int, str], list[Element]] = {}
     for one in sight.elements:
         if one.box.width < _SIDE_MIN or one.box.height < _SIDE_MIN:
             continue
+        below.setdefault((one.parent, one.depth, _ANY), []).append(one)
         above = one.parent
         while above >= 0:
             below.setdefault((above, one.depth, one.tag), []).append(one)
