@@ -351,7 +351,24 @@ def case_controller(
     compiled = compiled_from_json(decode((root / "plan.json").read_bytes()))
     kept = {name: value for name, value in environment().items() if name in KEPT}
     witness = Witness(core.store, compiled).evidence
-    ground = Ground(root, compiled, run_check, processes, core.ids, core.clock, witness, engine, label_of(place), kept)
+    view = core.store.view
+
+    def containers(case: Resource) -> list[Resource]:
+        return [one for ref in case.refs if (one := view.get(ref)) is not None and one.kind == "container"]
+
+    ground = Ground(
+        root,
+        compiled,
+        run_check,
+        processes,
+        core.ids,
+        core.clock,
+        witness,
+        engine,
+        containers,
+        label_of(place),
+        kept,
+    )
     return CaseReconciler(core.store, work, core.clock, core.gate, partial(grade, ground))
 
 

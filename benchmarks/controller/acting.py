@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from benchmarks.controller.deciding import Close, Grade, Rest, Stop, decide
+from benchmarks.controller.deciding import Close, GiveUp, Grade, Rest, Stop, decide
 from benchmarks.controller.observing import Observed, job_key, observe
 from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock
@@ -67,6 +67,8 @@ class CaseReconciler:
                 self._work.cancel(job_key(seen.case))
             case Close() as step:
                 await self._close(seen, step)
+            case GiveUp(why=why):
+                await self._end(seen.case, Graded(Verdict.ERROR, why))
             case Rest(after_s=after_s):
                 return Done() if after_s is None else Again(after_s)
         return Done()
@@ -81,10 +83,11 @@ class CaseReconciler:
 
     async def _run(self, seen: Observed) -> None:
         assert seen.task is not None, "what is graded has a task"
-        graded = await self._grade(seen.case, seen.task)
+        await self._end(seen.case, await self._grade(seen.case, seen.task))
+
+    async def _end(self, case: Resource, graded: Graded) -> None:
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
         data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
-        case = seen.case
         await self._store.append(
             Draft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
         )

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from benchmarks.controller.observing import Observed
 from schemas.agent import NO_MODEL, UNPRICED
 from schemas.case import Cut
+from schemas.container import AWAITING_CONTAINERS
 from schemas.frozen import frozen
 from schemas.task import ENDED
 
@@ -47,7 +48,14 @@ class Close:
     why: str
 
 
-Step: TypeAlias = Rest | Grade | Stop | Close
+@frozen
+class GiveUp:
+    """It cannot even be graded; `why` in words."""
+
+    why: str
+
+
+Step: TypeAlias = Rest | Grade | Stop | Close | GiveUp
 
 
 def decide(seen: Observed) -> Step:
@@ -57,8 +65,20 @@ def decide(seen: Observed) -> Step:
     if seen.has_ended or seen.is_graded_now:
         return Rest()
     if seen.task.state in ENDED:
-        return Grade() if seen.is_closed else Rest()
+        return Grade() if seen.is_closed else _left_alone(seen)
     return Rest() if seen.case.status.get("cut") else _unfinished(seen)
+
+
+def _left_alone(seen: Observed) -> Step:
+    """Its task is over, and somebody may still be in its workspace: whom the engine is to end, if it answers."""
+    assert seen.task is not None, "decide has looked"
+    ended_at = seen.task.status.get("ended_at")
+    if not isinstance(ended_at, int | float):
+        return Rest()
+    left_s = ended_at + PATIENCE_S - seen.now
+    if left_s > 0:
+        return Rest(left_s)
+    return GiveUp(seen.trouble) if seen.trouble else Rest(PATIENCE_S)
 
 
 def _unfinished(seen: Observed) -> Step:
@@ -69,6 +89,9 @@ def _unfinished(seen: Observed) -> Step:
             return Close(Cut.LIMIT, ready.message)
         left_s = 0.0 if ready.reason in REFUSED else ready.since + PATIENCE_S - seen.now
         return Close(Cut.WORLD, f"{ready.reason}: {ready.message}") if left_s <= 0 else Rest(left_s)
+    if seen.trouble and ready is not None and ready.reason == AWAITING_CONTAINERS:
+        left_s = ready.since + PATIENCE_S - seen.now
+        return Close(Cut.WORLD, seen.trouble) if left_s <= 0 else Rest(left_s)
     started_at = seen.task.status.get("started_at")
     if not isinstance(started_at, int | float):
         return Rest()

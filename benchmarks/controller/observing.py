@@ -21,6 +21,7 @@ class Observed:
     """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more.
 
     `ready` is the task's condition of that name, which says why it does not go on; `now` in seconds since 1970.
+    `trouble` is what is the matter with a container of the case, empty when nothing is.
     """
 
     case: Resource
@@ -30,6 +31,7 @@ class Observed:
     is_closed: bool
     is_graded_now: bool
     now: float
+    trouble: str = ""
 
     @property
     def has_ended(self) -> bool:
@@ -45,8 +47,10 @@ def observe(view: View, work: WorkPlane, address: str, now: float) -> Observed |
     task = view.get(spec.task)
     ready = of_status(task.status).get(READY) if task is not None else None
     is_over = task is not None and task.state in ENDED
-    is_closed = is_over and all(_is_over(one) for one in map(view.get, case.refs) if one is not None)
-    return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now)
+    near = [one for one in map(view.get, case.refs) if one is not None]
+    is_closed = is_over and all(map(_is_over, near))
+    trouble = next((words for one in near if (words := trouble_of(one))), "")
+    return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now, trouble)
 
 
 def _is_over(one: Resource) -> bool:
@@ -58,6 +62,14 @@ def _is_over(one: Resource) -> bool:
             return one.state == "ended"
         case _:
             return True
+
+
+def trouble_of(one: Resource) -> str:
+    """What the engine does not do for a container, or why it does not answer; empty when all is well."""
+    if one.kind != "container":
+        return ""
+    trouble = one.status.get("engine") or (one.status if one.status.get("tries") else {})
+    return f"{one.address}: {trouble['why']}" if trouble.get("why") else ""
 
 
 def job_key(case: Resource) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from schemas.case import Cut
@@ -12,12 +13,18 @@ OF_THE_WORLD: Final = frozenset({"ContainerFailed", "NoSandbox", "ParentFailed",
 """Reasons of a task's `Ready` condition that are nobody's work."""
 
 
-def infrastructure(case: Resource, task: Resource) -> str:
-    """What of the world failed, in a sentence; empty when the task came to an end that says something."""
+def infrastructure(case: Resource, task: Resource, containers: Iterable[Resource]) -> str:
+    """What of the world failed, in a sentence; empty when the task came to an end that says something.
+
+    `containers` are those that it worked in.
+    """
     cut = case.status.get("cut")
     if cut == Cut.WORLD:
         return str(case.status.get("why", ""))
     if task.state == TaskState.CANCELLED and cut is None:
         return "it was cancelled"
     ready = (task.status.get("conditions") or {}).get("Ready") or {}
+    lost = next((one.address for one in containers if int(one.status.get("starts", 0)) > 1), "")
+    if lost:
+        return f"{lost} went away while it was worked in"
     return f"{ready['reason']}: {ready.get('message', '')}" if ready.get("reason") in OF_THE_WORLD else ""

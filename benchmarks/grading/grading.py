@@ -47,7 +47,7 @@ class _Attempt:
 async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
     """The verdict on what `task` made for the case `item`. A fault of the world is an `error`, whatever checks say."""
     case = case_from_json(item.spec)
-    fault = infrastructure(item, task)
+    fault = infrastructure(item, task, ground.containers(item))
     if fault:
         return Graded(Verdict.ERROR, fault)
     entry = ground.compiled.entries.get(case.entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
@@ -14,11 +14,14 @@ from reconciler.clock import Clock, Ids
 from reconciler.effects.processes import Processes
 from schemas.case import CaseSpec
 from schemas.frozen import frozen
+from schemas.resource import Resource
 
 
 @frozen
 class Ground:
-    """`folder` is the run's, absolute. `witness` tells what an attempt's agent did; `engine` is asked for late."""
+    """`folder` is the run's, absolute. `witness` tells what an attempt's agent did; `engine` is asked for late.
+
+    `containers` gives the containers of the plan that a case was worked in."""
 
     folder: Path
     compiled: Compiled
@@ -28,5 +31,6 @@ class Ground:
     clock: Clock
     witness: Callable[[CaseSpec], Awaitable[Evidence]]
     engine: Callable[[], Engine]
+    containers: Callable[[Resource], Sequence[Resource]]
     label: str
     env: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,152 @@
+"""What is nobody's work ends as an error and never as a failure; the run says that it is incomplete, and what next."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import benches, yards
+from tests.e2e.folder import PLAN, Folder
+from tests.e2e.test_disk import small_disk
+from tests.e2e.test_full_disk import fill
+from tests.e2e.yards import IMAGE, OwnEngine
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+SUITE = f"""\
+suite: boxed
+cases:
+  made:
+    prompts: [make a.txt]
+    image: {IMAGE}
+    checks: {{made: {{sh: test -s a.txt}}}}
+    proof:
+      oracles:
+        quick: {{files: {{a.txt: x}}}}
+        slow: {{script: [{{call: {{shell: {{command: sleep 600}}}}}}, {{done: ok}}]}}
+"""
+
+
+@pytest.fixture
+def engine(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnEngine]:
+    """An engine of the test's own, with the image of the suite."""
+    with tempfile.TemporaryDirectory(prefix="pl-engine-") as name:
+        yards.may_have_an_engine()
+        with yards.own_engine(Path(name)) as engine:
+            monkeypatch.setenv("DOCKER_HOST", engine.address)
+            with yards.yard(folder, engine.address, tmp_path) as yard:
+                folder.write("suite.yaml", SUITE)
+                yield engine
+                for ref in yard.strangers:
+                    yard.api.start(ref)
+
+
+def run_of(model: str) -> tuple[str, ...]:
+    return ("bench", "run", "suite.yaml", "--model", model, "--name", "r")
+
+
+def test_an_image_that_is_missing_is_told_before_anything_runs(folder: Folder) -> None:
+    yards.machines_address()
+    folder.write("suite.yaml", SUITE.replace(IMAGE, "planloop-test/not-there"))
+
+    said = folder.run(*run_of("oracle:quick"))
+
+    assert said.code == 1
+    assert "there is no image planloop-test/not-there" in said.err
+    assert not (folder.path / "reports").exists()
+
+
+def test_an_engine_that_stops_under_a_run_is_an_error_and_the_run_goes_on_when_it_is_back(
+    folder: Folder, engine: OwnEngine
+) -> None:
+    run = folder.path / "reports" / "boxed" / "r"
+    with begun(folder, "oracle:slow") as (process, out):
+        until_called(run)
+        engine.stop()
+        assert process.wait() == 10, out.read_text()
+
+    is_incomplete(run, out.read_text())
+    engine.start()
+    (run / "plan.json").rename(run / "kept")  # The second try is one of the oracle that waits for nobody.
+    plan = json.loads((run / "kept").read_text())
+    plan["entries"]["made--oracle-slow--1"]["agent"] = {"script": [{"call": {"shell": {"command": "echo x > a.txt"}}}]}
+    (run / "plan.json").write_text(json.dumps(plan))
+    said = folder.run("bench", "resume", str(run))
+    assert said.code == 0, said.text
+    assert verdicts(run) == {"pass"}
+
+
+def test_an_image_that_goes_away_before_a_run_goes_on_is_an_error(folder: Folder, engine: OwnEngine) -> None:
+    run = copied(folder, "oracle:quick")
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps(plan | {"images": {IMAGE: f"sha256:{'0' * 64}"}}))
+
+    said = folder.run("bench", "resume", str(run), timeout_s=120)
+
+    assert said.code == 10, said.text
+    is_incomplete(run, said.text)
+
+
+def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> None:
+    benches.lay(folder)
+    run = copied(folder, "oracle:plain", "--cases", "writes")
+    graded = run / "graded"
+    graded.mkdir()
+    with small_disk(graded):
+        fill(graded)
+        said = folder.run("bench", "resume", str(run))
+
+        assert said.code == 10, said.text
+        is_incomplete(run, said.text)
+        assert "No space left" in said.text
+    assert folder.run("bench", "resume", str(run)).code == 0
+    assert verdicts(run) == {"pass"}
+
+
+@contextmanager
+def begun(folder: Folder, model: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The run while it goes, and where it says so."""
+    out = folder.path / "out"
+    with out.open("wb") as file:
+        words = [*PLAN, *run_of(model)]
+        process = subprocess.Popen(words, cwd=folder.path, stdout=file, stderr=file)
+    try:
+        yield process, out
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until_called(run: Path) -> None:
+    """Returns when an agent of the run has called a tool; the test's timeout is the bound."""
+    while not any(event["type"] == "tool/call" for event in benches.events(run)):
+        time.sleep(0.02)
+
+
+def copied(folder: Folder, model: str, *more: str) -> Path:
+    """A run of which nothing has begun: planned as one that ended was."""
+    assert folder.run(*run_of(model), *more).code == 0
+    (whole,) = (folder.path / "reports").glob("*/r")
+    run = whole.with_name("again")
+    run.mkdir()
+    (run / "plan.json").write_bytes((whole / "plan.json").read_bytes())
+    if (whole / "worlds").exists():
+        (whole / "worlds").rename(run / "worlds")
+    return run
+
+
+def verdicts(run: Path) -> set[str]:
+    return {end["verdict"] for end in benches.ends(run).values()}
+
+
+def is_incomplete(run: Path, said: str) -> None:
+    assert verdicts(run) == {"error"}
+    assert not json.loads((run / "summary.json").read_text())["complete"]
+    assert "plan bench resume" in said
