@@ -1,0 +1,47 @@
+"""What `docs/worlds.md` shows can be written so, and it names all that there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import compiler
+from benchmarks.reading.reading import read_suite
+from benchmarks.reading.sources import FolderSuiteSources
+from benchmarks.worlds import call, read_world
+from benchmarks.worlds.arguments import WORDS
+from benchmarks.worlds.computing import OPERATIONS
+from benchmarks.worlds.conditions import OPERATORS
+from benchmarks.worlds.verbs import VERBS
+from planloop.sources import FolderSources
+from tests.architecture.tree import ROOT
+
+PAGE = (ROOT / "docs" / "worlds.md").read_text()
+WORLD, PLAN, SUITE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_world_of_the_page_is_sound_and_answers() -> None:
+    read = read_world(WORLD.encode(), file="desk.yaml")
+    assert read.world is not None, read.diagnostics
+    world, answer = call(read.world, "notes.add", {"title": "Plants"})
+    assert answer.value["owner"] == "ada@orchard.example"
+    assert [row["id"] for row in call(world, "notes.find", {"title": "plant"})[1].value["notes"]] == ["note-2"]
+
+
+def test_the_plan_of_the_page_compiles() -> None:
+    found = compiler.compile_source(f"plan: demo\n{PLAN}".encode(), file="demo.plan.yaml", sources=FolderSources(ROOT))
+    assert not found.diagnostics
+
+
+def test_the_suite_of_the_page_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text(WORLD)
+    (tmp_path / "others.yaml").write_text("pool: others\ntools: {notes.burn: {}, songs.play: {}}\n")
+    read = read_suite(SUITE.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
+    assert read.suite is not None, read.diagnostics
+
+
+@pytest.mark.parametrize("word", sorted({*VERBS, *OPERATORS, *OPERATIONS, *WORDS}))
+def test_the_page_names_it(word: str) -> None:
+    assert re.search(rf"[`{{ ]{re.escape(word)}[`: ]", PAGE.replace("\n", " "))
