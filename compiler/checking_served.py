@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from compiler.faults import Faults, Pointer
 from schemas.encoding import Json, JsonObject
 from schemas.fault_at import FaultAt
-from schemas.http_check import http_faults
 from schemas.web_flows import Flows
-from schemas.ws_check import ws_faults
+
+_KINDS: Final = ("http", "ws")
 
 
-class _Tell(Protocol):
-    def __call__(self, arguments: JsonObject, *, has_url: bool) -> Iterator[FaultAt]: ...
+def _found(kind: str, arguments: JsonObject, *, has_url: bool) -> Iterator[FaultAt]:
+    # Patterns take some milliseconds to import, and most plans have no such check.
+    if kind == "http":
+        from schemas.http_check import http_faults  # noqa: PLC0415 - as above
 
+        return http_faults(arguments, has_url=has_url)
+    from schemas.ws_check import ws_faults  # noqa: PLC0415 - as above
 
-_BY_KIND: Final[Mapping[str, _Tell]] = MappingProxyType({"http": http_faults, "ws": ws_faults})
+    return ws_faults(arguments, has_url=has_url)
 
 
 def check_served(kind: str, value: Json, to: Pointer, faults: Faults, *, has_url: bool = False) -> None:
     """Tells of a check of `kind` that is written at `to`. `has_url`: where the program is is said elsewhere."""
-    tell = _BY_KIND.get(kind)
-    if tell is None or isinstance(value, str):
+    if kind not in _KINDS or isinstance(value, str):
         return
     is_list = isinstance(value, list)
-    for fault in tell({"steps": value} if is_list else value, has_url=has_url):
+    for fault in _found(kind, {"steps": value} if is_list else value, has_url=has_url):
         _tell(fault, (*to, *(fault.at[1:] if is_list and fault.at else fault.at)), faults)
 
 
