@@ -1,0 +1,82 @@
+"""What is wrong with a case follows from what became of its proofs."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.reading.suite import Suite
+from benchmarks.validating.judging import Judgement, judge
+from benchmarks.validating.placing import in_text
+from schemas.case import Verdict
+from tests.benchmarks.validating.suites import SOUND, entries, suite_of
+
+But = tuple[str, Verdict | None, tuple[str, ...]]
+
+
+def judged(suite: Suite, *but: But) -> Judgement:
+    case = suite.cases["one"]
+    (found,) = judge([case], entries(case, *but))
+    return found
+
+
+def test_a_sound_case_has_no_fault() -> None:
+    found = judged(suite_of(one=SOUND))
+
+    assert found.is_valid and found.faults == ()
+    assert [proof.name for proof in found.proofs if proof.verdict is Verdict.PASS] == [
+        "oracle:plain",
+        "oracle:long",
+        "oracle:short",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("but", "code", "words"),
+    [
+        (("oracle:long", Verdict.FAIL, ("right",)), "P0501", "the oracle `long` fails: because"),
+        (("mutant:other-word", Verdict.PASS, ()), "P0502", "the mutant `other-word` passes"),
+        (("mutant:other-word", Verdict.FAIL, ("there",)), "P0503", "not killed by `right`, but by `there`"),
+        (("cheat:printed-pass", Verdict.PASS, ()), "P0504", "the cheat `printed-pass` passes"),
+        (("nop", Verdict.PASS, ()), "P0505", "is passed by doing nothing"),
+        (("mutant:other-word", Verdict.FAIL, ("there",)), "P0506", "no mutant is killed by the check `right`"),
+        (("oracle:long", Verdict.ERROR, ()), "P0509", "`oracle:long` was not decided: because"),
+        (("nop", Verdict.INVALID, ()), "P0509", "`nop` was not decided: because"),
+        (("mutant:other-file", None, ()), "P0509", "`mutant:other-file` was not decided: it did not come to an end"),
+    ],
+)
+def test_a_proof_that_does_not_do_as_it_must_is_a_fault(but: But, code: str, words: str) -> None:
+    found = judged(suite_of(one=SOUND), but)
+
+    assert not found.is_valid
+    assert any(fault.code == code and words in fault.summary and fault.hint for fault in found.faults), found.faults
+
+
+def test_a_case_with_few_oracles_is_valid_and_warned_of_and_one_without_is_not() -> None:
+    one = SOUND["proof"] | {"oracles": {"plain": {"files": {"a.txt": "{{nonce.word}}"}}}}
+    few = judged(suite_of(one=SOUND | {"proof": one}))
+    none = judged(suite_of(one=SOUND | {"proof": one | {"oracles": {}}}))
+
+    assert few.is_valid and [(fault.code, fault.severity) for fault in few.faults] == [("P0507", "warning")]
+    assert not none.is_valid and [fault.code for fault in none.faults] == ["P0508"]
+
+
+def test_a_check_that_only_a_mutant_named_for_another_fails_is_not_dead() -> None:
+    found = judged(
+        suite_of(one=SOUND),
+        ("mutant:other-word", Verdict.FAIL, ("there", "right")),
+        ("mutant:other-file", Verdict.FAIL, ("there",)),
+    )
+
+    assert found.is_valid
+
+
+def test_faults_are_placed_where_the_suite_wrote_what_they_are_about() -> None:
+    text = (
+        "suite: s\ncases:\n  one:\n    checks:\n      there: {}\n    proof:\n      mutants:\n        other-word: {}\n"
+    )
+    faults = judged(suite_of(one=SOUND), ("mutant:other-word", Verdict.PASS, ())).faults
+
+    placed = in_text(faults, text, "suite.yaml")
+
+    lines = {fault.code: fault.span.line for fault in placed if fault.span is not None}
+    assert lines == {"P0502": 8, "P0506": 4}

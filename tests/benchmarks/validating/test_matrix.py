@@ -1,0 +1,52 @@
+"""The matrix of a case as people read it, also on a narrow terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.validating.judging import judge
+from benchmarks.validating.matrix import lines
+from schemas.case import Verdict
+from schemas.widths import cells_wide
+from tests.benchmarks.validating.suites import SOUND, entries, suite_of
+
+
+def test_a_matrix_says_which_check_told_of_which_mutant_and_who_did_not_do_as_it_must() -> None:
+    case = suite_of(one=SOUND).cases["one"]
+    (found,) = judge(
+        [case],
+        entries(
+            case,
+            ("oracle:long", Verdict.FAIL, ("there",)),
+            ("mutant:other-word", Verdict.FAIL, ("there",)),
+            ("mutant:other-file", Verdict.FAIL, ("there", "right")),
+            ("cheat:peeking", Verdict.PASS, ()),
+            ("nop", Verdict.ERROR, ()),
+        ),
+    )
+
+    assert list(lines(found)) == [
+        "one: not valid",
+        "        1 2",
+        "  there x ✗",
+        "  right ! x",
+        "  1 other-word, 2 other-file",
+        "  2 oracles pass, oracle:long fails",
+        "  6 cheats fail, cheat:peeking passes",
+        "  nop is not decided",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 200])
+def test_no_line_is_wider_than_the_terminal_however_many_mutants_there_are(width: int) -> None:
+    many: dict[str, Any] = {f"mutant-{n}": {"files": {"a.txt": f"{n}"}, "kills": ["right"]} for n in range(30)}
+    case = suite_of(one=SOUND | {"proof": SOUND["proof"] | {"mutants": many}}).cases["one"]
+    (found,) = judge([case], entries(case))
+
+    shown = list(lines(found, width))
+
+    assert max(map(cells_wide, shown)) <= width
+    assert sum(line.count("✗") for line in shown) == len(many)
+    assert all(f"{number} {name}" in "\n".join(shown) for number, name in enumerate(many, 1))
