@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmarks.reporting import wording
 from benchmarks.reporting.combined import Column, Report, Section
 from benchmarks.scoring.kinds import Kind
-from benchmarks.scoring.standing import AtK, Soft
+from benchmarks.scoring.standing import AtK, Spread
 from benchmarks.scoring.statistics import Interval
 from schemas.frozen import frozen
 
@@ -87,13 +87,19 @@ def soft(section: Section) -> Sheet:
     """Figures that never change a verdict. The oracle's are what a good answer has."""
     columns = [one for one in section.columns if one.kind in (Kind.TESTED, Kind.ORACLE)] or section.columns
     rows = [
-        (name, column.label, _spread(figure, is_time, passed=True), _spread(figure, is_time, passed=False))
+        (name, column.label, *_spread(figure.passed, is_time), *_spread(figure.all, is_time), str(figure.all.count))
         for name, is_time in _figures(section)
         for column in columns
         if (figure := (column.standing.soft_s if is_time else column.standing.soft).get(name)) is not None
     ]
-    note = "Medians; they never change a verdict."
-    return Sheet("Soft figures", ("figure", "model", "where passed", "of all"), tuple(rows), names=2, note=note)
+    head = ("figure", "model", "passed: median", "mean", "all: median", "mean", "entries")
+    return Sheet(
+        "Soft figures",
+        head,
+        tuple(rows),
+        names=2,
+        note="Of the entries that passed, and of all. They never change a verdict.",
+    )
 
 
 def verdicts(section: Section) -> Sheet:
@@ -156,12 +162,9 @@ def _figures(section: Section) -> list[tuple[str, bool]]:
     return sorted(plain | times)
 
 
-def _spread(figure: Soft, is_time: bool, *, passed: bool) -> str:
-    spread = figure.passed if passed else figure.all
-    if not spread.count:
-        return wording.NOTHING
-    value = wording.seconds(spread.median) if is_time else wording.number(spread.median)
-    return f"{value} (of {spread.count})"
+def _spread(spread: Spread, is_time: bool) -> tuple[str, str]:
+    words = wording.seconds if is_time else wording.number
+    return words(spread.median), words(spread.mean)
 
 
 def _by_case(column: Column) -> dict[str, list[str]]:
