@@ -19,6 +19,8 @@ from schemas.record import Also, Put, Record, SetStatus
 
 ENDING: Final = frozenset({"done", "fail"})
 """Tools that only end an agent's work."""
+TIMES: Final = frozenset({"runtime"})
+"""Soft figures in seconds: they lie under `timing`, since no two runs have the same."""
 UP: Final = frozenset({"running", "healthy"})
 
 
@@ -189,16 +191,19 @@ class Projection:
             return
         for result in said.data["results"]:
             yield self._event(record, "check/result", attempt, result)
-        for name, value in said.data.get("soft", {}).items():
-            yield self._event(record, "metric", attempt, {"name": name, "value": value})
+        soft: JsonObject = said.data.get("soft", {})
+        times = {name: value for name, value in soft.items() if name in TIMES}
+        for name, value in soft.items():
+            known = {"timing": {"value": value}} if name in times else {"value": value}
+            yield self._event(record, "metric", attempt, {"name": name, **known})
         self.ended[attempt.entry.name] = said.data["verdict"]
         data: JsonObject = {
             "verdict": said.data["verdict"],
             "why": said.data["why"],
-            "soft": said.data.get("soft", {}),
+            "soft": {name: value for name, value in soft.items() if name not in times},
             "usage": _usage(attempt),
             "touched": attempt.is_touched,
-            "timing": {"s": round(record.at - attempt.started_at, 6) if attempt.is_started else 0.0},
+            "timing": {"s": round(record.at - attempt.started_at, 6) if attempt.is_started else 0.0, "soft": times},
         }
         yield self._event(record, "case/end", attempt, data)
 

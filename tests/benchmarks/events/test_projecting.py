@@ -47,8 +47,8 @@ def asked(type_: str, usage: JsonObject, usd: str | None, agent: str = ENTRY.nam
     return Draft(type_, "controller:agent", address, billed, {"turn": 1, "usage": usage})
 
 
-def ended() -> Draft:
-    data: JsonObject = {"state": "ended", "verdict": "pass", "why": "", "results": []}
+def ended(**soft: float) -> Draft:
+    data: JsonObject = {"state": "ended", "verdict": "pass", "why": "", "results": [], "soft": soft}
     return Draft("case.ended", "controller:case", f"case/{ENTRY.name}", data=data)
 
 
@@ -81,3 +81,14 @@ def test_requests_that_failed_summaries_and_helpers_below_are_paid_for_too() -> 
 
     (end,) = (event["data"] for event in events if event["type"] == "case/end")
     assert end["usage"] == {"tokens_in": 600, "tokens_out": 6, "usd": 0.35, "calls": 0, "turns": 2}
+
+
+def test_soft_figures_that_are_times_lie_under_timing() -> None:
+    events = told(*began(), ended(lint=3, runtime=0.25))
+
+    assert [event["data"] for event in events if event["type"] == "metric"] == [
+        {"name": "lint", "value": 3},
+        {"name": "runtime", "timing": {"value": 0.25}},
+    ]
+    (end,) = (event["data"] for event in events if event["type"] == "case/end")
+    assert (end["soft"], end["timing"]["soft"]) == ({"lint": 3}, {"runtime": 0.25})
