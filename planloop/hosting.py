@@ -35,6 +35,7 @@ from reconciler.effects.journal import Recovery, recover
 from reconciler.storing.store import View
 from schemas import amounts
 from schemas.agent import outliving
+from schemas.collecting import collect_seldom
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PARALLEL_DEFAULT
@@ -95,6 +96,7 @@ class Owning:
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
+        collect_seldom()
         core = self._core
         if self._wish.file.document.get("containers") or core.store.view.list("container"):
             wiring.expect_containers()

@@ -9,6 +9,10 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+SELDOM: Final = (20_000, 20, 20)
+"""Objects made before the collector looks at the youngest, then how many such looks before it looks at older ones."""
 
 
 @contextmanager
@@ -21,3 +25,13 @@ def collector_off() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def collect_seldom() -> None:
+    """From here on the collector leaves alone what is there now, and looks at what comes less often.
+
+    For a process that keeps a view of thousands of objects: a sixth of the time of a run of 1,000 short cases went into
+    looking through them, and there are no cycles among them.
+    """
+    gc.freeze()
+    gc.set_threshold(*SELDOM)
