@@ -21,7 +21,9 @@ from schemas.frozen import frozen
 
 PRACTICE: Final = "exercises/practice/"
 TIMEOUT: Final = "2m"
-RAN: Final = "{{nonce.ran}}"
+RAN: Final = "RAN"
+"""Stands in a command for the word that it must say at its end, which its script is given."""
+RUN: Final = "run.sh"
 TOLD: Final = ("introduction.md", "instructions.md", "instructions.append.md")
 
 
@@ -49,8 +51,8 @@ class Imported:
 class Track:
     """How the exercises of a language are laid out, tested and known to be broken.
 
-    `command` is the shell line that runs the tests at /checks on a copy of the work; `known` are exercises whose own
-    solution does not pass there, with the reason.
+    `command` is the shell line that runs the tests at /checks; `known` are exercises whose own solution does not pass
+    there, with the reason. `beside` are files that the tests of every exercise need.
     """
 
     language: str
@@ -75,7 +77,8 @@ def imported(files: Mapping[str, bytes], track: str) -> Imported:
         cases[slug] = _case(exercise, rules)
         for folder, found in (("stub", exercise.stub), ("example", exercise.example), ("checks", exercise.tests)):
             texts |= {f"{folder}/{slug}/{path}": text for path, text in found.items()}
-        texts |= {f"checks/{slug}/{path}": text for path, text in rules.beside.items()}
+        beside = {**rules.beside, RUN: f"#!/bin/sh\n{rules.command(exercise)}\n"}
+        texts |= {f"checks/{slug}/{path}": text for path, text in beside.items()}
     head: JsonObject = {
         "suite": f"exercism-{track}",
         "about": f"Does it solve the practice exercises of Exercism's {rules.language} track?",
@@ -143,7 +146,7 @@ def _case(exercise: Exercise, rules: Track) -> JsonObject:
         "tags": tags,
         "files": f"stub/{exercise.slug}",
         "check-files": f"checks/{exercise.slug}",
-        "checks": {"tests": {"sh": rules.command(exercise), "timeout": TIMEOUT}},
+        "checks": {"tests": {"sh": f"sh /checks/{RUN} {{{{nonce.ran}}}}", "timeout": TIMEOUT}},
         "proof": {
             "oracles": {"example": {"files": f"example/{exercise.slug}"}},
             "mutants": {"stub": {"files": f"stub/{exercise.slug}", "kills": "tests"}},
@@ -198,12 +201,16 @@ def _clojurescript(exercise: Exercise) -> str:
 def _typescript(exercise: Exercise) -> str:
     tests = " ".join(path for path in exercise.tests if path.endswith(".test.ts"))
     copied = "rm -rf /tmp/t && mkdir /tmp/t && cp -R . /checks/. /tmp/t/ && cd /tmp/t"
-    return f"{copied} && " + _ended(f"node --experimental-transform-types --no-warnings jest-run.mjs {RAN} {tests}")
+    return f"{copied} || exit 1\n" + _ended(
+        f"node --experimental-transform-types --no-warnings jest-run.mjs '{RAN}' {tests}"
+    )
 
 
 def _ended(command: str) -> str:
     """The command, which has passed when its last word says that tests ran and none failed."""
-    return f"{{ {command}; }} > /tmp/said 2>&1; tail -c 4000 /tmp/said; grep -qE '^{RAN} [1-9][0-9]* 0$' /tmp/said"
+    given = command.replace(RAN, "'\"$1\"'")
+    said = '"${TMPDIR:-/tmp}/said"'
+    return f'{given} > {said} 2>&1\ntail -c 4000 {said}\ngrep -qE "^$1 [1-9][0-9]* 0\\$" {said}'
 
 
 def _quoted(text: str) -> str:

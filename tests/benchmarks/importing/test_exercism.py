@@ -94,7 +94,7 @@ def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: st
     assert "Numbers add up.\n\nAdd { {two}} numbers." in case.prompts[0] and next(iter(case.files)) in case.prompts[0]
     assert stub.files == case.files and oracle.files != case.files and stub.kills == ("tests",)
     assert any("test" in path for path in case.check_files) and not any("test" in path for path in case.files)
-    assert check.kind == "sh" and "{{nonce.ran}}" in check.arguments["shell"]
+    assert check.kind == "sh" and check.arguments["shell"] == "sh /checks/run.sh {{nonce.ran}}"
 
 
 def test_exercises_come_in_the_order_of_the_track_and_strangers_after_them(tmp_path: Path) -> None:
@@ -141,6 +141,24 @@ def test_an_exercise_that_is_not_whole_is_left_out_and_named(path: str, content:
 
 def test_a_folder_without_exercises_gives_no_case() -> None:
     assert imported({"README.md": b"hello"}, "clojure").cases == 0
+
+
+@pytest.mark.parametrize(
+    ("prints", "passes"),
+    [("w0rd 3 0", True), ("w0rd 3 1", False), ("w0rd 0 0", False), ("other 3 0", False), ("PASS", False), ("", False)],
+)
+def test_only_a_run_that_says_its_word_passes(prints: str, passes: bool, tmp_path: Path) -> None:
+    script = imported(track("clojurescript"), "clojurescript").files["checks/adder/run.sh"]
+    (tmp_path / "run.sh").write_text(script)
+    nbb = tmp_path / "nbb"
+    nbb.write_text(f"#!/bin/sh\necho \"$4\"; echo '{prints}'\n")
+    nbb.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+
+    ran = subprocess.run(["sh", "run.sh", "w0rd"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode == 0) is passes
+    assert '(println "w0rd" (:test r)' in ran.stdout  # What it runs has the word, and no quote is lost.
 
 
 # The stand-in for jest, on the Node of this machine.
