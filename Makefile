@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
-.PHONY: help demo servers test quick check format lint types contracts docs wheel speed clean
+.PHONY: help demo bench servers test quick check format lint types contracts docs wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -39,6 +39,16 @@ demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
 	@rm -rf $(VENV)/demo && cp -r plans/examples/quickstart $(VENV)/demo
 	@echo '$$ plan apply quickstart.plan.yaml'
 	@cd $(VENV)/demo && ../bin/plan apply --yes quickstart.plan.yaml
+
+$(VENV)/bench.stamp: $(VENV)/demo.stamp
+	@command -v chromium >/dev/null || { echo "suites look at pages in a browser; on Debian: apt-get install chromium"; exit 1; }
+	@echo "installing what drives a browser, and making the images that programs are written and run in"
+	@$(PIP) install --quiet --editable '.[browser]'
+	@$(BIN)/plan image make clojure clojurescript typescript
+	@touch $@
+
+bench: $(VENV)/bench.stamp ## Run every benchmark suite with three models that need no provider, and report
+	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/suites/hasty.yaml
 
 test: $(VENV)/test.stamp $(VENV)/servers.stamp ## Run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
