@@ -35,12 +35,17 @@ def suite() -> Suite:
 CASES = pytest.mark.parametrize("name", sorted(suite().cases))
 
 
-def world_of(case: Case) -> World:
-    assert case.world is not None
-    document = worlds.with_tools(suite().worlds[case.world["use"]], suite().pools["decoys"]["tools"])
+@lru_cache
+def world_named(name: str) -> World:
+    document = worlds.with_tools(suite().worlds[name], suite().pools["decoys"]["tools"])
     found = worlds.world_of(document)
     assert found.world is not None, found.diagnostics
-    return worlds.laid(found.world, case.world.get("with", {}))
+    return found.world
+
+
+def world_of(case: Case) -> World:
+    assert case.world is not None
+    return worlds.laid(world_named(case.world["use"]), case.world.get("with", {}))
 
 
 def evidence(case: Case, act: Act) -> Evidence:

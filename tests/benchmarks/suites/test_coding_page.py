@@ -1,0 +1,51 @@
+"""The page on the suite coding-agent shows what the suite holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from benchmarks.grading.serving import entry_of
+from tests.benchmarks.suites.test_coding_agent import case
+from tests.planloop.verb_pages import ROOT
+
+PAGE = ROOT / "docs" / "coding-suite.md"
+NAMES = ("echo", "login", "chat", "game")
+
+
+def cases() -> str:
+    rows = ["| case | checks |", "| --- | --- |"]
+    for name in NAMES:
+        found = case(f"{name}-typescript")
+        checks = ", ".join(f"{check.key} ({check.kind})" for check in found.checks)
+        rows.append(f"| {name} | {checks} |")
+    return "\n".join(rows)
+
+
+def mutants() -> str:
+    rows = ["| case | wrong programs |", "| --- | --- |"]
+    for name in NAMES:
+        found = case(f"{name}-typescript").mutants
+        rows.append(f"| {name} | {', '.join(f'{each} ({act.kills[0]})' for each, act in found.items())} |")
+    return "\n".join(rows)
+
+
+def starts(folder: Path) -> str:
+    return "\n".join(f"{number}. {what}" for number, what in enumerate(entry_of(folder, "auto").tried, 1))
+
+
+def test_the_page_shows_the_cases_the_wrong_programs_and_the_starts(tmp_path: Path, is_updating_docs: bool) -> None:
+    text = PAGE.read_text()
+    parts = {
+        "What is asked, and how it is judged": (r"\| case \| checks \|\n(?:\|.*\n)+|CASES\n", cases()),
+        "How a program is started": (r"(?:\d\. .*\n)+|STARTS\n", starts(tmp_path)),
+        "How the checks are checked": (r"\| case \| wrong programs \|\n(?:\|.*\n)+|MUTANTS\n", mutants()),
+    }
+    now = text
+    for pattern, made in parts.values():
+        now = re.sub(pattern, lambda _, made=made: f"{made}\n", now, count=1)  # type: ignore[misc]
+
+    if is_updating_docs:
+        PAGE.write_text(now)
+    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert all(f"## {heading}" in now and made in now for heading, (_, made) in parts.items())
