@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas.fields import ChangeClass, Either, Field, FieldTable, FieldType, Keyed, Many, Table
 from schemas.fields_agent import AGENT_TABLES
+from schemas.fields_calls import CALL_TABLES
 from schemas.fields_checks import CHECK_TABLES
 from schemas.fields_fork import FORK
 from schemas.fields_hook import HOOK_TABLES
@@ -41,7 +42,7 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
 )
 
 EVERY: Final[Mapping[str, FieldTable]] = MappingProxyType(
-    {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *LOG_TABLES, *WORLD_TABLES)}},
+    {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *CALL_TABLES, *LOG_TABLES, *WORLD_TABLES)}},
 )
 """The tables of suites and of simulated worlds, too, which are no part of a plan."""
 

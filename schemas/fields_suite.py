@@ -28,9 +28,9 @@ _READER: Final = "benchmarks"
 _SOME: Final = Scalar("integer", minimum=1)
 
 JUDGED_FIELDS: Final = (
-    Field("calls", ANY, "Which tools must have been called, and which not.", {"need": [{"tool": "mail.send"}]}),
-    Field("state", ANY, "What the simulated world must look like at the end.", {"after": []}),
-    Field("abstain", ANY, "No tool was called, and it was said why.", {"asks-or-says": "/which/"}),
+    Field("calls", Table("calls"), "Which tools must have been called, and which not.", {"need": [{"tool": ["look"]}]}),
+    Field("state", Table("state"), "What the simulated world must look like at the end.", {"after": []}),
+    Field("abstain", Table("abstain"), "No tool was called, and it was said why.", {"asks-or-says": "/which/"}),
     Field("log", Table("log"), "What the plan's log must show.", {"children": {"at-least": 2}}),
 )
 """Checks of what an agent did. They are judged from the log, and so are none of a plan's `acceptance`."""

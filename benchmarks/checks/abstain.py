@@ -12,7 +12,7 @@ from benchmarks.checks import fitting, spoken
 from benchmarks.checks.classing import classed
 from benchmarks.checks.contract import Evidence, Judged
 from benchmarks.checks.figures import figures
-from benchmarks.checks.rules import BadCheck, Rules, members, shapes
+from benchmarks.checks.rules import BadCheck, Rules, members, shapes, usable
 from schemas.encoding import Json, JsonObject
 
 
@@ -35,8 +35,8 @@ def read(arguments: Json) -> tuple[Rules, Json]:
     """The calls that may be made all the same, and the matcher of what is said (None: anything). Raises BadCheck."""
     given = members(arguments, ("asks-or-says", "free"), "`abstain`")
     wanted = given.get("asks-or-says")
-    if wanted is not None and (why := fitting.unusable(wanted)):
-        raise BadCheck(f"`asks-or-says`: {why}")
+    if wanted is not None:
+        usable(wanted, ("asks-or-says",))
     return Rules((), "any", (), shapes(given.get("free", []), "free"), "deny"), wanted
 
 

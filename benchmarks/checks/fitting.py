@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from schemas import matcher_faults, matchers
 from schemas.encoding import Json
+from schemas.fault_at import FaultAt, Place
 
 
 def fault(matcher: Json, value: Json) -> str:
@@ -27,6 +28,6 @@ def _fault(matcher: Json, value: Json, *, is_exact: bool) -> str:
     return fault({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
 
 
-def unusable(matcher: Json) -> str:
-    """Why a matcher cannot be asked, in words; empty where it can."""
-    return next((found.summary for found in matcher_faults.faults_of(matcher)), "")
+def unusable(matcher: Json, at: Place) -> Iterator[FaultAt]:
+    """What keeps a matcher that is written at `at` from being asked."""
+    return matcher_faults.faults_of(matcher, at)

@@ -13,13 +13,11 @@ from benchmarks.checks import fitting
 from benchmarks.checks.contract import Emitted, Evidence
 from schemas import limits, patterns
 from schemas.encoding import Json, JsonObject
+from schemas.fields_calls import EXTRAS, ORDERS
 from schemas.frozen import frozen
 
 Order: TypeAlias = Literal["any", "partial", "exact"]
 Extra: TypeAlias = Literal["allow", "soft", "deny"]
-
-ORDERS: Final = ("any", "partial", "exact")
-EXTRAS: Final = ("allow", "soft", "deny")
 
 
 READS: Final = "reads"
@@ -27,7 +25,12 @@ READS: Final = "reads"
 
 
 class BadCheck(ValueError):
-    """The check cannot be read; its text says why and what is to be written instead."""
+    """The check cannot be read; its text says why. `hint` is the cure, `at` the place within the check."""
+
+    def __init__(self, words: str, hint: str, at: tuple[str, ...] = ()) -> None:
+        super().__init__(words)
+        self.hint = hint
+        self.at = at
 
 
 @frozen
@@ -106,11 +109,10 @@ MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
 def read(arguments: Json) -> Rules:
     """The check as rules. Raises BadCheck."""
     given = members(arguments, MEMBERS, "`calls`")
-    needs = _needs(listed(given.get("need", []), "need"))
-    ordered = any(need.after for need in needs)
+    needs = _needs(listed(given.get("need", []), ("need",)))
     order = _one_of(given.get("order", "partial"), ORDERS, "order")
-    if ordered and order != "partial":
-        raise BadCheck(f"`after` is for `order: partial`, not for `order: {order}`")
+    if order != "partial" and any(need.after for need in needs):
+        raise BadCheck(f"`after` says nothing where `order` is `{order}`", "leave `order` out", ("order",))
     return Rules(
         needs,
         cast("Order", order),
@@ -122,95 +124,101 @@ def read(arguments: Json) -> Rules:
 
 def shapes(value: Json, name: str) -> tuple[Shape, ...]:
     """The calls that a list of names, patterns and maps stands for. Raises BadCheck."""
-    return tuple(_shape(one, name) for one in listed(value, name))
+    return tuple(_shape(one, (name, str(place))) for place, one in enumerate(listed(value, (name,))))
 
 
-def _shape(value: Json, name: str) -> Shape:
+def _shape(value: Json, at: tuple[str, ...]) -> Shape:
     if isinstance(value, str) and value:
         return Shape(value, reads=True) if value == READS else Shape(value, value)
-    given = members(value, ("tool", "args", "decoys"), f"what `{name}` lists")
-    if not given:
-        raise BadCheck(f"`{name}` lists tools, or maps with `tool`, `args` or `decoys`")
-    decoys = given.get("decoys", "")
+    given = members(value, ("tool", "args", "decoys"), f"what `{at[0]}` lists", at)
+    tool, decoys = given.get("tool", "*"), given.get("decoys", "")
+    if not given or not isinstance(tool, str):
+        raise BadCheck(f"`{at[0]}` lists no tool here", "write `mail.*`, `{tool: mail.send}` or `{decoys: true}`", at)
     if decoys not in ("", True, "near", "far"):
-        raise BadCheck("`decoys` is true, near or far")
-    tool = given.get("tool", "*")
-    if not isinstance(tool, str):
-        raise BadCheck(f"a `tool` of `{name}` is a name; stars match anything")
-    args = _args(given["args"])[0] if "args" in given else None
+        raise BadCheck("`decoys` cannot be that", "write true, near or far", (*at, "decoys"))
+    args = _args(given["args"], (*at, "args"))[0] if "args" in given else None
     shown = tool if not decoys else "decoys" if decoys is True else f"{decoys} decoys"
     return Shape(shown, tool, args, "all" if decoys is True else decoys)
 
 
 def _needs(values: Sequence[Json]) -> tuple[Need, ...]:
     if len(values) > limits.NEEDED_CALLS_MAX:
-        raise BadCheck(f"`need` has at most {limits.NEEDED_CALLS_MAX} calls")
-    maps = [members(one, ("id", "tool", "args", "may", "after", "tried"), "a needed call") for one in values]
+        raise BadCheck("more calls are needed than anybody matches", f"at most {limits.NEEDED_CALLS_MAX}", ("need",))
+    known = ("id", "tool", "args", "may", "after", "tried")
+    maps = [members(one, known, "a needed call", ("need", str(place))) for place, one in enumerate(values)]
     names = [str(one.get("id", f"need-{place}")) for place, one in enumerate(maps, 1)]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise BadCheck(f"two needed calls have the id `{twice[0]}`")
-    needs = tuple(_need(one, name, names) for one, name in zip(maps, names, strict=True))
+    if twice := [place for place, name in enumerate(names) if name in names[:place]]:
+        raise BadCheck(f"two needed calls have the id `{names[twice[0]]}`", "rename one", ("need", str(twice[0]), "id"))
+    needs = tuple(_need(place, one, names) for place, one in enumerate(maps))
     _without_circles(needs)
     return needs
 
 
-def _need(one: JsonObject, name: str, names: Sequence[str]) -> Need:
-    tools = tuple(listed(one.get("tool", []), "tool"))
+def _need(place: int, one: JsonObject, names: Sequence[str]) -> Need:
+    at, name = ("need", str(place)), names[place]
+    tools = tuple(listed(one.get("tool", []), (*at, "tool")))
     if not tools or not all(isinstance(tool, str) and tool for tool in tools):
-        raise BadCheck(f"the needed call `{name}` lacks the name of its `tool`")
-    args, is_exact = _args(one.get("args", {}))
-    after = listed(one.get("after", []), "after")
+        raise BadCheck(f"the needed call `{name}` lacks its `tool`", "write `tool: mail.send`", at)
+    args, is_exact = _args(one.get("args", {}), (*at, "args"))
+    after = listed(one.get("after", []), (*at, "after"))
     if unknown := [other for other in after if other not in names]:
-        raise BadCheck(f"`{name}` comes after `{unknown[0]}`, which is no id of a needed call")
-    may = members(one.get("may", {}), None, "`may`")
+        hint = f"there are {', '.join(names)}"
+        raise BadCheck(f"`{unknown[0]}` is no id of a needed call", hint, (*at, "after"))
+    may = _usable(members(one.get("may", {}), None, "`may`", (*at, "may")), (*at, "may"))
     tried = one.get("tried", False)
     if not isinstance(tried, bool):
-        raise BadCheck(f"`tried` of `{name}` is true or false")
-    return Need(name, tools, args, _usable(may), is_exact, frozenset(map(names.index, after)), tried)
+        raise BadCheck("`tried` cannot be that", "write true or false", (*at, "tried"))
+    return Need(name, tools, args, may, is_exact, frozenset(map(names.index, after)), tried)
 
 
-def _args(value: Json) -> tuple[JsonObject, bool]:
+def _args(value: Json, at: tuple[str, ...]) -> tuple[JsonObject, bool]:
     """The matchers by argument, and whether no others may be there. A plain map is a subset."""
-    given = members(value, None, "`args`")
+    given = members(value, None, "`args`", at)
     if len(given) == 1 and (kind := next(iter(given))) in ("subset", "exact") and isinstance(given[kind], dict):
-        return _usable(given[kind]), kind == "exact"
-    return _usable(given), False
+        return _usable(given[kind], (*at, kind)), kind == "exact"
+    return _usable(given, at), False
 
 
-def _usable(args: JsonObject) -> JsonObject:
+def _usable(args: JsonObject, at: tuple[str, ...]) -> JsonObject:
     for name, matcher in args.items():
-        if why := fitting.unusable(matcher):
-            raise BadCheck(f"the argument `{name}`: {why}")
+        usable(matcher, (*at, name))
     return args
+
+
+def usable(matcher: Json, at: tuple[str, ...]) -> None:
+    """Raises BadCheck for a matcher that cannot be asked."""
+    for fault in fitting.unusable(matcher, at):
+        raise BadCheck(fault.summary, fault.hint, fault.at)
 
 
 def _without_circles(needs: Sequence[Need]) -> None:
     done: set[int] = set()
     while ready := [place for place, need in enumerate(needs) if place not in done and need.after <= done]:
         done.update(ready)
-    if left := [need.id for place, need in enumerate(needs) if place not in done]:
-        raise BadCheck(f"`after` goes in a circle: {', '.join(left)}")
+    if left := [place for place in range(len(needs)) if place not in done]:
+        names = ", ".join(needs[place].id for place in left)
+        raise BadCheck(f"`after` goes in a circle: {names}", "take one of them out", ("need", str(left[0]), "after"))
 
 
-def members(value: Json, allowed: Sequence[str] | None, what: str) -> JsonObject:
+def members(value: Json, allowed: Sequence[str] | None, what: str, at: tuple[str, ...] = ()) -> JsonObject:
     """`value` as a map that has none but the `allowed` members; None allows any. Raises BadCheck."""
     if not isinstance(value, dict):
-        raise BadCheck(f"{what} is a map")
+        raise BadCheck(f"{what} is a map", "write `{name: value}`", at)
     if allowed is not None and (unknown := [name for name in value if name not in allowed]):
-        raise BadCheck(f"{what} has no member `{unknown[0]}`: there are {', '.join(allowed)}")
+        raise BadCheck(f"{what} has no member `{unknown[0]}`", f"there are {', '.join(allowed)}", (*at, unknown[0]))
     return value
 
 
-def listed(value: Json, name: str) -> list[Json]:
+def listed(value: Json, at: tuple[str, ...]) -> list[Json]:
     """`value` as a list; a word alone is a list of one. Raises BadCheck."""
     if isinstance(value, list):
         return value
     if isinstance(value, str):
         return [value]
-    raise BadCheck(f"`{name}` is a list")
+    raise BadCheck(f"`{at[-1]}` is a list", "write `[…]`", at)
 
 
 def _one_of(value: Json, words: Sequence[str], name: str) -> str:
     if value not in words:
-        raise BadCheck(f"`{name}` is one of {', '.join(words)}")
+        raise BadCheck(f"`{name}` cannot be that", f"one of {', '.join(words)}", (name,))
     return str(value)

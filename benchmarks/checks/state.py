@@ -13,7 +13,7 @@ from benchmarks import worlds
 from benchmarks.checks import fitting
 from benchmarks.checks.assigning import matched
 from benchmarks.checks.contract import Evidence, Judged
-from benchmarks.checks.rules import BadCheck, listed, members
+from benchmarks.checks.rules import BadCheck, listed, members, usable
 from benchmarks.worlds.world import Tables, World
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.frozen import frozen
@@ -41,7 +41,7 @@ def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
     try:
         wanted = read(arguments)
         if evidence.world is None or evidence.tables is None:
-            raise BadCheck("the case has no world: name it under `world`")
+            raise BadCheck("the case has no world", "name one under `world`")
         golden = None if wanted.after is None else golden_end(evidence.world, wanted.after)
     except BadCheck as error:
         return Judged("error", str(error), probes=0)
@@ -58,18 +58,18 @@ def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
 def read(arguments: Json) -> Wanted:
     """The check as it is written. Raises BadCheck."""
     given = members(arguments, ("after", "ignore", "tables", "new"), "`state`")
-    after = None if "after" not in given else tuple(_call(one) for one in listed(given["after"], "after"))
-    ignore = listed(given.get("ignore", []), "ignore")
+    ignore = listed(given.get("ignore", []), ("ignore",))
     if not all(isinstance(name, str) for name in ignore):
-        raise BadCheck("`ignore` lists tables, such as `messages`, and fields of tables, such as `messages.body`")
-    tables = members(given.get("tables", {}), None, "`tables`")
+        raise BadCheck("`ignore` lists names", "such as `messages`, or `messages.body`", ("ignore",))
+    tables = members(given.get("tables", {}), None, "`tables`", ("tables",))
     for name, rows in tables.items():
-        members(rows, None, f"the table `{name}`")
-        _usable({"subset": rows}, name)
-    new = {name: listed(rows, name) for name, rows in members(given.get("new", {}), None, "`new`").items()}
+        usable({"subset": members(rows, None, "a table", ("tables", name))}, ("tables", name))
+    new = {name: listed(rows, ("new", name)) for name, rows in members(given.get("new", {}), None, "`new`").items()}
     for name, rows in new.items():
-        _usable(rows, name)
-    return Wanted(after, tuple(ignore), tables, new)
+        usable(rows, ("new", name))
+    after = listed(given["after"], ("after",)) if "after" in given else None
+    calls = None if after is None else tuple(_call(one, place) for place, one in enumerate(after))
+    return Wanted(calls, tuple(ignore), tables, new)
 
 
 def golden_end(world: World, calls: Sequence[tuple[str, JsonObject]]) -> Tables:
@@ -78,7 +78,7 @@ def golden_end(world: World, calls: Sequence[tuple[str, JsonObject]]) -> Tables:
     for tool, arguments in calls:
         world, answer = worlds.call(world, tool, arguments)
         if answer.error:
-            raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}")
+            raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}", "mend the call", ("after",))
     return world.tables
 
 
@@ -107,13 +107,9 @@ def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after:
             yield f"{name}: a new row is too much: {encode_text(row)[:200]}"
 
 
-def _call(written: Json) -> tuple[str, JsonObject]:
+def _call(written: Json, place: int) -> tuple[str, JsonObject]:
+    at = ("after", str(place))
     if not isinstance(written, dict) or len(written) != 1:
-        raise BadCheck("`after` lists calls, each as `tool: arguments`")
+        raise BadCheck("this is no golden call", "write `tool: {argument: value}`", at)
     tool, arguments = next(iter(written.items()))
-    return tool, members({} if arguments is None else arguments, None, f"what `{tool}` is called with")
-
-
-def _usable(pattern: Json, name: str) -> None:
-    if why := fitting.unusable(pattern):
-        raise BadCheck(f"`{name}`: {why}")
+    return tool, members({} if arguments is None else arguments, None, "what a tool is called with", (*at, tool))

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from benchmarks.checks import log
+from benchmarks.checks import asking, log
 from benchmarks.compiling.filling import filled
 from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.shelving import read_shelf
 from benchmarks.reading.sources import SuiteSources
 from benchmarks.reading.suite import Case, ReadSuite, Suite
-from compiler.faults import Faults, Origins, placed
+from compiler.checking_served import check_served, check_web
+from compiler.faults import Faults, Origins, Pointer, placed
 from compiler.lowering import check_arguments
 from compiler.normalising import Work, normalise
 from compiler.reading import read_source
@@ -25,6 +26,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.fields_suite import JUDGED_FIELDS
 from schemas.task import CheckSpec
+from schemas.web_flows import Flows, flows_of, without_reuse
 
 CHECK_S: Final = 60.0
 KINDS: Final = tuple(row.name for row in (*KIND_FIELDS, *JUDGED_FIELDS))
@@ -145,8 +147,27 @@ class _Reading:
                 continue
             for one in log.faults(check["log"]) if kinds[0] == "log" else ():
                 self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
+            self._ask(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]))
             timeout_s = float(check.get("timeout", CHECK_S))
-            yield CheckSpec(name, kinds[0], check_arguments(kinds[0], check), timeout_s)
+            arguments = check_arguments(kinds[0], check)
+            if kinds[0] == "web":
+                arguments = self._web(arguments, flows_of(checks.items()), (*to, "checks", name, "web"))
+            else:
+                check_served(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]), self.faults, has_url=True)
+            yield CheckSpec(name, kinds[0], arguments, timeout_s)
+
+    def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:
+        """Tells what keeps a check from being judged, where its form is sound."""
+        if not any((one.diagnostic.pointer or ())[: len(to)] == to for one in self.faults.found):
+            for fault in asking.faults(kind, arguments):
+                self.faults.add(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
+
+    def _web(self, written: JsonObject, flows: Flows, to: Pointer) -> JsonObject:
+        """A web check with what the suite calls things, and the steps that it reuses."""
+        lexicon = {**self.document.get("lexicon", {}), **written.get("lexicon", {})}
+        check = written | {"lexicon": lexicon} if lexicon else written
+        check_web(check, to, self.faults, flows, has_url=True)
+        return without_reuse(check, flows)
 
 
 def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:

@@ -98,11 +98,11 @@ def test_a_failure_says_what_is_otherwise() -> None:
     ("check", "words"),
     [
         ({"after": [{"note.finish": {"id": "note-7"}}]}, "the golden call of `note.finish` fails: There is no note-7."),
-        ({"after": ["note.finish"]}, "`after` lists calls, each as `tool: arguments`"),
+        ({"after": ["note.finish"]}, "this is no golden call"),
         ({"then": []}, "no member `then`"),
-        ({"tables": {"notes": []}}, "the table `notes` is a map"),
-        ({"new": {"notes": [{"text": {"one-of": []}}]}}, "`notes`: "),
-        ({"ignore": [1]}, "`ignore` lists tables"),
+        ({"tables": {"notes": []}}, "a table is a map"),
+        ({"new": {"notes": [{"text": {"one-of": []}}]}}, "`one-of` is a list"),
+        ({"ignore": [1]}, "`ignore` lists names"),
     ],
 )
 def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words: str) -> None:

@@ -1,0 +1,65 @@
+"""Checks that cannot be judged are told where they stand when their suite is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from benchmarks.reading.reading import read_suite
+
+SUITE = """\
+suite: demo
+cases:
+  one:
+    prompts: [do it]
+    checks:
+      right: {%s}
+"""
+
+
+class Nothing:
+    """No file lies beside the suite."""
+
+    def read(self, path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    def tree(self, path: str) -> Mapping[str, bytes]:
+        raise FileNotFoundError(path)
+
+
+@pytest.mark.parametrize(
+    ("check", "guilty", "words"),
+    [
+        ("calls: {need: [{tool: a, id: x}, {tool: b, after: [y]}]}", "[y", "`y` is no id of a needed call"),
+        ("calls: {need: [{tool: a, args: {n: {one-of: []}}}]}", "[]", "`one-of` is a list"),
+        ("calls: {need: [{tool: a, args: {exact: {n: {between: [2, 1]}}}}]}", "[2", "nothing is between 2 and 1"),
+        ("calls: {need: [{args: {}}]}", "{args", "`tool`"),
+        ("calls: {need: [{tool: a}], ordr: any}", "ordr", "ordr"),
+        ("calls: {need: [{tool: a}], order: some}", "some", "some"),
+        ("calls: {need: [{tool: a}, {tool: a, after: need-1}], order: exact}", "exact", "`after` says nothing"),
+        ("calls: {forbid: [{decoys: some}]}", "some", "`decoys` cannot be that"),
+        ("calls: {free: [reads]}", "{free", "this `calls` asks for nothing"),
+        ("state: {after: [{a: {}, b: {}}]}", "{a", "this is no golden call"),
+        ("state: {ignore: [messages]}", "{ignore", "this `state` asks for nothing"),
+        ("state: {new: {notes: [{text: {one-of: []}}]}}", "[]", "`one-of` is a list"),
+        ("abstain: {asks-or-says: {one-of: 1}}", "1", "`one-of` is a list"),
+        ("abstain: {says: x}", "says", "says"),
+    ],
+)
+def test_a_fault_is_told_at_its_place_with_a_cure(check: str, guilty: str, words: str) -> None:
+    text = SUITE % check
+    (fault,) = read_suite(text.encode(), file="suite.yaml", sources=Nothing()).diagnostics
+
+    assert words in fault.summary
+    assert fault.hint
+    assert fault.span is not None
+    assert text[fault.span.start :].startswith(guilty)
+
+
+@pytest.mark.parametrize("check", ["calls: {need: look}", "abstain: {}", "state: {after: []}", "calls: {extra: deny}"])
+def test_what_can_be_asked_is_no_fault(check: str) -> None:
+    read = read_suite((SUITE % check).encode(), file="suite.yaml", sources=Nothing())
+
+    assert read.diagnostics == ()
+    assert read.suite is not None
