@@ -19,7 +19,7 @@ SHIPPED: Final[Mapping[str, JsonObject]] = MappingProxyType(
     {
         "user-field": {
             "role": _FIELD,
-            "name": r"/\b(user|e-?mail|account|login|nick|handle|your name|who)/",
+            "name": r"/\b(user|e-?mail|account|login|nick|handle|who)|\bname\b/",
             "autocomplete": ["username", "email", "nickname"],
             "place": {"before": "pass-field"},
             "or": {"type": "email"},

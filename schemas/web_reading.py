@@ -114,10 +114,11 @@ class _Steps:
         if ("can" in arguments) == is_never:
             said = "both `can` and `never`" if is_never else "neither `can` nor `never`"
             self.tell((), "P0211" if is_never else "P0210", f"a web check with {said}", "it has one of them")
+        count = len(self.meanings.faults)
         steps = self.steps(arguments.get(name, []), (name,))
         last = max((index for index, step in enumerate(steps) if not step.is_expectation), default=-1)
         forbidden = steps[last + 1 :] if is_never else ()
-        if name in arguments:
+        if name in arguments and len(self.meanings.faults) == count:  # Else it may be just what could not be read.
             self._looks(steps, forbidden, is_never=is_never)
         if "and" in arguments and not is_never:
             self.tell(("and",), "P0211", "`and` without `never`", "put it at the end of `can`", is_key=True)

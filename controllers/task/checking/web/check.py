@@ -29,9 +29,9 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     command = Command(
         cwd=bench.cwd,
         argv=argv,
-        stdin=encode(spec.arguments),
+        stdin=encode({"arguments": spec.arguments, "timeout_s": spec.timeout_s}),
         env={name: bench.env[name] for name in _NEEDED if name in bench.env},
-        timeout_s=spec.timeout_s,
+        timeout_s=spec.timeout_s + limits.WEB_START_S_MAX,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
     )
     op = bench.ids.mint()
@@ -39,7 +39,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
         exit_ = await bench.processes.run(op, command)
     finally:
         bench.processes.forget([op])
-    trouble = shell.not_ended(exit_, spec.timeout_s)
+    trouble = shell.not_ended(exit_, spec.timeout_s + limits.WEB_START_S_MAX)
     if trouble is not None:
         return trouble
     try:

@@ -20,8 +20,11 @@ NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chro
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
 
 
-async def answer(arguments: JsonObject) -> JsonObject:
-    """What the check finds. Whatever is not about the page is an `error`."""
+async def answer(arguments: JsonObject, timeout_s: float) -> JsonObject:
+    """What the check finds in this time, for which the browser's start does not count.
+
+    Whatever is not about the page is an `error`.
+    """
     check, faults = read(arguments)
     if check is None:
         return _error("; ".join(f"{'/'.join(one.at)}: {one.summary}" for one in faults))
@@ -37,27 +40,33 @@ async def answer(arguments: JsonObject) -> JsonObject:
         return _error(NO_PACKAGE)
     try:
         async with chromium(program) as browser:
-            verdict = await search(check, browser)
+            async with asyncio.timeout(timeout_s):
+                verdict = await search(check, browser)
+    except TimeoutError:
+        return _answer("fail", f"not done after {timeout_s:g} s: the page is too slow", 1)
     except BrowserGone as gone:
         return _error(str(gone))
     shown = verdict.shown
     evidence = {**shown.evidence, "accessibility.json": encode(shown.accessibility)}
-    return {
-        "result": "pass" if verdict.holds else "fail",
-        "message": verdict.message,
-        "probes": sum(one.probes for one in verdict.tried),
+    probes = sum(one.probes for one in verdict.tried)
+    return _answer("pass" if verdict.holds else "fail", verdict.message, probes) | {
         "output": "\n\n".join("\n".join((f"way {number}:", *one.log)) for number, one in enumerate(verdict.tried, 1)),
         "evidence": {name: base64.b64encode(content).decode() for name, content in evidence.items()},
     }
 
 
 def _error(message: str) -> JsonObject:
-    return {"result": "error", "message": message, "probes": 0, "output": "", "evidence": {}}
+    return _answer("error", message, 0)
+
+
+def _answer(result: str, message: str, probes: int) -> JsonObject:
+    return {"result": result, "message": message, "probes": probes, "output": "", "evidence": {}}
 
 
 def main() -> None:
     """Reads the check and prints the answer."""
-    found = asyncio.run(answer(decode(sys.stdin.buffer.read())))
+    asked = decode(sys.stdin.buffer.read())
+    found = asyncio.run(answer(asked["arguments"], asked["timeout_s"]))
     sys.stdout.buffer.write(b"\n" + encode(found) + b"\n")
 
 

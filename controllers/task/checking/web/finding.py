@@ -1,7 +1,8 @@
 """Which elements a target may be, the likeliest first: pure, over a sight.
 
-By role and name, then label, placeholder, attributes, visible text, and last by where it is. Whether a target is
-there at all is asked of `present`, which does not guess: a place is a last resort for who must press something.
+By role and name, then label, placeholder, attributes, visible text, the words beside it, and last by where it is.
+Whether a target is there at all is asked of `present`, which does not guess: a place is a last resort for who must
+press something.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ PRESSED_ROLES: Final = frozenset(
     {"button", "link", "menuitem", "tab", "checkbox", "radio", "switch", "option", "gridcell", "cell"}
 )
 _LIVE: Final = frozenset({"alert", "status", "log"})  # Says something, or is no more than a place for it.
-_ROLE, _LABEL, _PLACEHOLDER, _ATTRIBUTES, _TEXT, _LEAF, _PLACE = range(7)
-_NAMES: Final = ("role", "label", "placeholder", "attributes", "text", "text", "place")
+_ROLE, _LABEL, _PLACEHOLDER, _ATTRIBUTES, _TEXT, _BESIDE, _LEAF, _PLACE = range(8)
+_NAMES: Final = ("role", "label", "placeholder", "attributes", "text", "label", "text", "place")
+_CERTAIN: Final = _TEXT
 _OWN_NAMES: Final = ("name", "id", "data-testid")
 
 
@@ -56,9 +58,10 @@ def candidates(target: Target, sight: Sight, around: Around, most: int = limits.
     return _distinct(found)[:most]
 
 
-def present(target: Target, sight: Sight, around: Around) -> list[Element]:
-    """The elements that are what the target means, without a guess."""
-    found = {at for way in target.meaning for stage, at in _ranked(way, sight, around) if stage < _LEAF}
+def present(target: Target, sight: Sight, around: Around, *, is_likely: bool = False) -> list[Element]:
+    """The elements that are what the target means, without a guess; `is_likely`: also by the words beside a field."""
+    last = _BESIDE if is_likely else _CERTAIN
+    found = {at for way in target.meaning for stage, at in _ranked(way, sight, around) if stage <= last}
     return [sight.elements[at] for at in sorted(found)]
 
 
@@ -97,8 +100,10 @@ def _staged(way: Way, sight: Sight, around: Around) -> Iterator[tuple[int, int]]
         stage = _stage(way, one, is_field=is_field, is_pressed=is_pressed)
         if stage is not None and not (one.role in _LIVE and not sight.text_of(one)):
             yield stage, at
-        if way.name is not None and is_field and one.is_editable and is_in(way.name, label_of(at, sight)):
-            yield _LABEL, at
+        if way.name is not None and is_field and one.is_editable:
+            alone, beside = labels_of(at, sight)
+            if is_in(way.name, alone) or is_in(way.name, beside):
+                yield (_LABEL if is_in(way.name, alone) else _BESIDE), at
     if way.name is not None and (is_pressed or not way.roles):
         yield from _by_text(way.name, sight)
     if way.place is not None:
@@ -124,10 +129,13 @@ def _stage(way: Way, one: Element, *, is_field: bool, is_pressed: bool) -> int |
     return _ATTRIBUTES if is_in(way.name, folded(own)) else None
 
 
-def label_of(at: int, sight: Sight) -> str:
-    """The text that people take for a field's label: what stands with it alone, else the line before it."""
+def labels_of(at: int, sight: Sight) -> tuple[str, str]:
+    """What people take for a field's label: the text that stands with it alone, and the line before it."""
     one = sight.elements[at]
     fields = [other.span for other in sight.elements if other.is_editable and other.node != one.node]
+    start = max((last for _, last in fields if last <= one.span[0]), default=0)
+    lines = folded("".join(sight.pieces[start : one.span[0]])).splitlines()
+    beside = lines[-1][-limits.WEB_NAME_CHARS_MAX :] if lines else ""
     above = one.parent
     while above >= 0:
         begin, end = sight.elements[above].span
@@ -135,11 +143,9 @@ def label_of(at: int, sight: Sight) -> str:
             break
         text = sight.text_of(sight.elements[above])
         if text:
-            return text.splitlines()[0][: limits.WEB_NAME_CHARS_MAX]
+            return text.splitlines()[0][: limits.WEB_NAME_CHARS_MAX], beside
         above = sight.elements[above].parent
-    start = max((last for first, last in fields if last <= one.span[0]), default=0)
-    lines = folded("".join(sight.pieces[start : one.span[0]])).splitlines()
-    return lines[-1][-limits.WEB_NAME_CHARS_MAX :] if lines else ""
+    return "", beside
 
 
 def _by_text(words: Words, sight: Sight) -> Iterator[tuple[int, int]]:
@@ -194,7 +200,7 @@ def _certain(way: Way, sight: Sight, around: Around) -> list[int]:
     """What another name means. Its own place is left out, or two that are beside each other would go in a ring."""
     bare = Way(way.roles, way.name, way.types, way.autocomplete, way.text, None, way.key)
     last = Place("last") if way.place is not None and way.place.kind == "last" else None
-    found = [at for stage, at in _ranked(bare, sight, around) if stage < _LEAF]
+    found = [at for stage, at in _ranked(bare, sight, around) if stage <= _CERTAIN]
     return found or (_placed(way, last, sight, around) if last else [])
 
 

@@ -82,10 +82,10 @@ class Play:
     is_hopeless: bool = False  # What is waited for should not come: a page that stands still is not waited for.
 
     async def begin(self) -> None:
-        """Opens the page for those who do not do it themselves. Raises PageFailed."""
-        openers = {step.who for step in self.check.steps if isinstance(step.does, Open)}
+        """Opens the page for those who do not begin with that themselves. Raises PageFailed."""
         for name, view in self.views.items():
-            if name not in openers and "" not in openers:
+            first = next((step.does for step in self.check.steps if step.who in ("", name)), None)
+            if not isinstance(first, Open):
                 await view.person.open(self.check.url)
 
     async def go(self, steps: Sequence[Step]) -> None:
@@ -248,16 +248,20 @@ class Play:
         first = steps[0].does
         target = first.source if isinstance(first, Drag) else cast("Press", first).target
         until = _now() + _MAYBE_S
-        while True:
-            sight = await self._look(view)
-            if finding.present(target, sight, self._around(view)):
-                break
+        while not self._is_there(target, await self._look(view), view):
             if _now() >= until and view.person.is_at_rest:
                 self.log.append(f"there is no `{target.written}`, passed over")
                 return
             await asyncio.sleep(LOOK_EVERY_S)
         for step in steps:
             await self.step(step, self.views[step.who] if step.who else view)
+
+    def _is_there(self, target: Target, sight: Sight, view: View) -> bool:
+        """Whether it can be used."""
+        if target.cell is not None:
+            return bool(self._usable(target, sight, view)[0])
+        found = finding.present(target, sight, self._around(view), is_likely=True)
+        return any(not one.is_disabled for one in found)
 
     async def _board(self, does: Board, view: View, within_s: float) -> None:
         until = _now() + within_s

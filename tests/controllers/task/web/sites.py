@@ -10,15 +10,25 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from aiohttp import WSMsgType, web
 
 ADA = ("ada", "lovelace")
 
 
-def page(body: str, script: str = "") -> web.Response:
-    text = f"<!doctype html><meta charset=utf-8><title>A site</title><body>{body}<script>{script}</script>"
-    return web.Response(text=text, content_type="text/html")
+@dataclass(frozen=True)
+class Page:
+    """A document: its body, and the script at its end."""
+
+    body: str = ""
+    script: str = ""
+
+    def answer(self) -> web.Response:
+        text = (
+            f"<!doctype html><meta charset=utf-8><title>A site</title><body>{self.body}<script>{self.script}</script>"
+        )
+        return web.Response(text=text, content_type="text/html")
 
 
 @asynccontextmanager
@@ -34,12 +44,12 @@ async def served(app: web.Application) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def drawn(body: str, script: str = "") -> web.Application:
+def drawn(page: Page) -> web.Application:
     """A site of one page that needs no server."""
     app = web.Application()
 
     async def show(_: web.Request) -> web.Response:
-        return page(body, script)
+        return page.answer()
 
     app.router.add_get("/{path:.*}", show)
     return app
@@ -58,16 +68,16 @@ def login_form(*, says: str = "Wrong user name or password", lets_in: str = "") 
 
     async def show(request: web.Request) -> web.Response:
         name = request.cookies.get("name")
-        return page(f"<p>Hello, <b>{name}</b>!</p><a href=/out>Log out</a>" if name else FORM)
+        return Page(f"<p>Hello, <b>{name}</b>!</p><a href=/out>Log out</a>" if name else FORM).answer()
 
     async def enter(request: web.Request) -> web.Response:
         form = await request.post()
         is_right = (form["n"], form["p"]) == ADA
         if lets_in == "nobody" or (not is_right and lets_in != "everybody"):
-            return page(f"{FORM}<p>{says}</p>")
+            return Page(f"{FORM}<p>{says}</p>").answer()
         name = str(form["n"])
         if lets_in == "forgets":
-            return page(f"<p>Hello, {name}</p>")
+            return Page(f"<p>Hello, {name}</p>").answer()
         answer = web.HTTPFound("/")
         answer.set_cookie("name", name)
         raise answer
@@ -124,14 +134,14 @@ const acts = {enter: async () => {
 
 def login_bare() -> web.Application:
     """Inputs with placeholders and no form; a dialog says no."""
-    app = drawn(LOGIN_BARE, LOGIN_BARE_SCRIPT)
+    app = drawn(Page(LOGIN_BARE, LOGIN_BARE_SCRIPT))
     app.router.add_post("/api", _let_in)
     return app
 
 
 def login_soup() -> web.Application:
     """Boxes that a script draws, with labels that belong to nothing."""
-    app = drawn("", LOGIN_SOUP_SCRIPT)
+    app = drawn(Page("", LOGIN_SOUP_SCRIPT))
     app.router.add_post("/api", _let_in)
     return app
 
@@ -139,15 +149,15 @@ def login_soup() -> web.Application:
 # --- chat
 
 
-CHAT_FORM = (
+_CHAT_FORM = (
     """<ul id=log></ul><form id=f><label>Message <input id=m autocomplete=off></label><button>Send</button></form>"""
 )
-CHAT_FORM_SCRIPT = """
+_CHAT_FORM_SCRIPT = """
 const socket = new WebSocket('ws://' + location.host + '/ws');
 socket.onmessage = event => { const li = document.createElement('li'); li.textContent = event.data; log.append(li); };
 f.onsubmit = event => { event.preventDefault(); socket.send(m.value); m.value = ''; };"""
-CHAT_ENTER = """<div id=out></div><input id=m placeholder="Say something…">"""
-CHAT_ENTER_SCRIPT = """
+_CHAT_ENTER = """<div id=out></div><input id=m placeholder="Say something…">"""
+_CHAT_ENTER_SCRIPT = """
 let after = 0;
 const name = prompt('Your name?');
 m.addEventListener('keydown', event => { if (event.key != 'Enter') return;
@@ -156,7 +166,7 @@ m.addEventListener('keydown', event => { if (event.key != 'Enter') return;
   const found = await (await fetch('/heard?after=' + after)).json();
   for (const one of found) out.append(Object.assign(document.createElement('p'), {textContent: one}));
   after += found.length; } })();"""
-CHAT_SOUP_SCRIPT = (
+_CHAT_SOUP_SCRIPT = (
     """
 const view = s => !s.in
   ? `<div><span>Pick a nickname</span> <input data-field=nick></div>
@@ -172,23 +182,23 @@ const acts = {join: () => set({in: true}),
 )
 
 
-def chat(body: str, script: str, *, only_sender: bool = False, silent: bool = False) -> web.Application:
-    """A room over websockets and over long polls; mutants tell only the sender, or nobody."""
+def chat(page: Page, *, mutant: str = "") -> web.Application:
+    """A room over websockets and over long polls; the mutants: `mirror` tells only the sender, `silent` nobody."""
     app = web.Application()
     sockets: set[web.WebSocketResponse] = set()
     lines: list[str] = []
     news = asyncio.Condition()
 
     async def show(_: web.Request) -> web.Response:
-        return page(body, script)
+        return page.answer()
 
     async def talk(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         sockets.add(socket)
         async for message in socket:
-            if message.type is WSMsgType.TEXT and not silent:
-                for other in [socket] if only_sender else list(sockets):
+            if message.type is WSMsgType.TEXT and mutant != "silent":
+                for other in [socket] if mutant == "mirror" else list(sockets):
                     await other.send_str(message.data)
         sockets.discard(socket)
         return socket
@@ -221,9 +231,9 @@ const LINES = [[0,1,2],[3,4,5],[6,7,8],[0,3,6],[1,4,7],[2,5,8],[0,4,8],[2,4,6]];
 const play = i => { if (over || board[i]) return; board[i] = turn;
   if (LINES.some(line => line.every(j => board[j] == turn))) over = turn; else turn = turn == 'X' ? 'O' : 'X'; };
 """
-GAME_BUTTONS = """<h1>Tic-tac-toe</h1><div id=b style="display:grid;grid-template-columns:repeat(3,60px)"></div>
+_GAME_BUTTONS = """<h1>Tic-tac-toe</h1><div id=b style="display:grid;grid-template-columns:repeat(3,60px)"></div>
 <p id=s aria-live=polite></p><button id=new>New game</button>"""
-GAME_BUTTONS_SCRIPT = (
+_GAME_BUTTONS_SCRIPT = (
     RULES
     + """
 for (let i = 0; i < 9; i++) { const cell = document.createElement('button'); cell.style.height = '60px';
@@ -231,13 +241,13 @@ for (let i = 0; i < 9; i++) { const cell = document.createElement('button'); cel
 const show = () => { [...b.children].forEach((cell, i) => cell.textContent = board[i]);
   s.textContent = over ? over + ' wins!' : turn + ' to move'; }; show();"""
 )
-GAME_TABLE = (
+_GAME_TABLE = (
     """<p id=s>Turn: X</p><table border=1 id=t>
 """
     + "<tr><td></td><td></td><td></td></tr>" * 3
     + "</table><style>td{width:40px;height:40px}</style>"
 )
-GAME_TABLE_SCRIPT = (
+_GAME_TABLE_SCRIPT = (
     RULES
     + """
 const cells = [...t.querySelectorAll('td')];
@@ -245,7 +255,7 @@ t.onclick = event => { const i = cells.indexOf(event.target); if (i < 0) return;
   play(i); cells[i].textContent = board[i];
   s.textContent = over ? 'Winner: ' + over : 'Turn: ' + turn; };"""
 )
-GAME_BOXES_SCRIPT = (
+_GAME_BOXES_SCRIPT = (
     RULES
     + """
 const look = 'display:inline-block;vertical-align:top;width:58px;height:58px;border:1px solid;line-height:58px';
@@ -255,11 +265,11 @@ const view = () => `<div><div style="width:180px;line-height:0">` + board.map(bo
 const acts = {cell: data => { play(+data.i); set({}); }};"""
     + FRAMEWORK
 )
-COUNTER = """<p>Count: <output id=n>0</output></p><button id=up>+</button><button id=down>−</button>"""
-COUNTER_SCRIPT = "let i = 0; up.onclick = () => n.textContent = ++i; down.onclick = () => n.textContent = --i;"
-COUNTER_FIELD = """<input readonly id=n value=0><div id=up style="cursor:pointer">Increment</div>"""
-COUNTER_FIELD_SCRIPT = "up.onclick = () => n.value = +n.value + 1;"
-COUNTER_DRAWN_SCRIPT = (
+_COUNTER = """<p>Count: <output id=n>0</output></p><button id=up>+</button><button id=down>−</button>"""
+_COUNTER_SCRIPT = "let i = 0; up.onclick = () => n.textContent = ++i; down.onclick = () => n.textContent = --i;"
+_COUNTER_FIELD = """<input readonly id=n value=0><div id=up style="cursor:pointer">Increment</div>"""
+_COUNTER_FIELD_SCRIPT = "up.onclick = () => n.value = +n.value + 1;"
+_COUNTER_DRAWN_SCRIPT = (
     """
 const view = s => `<div><span>You clicked</span> <span>${s.n ?? 0}</span> times</div>
   <div data-act=up>Click to add one</div>`;
@@ -267,17 +277,31 @@ const acts = {up: () => set({n: (state.n ?? 0) + 1})};"""
     + FRAMEWORK
 )
 
-CANVAS = """<canvas id=c width=200 height=100></canvas><p>Use the arrow keys.</p>"""
-CANVAS_SCRIPT = """
+_CANVAS = """<canvas id=c width=200 height=100></canvas><p>Use the arrow keys.</p>"""
+_CANVAS_SCRIPT = """
 let x = 10; const g = c.getContext('2d');
 const draw = () => { g.fillStyle = 'white'; g.fillRect(0, 0, 200, 100);
   g.fillStyle = 'red'; g.fillRect(x, 40, 20, 20); };
 addEventListener('keydown', event => { if (event.key == 'ArrowRight') { x += 10; draw(); } }); draw();"""
-CANVAS_FRAMES_SCRIPT = """
+_CANVAS_FRAMES_SCRIPT = """
 let x = 10, wanted = 10; const g = c.getContext('2d'); c.tabIndex = 0; c.focus();
 const draw = () => { x += Math.sign(wanted - x); g.clearRect(0, 0, 200, 100); g.fillRect(x, 40, 20, 20);
   requestAnimationFrame(draw); };
 c.onkeydown = event => { if (event.key == 'ArrowRight') wanted += 5; }; draw();"""
-CANVAS_VECTOR = """<svg id=s width=200 height=100><circle id=o cx=10 cy=50 r=9 /></svg>"""
-CANVAS_VECTOR_SCRIPT = """
+_CANVAS_VECTOR = """<svg id=s width=200 height=100><circle id=o cx=10 cy=50 r=9 /></svg>"""
+_CANVAS_VECTOR_SCRIPT = """
 document.onkeydown = event => { if (event.key == 'ArrowRight') o.setAttribute('cx', +o.getAttribute('cx') + 7); };"""
+
+
+CHAT_FORM = Page(_CHAT_FORM, _CHAT_FORM_SCRIPT)
+CHAT_ENTER = Page(_CHAT_ENTER, _CHAT_ENTER_SCRIPT)
+CHAT_SOUP = Page("", _CHAT_SOUP_SCRIPT)
+GAME_BUTTONS = Page(_GAME_BUTTONS, _GAME_BUTTONS_SCRIPT)
+GAME_TABLE = Page(_GAME_TABLE, _GAME_TABLE_SCRIPT)
+GAME_BOXES = Page("", _GAME_BOXES_SCRIPT)
+COUNTER = Page(_COUNTER, _COUNTER_SCRIPT)
+COUNTER_FIELD = Page(_COUNTER_FIELD, _COUNTER_FIELD_SCRIPT)
+COUNTER_DRAWN = Page("", _COUNTER_DRAWN_SCRIPT)
+CANVAS = Page(_CANVAS, _CANVAS_SCRIPT)
+CANVAS_FRAMES = Page(_CANVAS, _CANVAS_FRAMES_SCRIPT)
+CANVAS_VECTOR = Page(_CANVAS_VECTOR, _CANVAS_VECTOR_SCRIPT)
