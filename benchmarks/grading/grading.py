@@ -14,7 +14,7 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.filling import nonce
 from benchmarks.controller.acting import Graded
-from benchmarks.grading import exporting, program, room
+from benchmarks.grading import exporting, measuring, program, room
 from benchmarks.grading.blobs import keep
 from benchmarks.grading.checking import Checking, has_command
 from benchmarks.grading.faults import infrastructure
@@ -71,24 +71,35 @@ async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
     compiled: JsonObject = for_entry(ground.compiled, entry, ground.compiled.cases[entry.case])
     checks = tuple(_check(ground.compiled, entry, each) for each in ground.compiled.cases[entry.case]["checks"])
     attempt = _Attempt(name, compiled, checks, exported.folder)
+    soft = await _measured(attempt)
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(_served(ground, attempt))
         if served is not None and not served.url:
             # There is nobody to ask: what became of the program is all there is to say.
             log = {"log": served.log} if served.log else {}
             finding = Finding("fail", served.words, evidence=log)
-            return verdict_of([await _result(ground, PROGRAM, PROGRAM, finding, 0.0)], {})
+            return verdict_of([await _result(ground, PROGRAM, PROGRAM, finding, 0.0)], soft)
         url = served.url if served is not None else ""
         checking = await stack.enter_async_context(_checking(ground, case, attempt, url))
         results: list[JsonObject] = []
-        soft: JsonObject = {}
         for check in checks:
             began = ground.clock.now()
             checked = await checking.check(check)
             soft |= checked.figures
             took_s = ground.clock.now() - began
             results.append(await _result(ground, check.key, check.kind, checked.finding, took_s))
+    if "runtime" in attempt.case["soft"]:
+        soft["runtime"] = round(sum(result["timing"]["s"] for result in results), 6)
     return verdict_of(results, soft)
+
+
+async def _measured(attempt: _Attempt) -> JsonObject:
+    """The soft figures that the case asks for, of what was left before a program or a check touched it."""
+    wanted = attempt.case["soft"]
+    if not wanted:
+        return {}
+    after = await anyio.to_thread.run_sync(measuring.texts, attempt.folder)
+    return dict(measuring.measured(wanted, attempt.case["files"], after))
 
 
 def _check(compiled: Compiled, entry: Entry, written: JsonObject) -> CheckSpec:

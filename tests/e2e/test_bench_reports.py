@@ -14,6 +14,7 @@ from tests.fakes.model_server.running import started
 
 SUITE = """\
 suite: notes
+defaults: {soft: [churn, lint, runtime]}
 cases:
   greeting:
     prompts: [write hello into greeting.txt]
@@ -72,6 +73,16 @@ def test_two_deterministic_runs_have_the_same_summary_and_a_lost_one_is_made_aga
     assert folder.run("bench", "report", "notes/first").code == 0
 
     assert (first / "summary.json").read_bytes() == before
+
+
+def test_soft_figures_are_measured_and_times_among_them_lie_under_timing(folder: Folder) -> None:
+    found = of(ran(folder, "--name", "first") / "summary.json")
+
+    soft, timing = found["models"]["hasty"]["soft"], found["timing"]["models"]["hasty"]["soft"]
+    assert soft["churn"]["all"] == {"count": 2, "mean": 1.0, "median": 1.0}
+    assert soft["lint"]["passed"] == {"count": 1, "mean": 1.0, "median": 1.0}  # Its last line has no end.
+    assert timing["runtime"]["all"]["count"] == 2
+    assert "runtime" not in soft
 
 
 def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> None:
