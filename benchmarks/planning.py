@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from benchmarks.compiling.compiled import Compiled, Entry
@@ -84,7 +84,12 @@ def _agent(seed: int, case: JsonObject, entry: Entry, at: str) -> JsonObject:
 
 def _may_start_programs(tools: Sequence[str] | None) -> bool:
     """Whether commands of an agent with `tools` might look for what graders know, beside its workspace."""
-    return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in tools)
+    return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in _names(tools))
+
+
+def _names(tools: Sequence[str]) -> Iterator[str]:
+    """Without what some of them are bound to, as in `shell(./check *)`."""
+    return (tool.partition("(")[0] for tool in tools)
 
 
 def offered(case: JsonObject) -> frozenset[str]:

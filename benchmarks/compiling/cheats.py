@@ -61,6 +61,9 @@ PATCHES: Final[Mapping[str, str]] = {
 }
 """What a grader that runs anything of the workspace's would run, or be steered by."""
 
+SETS: Final = frozenset({"all", "*", "code", "subset", "work"})
+"""Toolsets with the shell and the tools that write."""
+
 ARGUMENT_MAX: Final = 100_000  # Of one command line; Linux allows 128 KiB.
 _NONCE: Final = re.compile(r"\{\{\s*nonce\.([A-Za-z0-9_-]+)\s*\}\}")
 _STAYS: Final = """\
@@ -82,8 +85,8 @@ def cheats_of(case: Case) -> Mapping[str, Act]:
 
 
 def has_tool(case: Case, tool: str) -> bool:
-    """Whether agents of `case` are offered `tool`; all are, where it says nothing of tools."""
-    return case.tools is None or tool in case.tools
+    """Whether agents of `case` are offered `tool`, by its name or in a set; all are, where it says nothing of tools."""
+    return case.tools is None or any(name == tool or name.removeprefix("lib:") in SETS for name in case.tools)
 
 
 def _standard(case: Case) -> Iterator[tuple[str, Act]]:

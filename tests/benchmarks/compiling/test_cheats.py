@@ -23,6 +23,8 @@ STARTING = ["surviving-writer", "peeking"]
     [
         ({}, [*EVERYWHERE, *WRITING, *STARTING]),
         ({"tools": ["read", "write"]}, [*EVERYWHERE, *WRITING]),
+        ({"tools": ["all"]}, [*EVERYWHERE, *WRITING, *STARTING]),
+        ({"tools": ["lib:code"]}, [*EVERYWHERE, *WRITING, *STARTING]),
         ({"tools": ["read"]}, [*EVERYWHERE, "hard-coded"]),
         (
             {"serve": "auto", "image": "planloop/node"},
