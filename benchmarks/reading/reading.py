@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.checks import asking, log
-from benchmarks.compiling.filling import filled
+from benchmarks.compiling.filling import blank_faults, filled
 from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.shelving import read_shelf
@@ -43,7 +43,10 @@ def read_suite(content: bytes, *, file: str, sources: SuiteSources, limits: Size
     document = normalise(tree.value, "suite", work)
     reading = _Reading(document, Reader(sources, work.faults))
     suite = reading.suite()
-    diagnostics = tuple(in_order([*tree.diagnostics, *placed(work.faults.found, Origins(tree, work.moved))]))
+    told = [*tree.diagnostics, *placed(work.faults.found, Origins(tree, work.moved))]
+    diagnostics = tuple(
+        dict.fromkeys(in_order(told))
+    )  # What is wrong in a case of three languages is found three times.
     is_sound = not any(one.severity == "error" for one in diagnostics)
     return ReadSuite(suite if is_sound else None, diagnostics, texts)
 
@@ -95,6 +98,7 @@ class _Reading:
         to = ("cases", base)
         if not written.get("prompts"):
             self.faults.on_key("P0210", f"the case `{base}` lacks `prompts`", "say what the agent is told", to=to)
+        self._blanks(written, to)
         checks = tuple(self._checks(base, written.get("checks", {})))
         proof = proof_of(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
         decoys, world = written.get("decoys"), written.get("world")
@@ -127,6 +131,13 @@ class _Reading:
             mutants=proof.mutants,
             cheats=proof.cheats,
         )
+
+    def _blanks(self, written: JsonObject, to: Pointer) -> None:
+        """Tells of blanks that nothing fills, but not in files: there they may be their language's own."""
+        known = ("url",) if "serve" in written else ()
+        for name in ("prompts", "checks"):
+            for one in blank_faults(written.get(name, ()), known, (*to, name)):
+                self.faults.add(one.code, one.summary, one.hint, to=one.at)
 
     def _known(self, table: str, name: Json, to: tuple[str, ...]) -> None:
         known = self.document.get(table, {})
