@@ -1,0 +1,97 @@
+"""What a record of the log says of an entry's tasks and agents, in rows."""
+
+from __future__ import annotations
+
+from benchmarks.checks.doings import doings
+from benchmarks.events.happening import rows_of
+from schemas.encoding import JsonObject
+from schemas.record import Also, Draft, Drop, Put, Record, SetStatus
+from schemas.resource import Uid
+from schemas.task import ByAgent, Run, TaskSpec
+
+ENTRY = "task/sums--oracle--1"
+CHILD = f"{ENTRY}/north"
+AGENT = "agent/sums--oracle--1"
+
+
+def record(draft: Draft) -> Record:
+    return Record(1, 0.0, 1, draft)
+
+
+def rows(*drafts: Draft) -> list[tuple[str, JsonObject]]:
+    return [row for draft in drafts for row in rows_of(record(draft))]
+
+
+def put(address: str, **fields: object) -> Put:
+    spec = TaskSpec(goal=f"goal of {address}", work=Run(shell="true"), **fields)  # type: ignore[arg-type]
+    return Put(address, Uid(address), spec.to_json())
+
+
+def test_a_task_that_an_agent_adds_is_told_with_who_added_it_and_what_it_needs() -> None:
+    added = put(CHILD, needs=(f"{ENTRY}/south",))
+
+    ((top, row),) = rows(Draft("plan.patched", AGENT.replace("/", ":"), "plan/run", (added,)))
+
+    assert top == "sums--oracle--1"
+    assert (row["what"], row["task"], row["by"], row["needs"]) == ("made", "north", "", ["south"])
+
+
+def test_tasks_of_the_file_were_added_by_nobody() -> None:
+    entry = Put(ENTRY, Uid("e"), TaskSpec(goal="g", work=ByAgent(AGENT)).to_json())
+
+    assert [row["by"] for _, row in rows(Draft("plan.patched", "human:file", "plan/run", (entry, put(CHILD))))] == [
+        None,
+        None,
+    ]
+
+
+def test_a_call_is_followed_from_the_reply_to_its_end() -> None:
+    calls = [
+        {"call": "call/1", "tool": "write", "arguments": {"path": "a"}},
+        {"call": "call/2", "tool": "shell", "arguments": {}},
+    ]
+    replied = Draft("turn.started", "controller:agent", AGENT, (), {}, also=(
+        Also("model.replied", AGENT, {"turn": 1, "calls": calls}),
+        Also("call.authorized", AGENT, {"call/1": "allowed", "call/2": "Denied: not yours"}),
+    ))  # fmt: skip
+    settled = Draft(
+        "call.settled", AGENT.replace("/", ":"), "call/1", (), {"result": {"state": "Succeeded", "text": "ok"}}
+    )
+
+    found = doings(row for _, row in rows(replied, settled))
+
+    assert [(call.tool, call.by, call.state, call.text) for call in found.calls] == [
+        ("write", "", "Succeeded", "ok"),
+        ("shell", "", "Denied", "not yours"),
+    ]
+
+
+def test_states_messages_refusals_budgets_and_ends_have_a_row_each() -> None:
+    message = {"sender": f"{AGENT}/client", "kind": "chat", "body": {"say": "CLOSED"}}
+    found = doings(
+        row
+        for _, row in rows(
+            Draft("plan.patched", AGENT.replace("/", ":"), "plan/run", (put(CHILD),)),
+            Draft("task.changed", "controller:task", CHILD, (SetStatus(CHILD, Uid(CHILD), {"state": "failed"}),)),
+            Draft(
+                "turn.started",
+                "controller:agent",
+                AGENT,
+                (SetStatus(AGENT, Uid("a"), {"open": {"messages": [message]}}),),
+            ),
+            Draft("plan.refused", AGENT.replace("/", ":"), "plan/run", (), {"faults": ["no"]}),
+            Draft("agent.parked", "controller:agent", f"{AGENT}/north", (), {}),
+            Draft("object.deleted", "controller:task", CHILD, (Drop(CHILD, Uid(CHILD)),)),
+        )
+    )
+
+    (child,) = found.children()
+    assert (child.state, child.first("failed") is not None) == ("removed", True)
+    assert [(one.sender, "CLOSED" in one.text) for one in found.heard] == [("client", True)]
+    assert [by for _, by, _ in found.refused] == [""] and [by for _, by in found.parked] == ["north"]
+
+
+def test_what_is_about_the_plan_itself_is_about_no_entry() -> None:
+    root = Put("task/.", Uid("r"), TaskSpec(goal="all", work=Run(shell="true")).to_json())
+
+    assert rows(Draft("plan.patched", "human:file", "plan/run", (root,))) == []
