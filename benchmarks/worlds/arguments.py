@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from benchmarks.worlds import times
 from compiler.suggesting import did_you_mean
@@ -69,44 +69,63 @@ def fitted(schema: JsonObject, arguments: JsonObject) -> JsonObject:
     return found
 
 
-def faults_of(schema: Json, to: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """What is wrong with a schema itself: where, what, and the cure."""
+SchemaFault: TypeAlias = tuple[tuple[str, ...], str, str]
+"""What is wrong with a schema itself: where, what, and the cure."""
+
+
+def _is_kind(value: Any) -> bool:
+    kinds = value if isinstance(value, list) else [value]
+    return bool(kinds) and all(isinstance(kind, str) and kind in KINDS for kind in kinds)
+
+
+_FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    **dict.fromkeys(_SIZES, (_is_number, "a number")),
+    **dict.fromkeys(_LENGTHS, (lambda value: type(value) is int, "a whole number")),
+    **dict.fromkeys(("pattern", "format"), (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(("enum", "anyOf"), (lambda value: isinstance(value, list) and bool(value), "a list")),
+    "required": (
+        lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+        "a list of names",
+    ),
+    "properties": (lambda value: isinstance(value, dict), "a map of schemas"),
+    "type": (_is_kind, f"one of {', '.join(KINDS)}, or a list of these"),
+}
+
+
+def faults_of(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
+    """What is wrong with a schema."""
     if not isinstance(schema, dict):
         yield to, "a schema is a map", "as in `{type: string}`"
         return
-    for word in schema:
+    is_sound = True
+    for word, value in schema.items():
+        fits, form = _FORM_OF.get(word, (None, ""))
         if word not in WORDS:
             hint = did_you_mean(word, sorted(WORDS)) or "leave it out"
             yield (*to, word), f"`{word}` is no word of JSON Schema that a world knows", hint
-    kinds = schema.get("type", [])
-    for kind in kinds if isinstance(kinds, list) else [kinds]:
-        if kind not in KINDS:
-            yield (*to, "type"), f"`{kind}` is no type", f"one of {', '.join(KINDS)}"
-    yield from _faults_below(schema, to)
+        elif fits is not None and not fits(value):
+            is_sound = False
+            yield (*to, word), f"`{word}` is {form}, not {_shown(value)}", "correct it"
+    if is_sound:
+        yield from _faults_below(schema, to)
 
 
-def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str, str]]:
+def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFault]:
     properties = schema.get("properties", {})
-    if isinstance(properties, dict):
-        for name, each in properties.items():
-            yield from faults_of(each, (*to, "properties", name))
-    required = schema.get("required", [])
-    if not isinstance(required, list):
-        yield (*to, "required"), "`required` is a list of names", "write `[name]`"
-        required = []
-    for name in required:
+    for name, each in properties.items():
+        yield from faults_of(each, (*to, "properties", name))
+    for name in schema.get("required", ()):
         if name not in properties:
-            hint = did_you_mean(str(name), list(properties)) or "describe it under `properties`"
+            hint = did_you_mean(name, list(properties)) if properties else "describe it under `properties`"
             yield (*to, "required"), f"`{name}` is required, and is none of the `properties`", hint
     if "items" in schema:
         yield from faults_of(schema["items"], (*to, "items"))
     for index, each in enumerate(schema.get("anyOf", ())):
         yield from faults_of(each, (*to, "anyOf", str(index)))
-    if "pattern" in schema:
-        try:
-            re.compile(str(schema["pattern"]))
-        except re.error as error:
-            yield (*to, "pattern"), f"`{schema['pattern']}` is no regular expression: {error}", "mend it"
+    try:
+        re.compile(schema.get("pattern", ""))
+    except re.error as error:
+        yield (*to, "pattern"), f"`{schema['pattern']}` is no regular expression: {error}", "correct it"
 
 
 @dataclass(slots=True)

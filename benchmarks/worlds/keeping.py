@@ -40,6 +40,11 @@ def kept_of(before: World, after: World) -> JsonObject:
     return {name: part for name, part in parts.items() if part}
 
 
+def rows_kept(kept: JsonObject) -> int:
+    """How many rows are kept."""
+    return sum(map(len, kept.get(_ROWS, {}).values()))
+
+
 def _changed(before: World, after: World, table: str) -> Iterator[tuple[str, list[Row]]]:
     old, new = before.tables[table], after.tables[table]
     if old is new:

@@ -17,13 +17,16 @@ from compiler.checking import check_exactly_one
 from compiler.faults import Faults, Origins, Pointer, placed
 from compiler.normalising import Work, normalise
 from compiler.reading import read_source
+from compiler.source import SizeLimits
 from compiler.suggesting import did_you_mean
+from schemas import limits
 from schemas.diagnostic import Diagnostic, in_order
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
 _TOOL: Final = re.compile(r"[a-zA-Z][\w-]*\.[\w-]+")
 _NUMBERED: Final = re.compile(r"(.*-)(\d+)")
+_SIZE: Final = SizeLimits(size_bytes=limits.WORLD_FILE_BYTES_MAX, nodes=limits.WORLD_NODES_MAX)
 _OK: Final = constant({"ok": True})
 
 
@@ -38,7 +41,7 @@ class ReadWorld:
 
 def read_world(content: bytes, *, file: str) -> ReadWorld:
     """The world, or the pool of tools, in `content`."""
-    tree = read_source(content, file=file)
+    tree = read_source(content, file=file, limits=_SIZE)
     if tree.value is None:
         return ReadWorld(None, None, tuple(in_order(tree.diagnostics)))
     work = Work(Faults(), {})
@@ -145,10 +148,14 @@ class _Checking:
             hint = "write it as `server.tool`, such as `calendar.update`"
             self.faults.on_key("P0223", f"`{name}` is no name of a tool", hint, to=to)
         schema = tool.get("parameters", {})
-        for place, words, cure in arguments.faults_of(schema, (*to, "parameters")):
+        faults = list(arguments.faults_of(schema, (*to, "parameters")))
+        if not faults and schema.get("type", "object") != "object":
+            faults = [((*to, "parameters", "type"), "arguments are an `object`", "write `type: object`")]
+        for place, words, cure in faults:
             self.faults.add("P0223", words, cure, to=place)
-        properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
-        self.known = {*self.document.get("values", {}), *properties}
+        if faults:
+            return  # What the steps may name is not known.
+        self.known = {*self.document.get("values", {}), *schema.get("properties", {})}
         for index, step in enumerate(tool.get("does", ())):
             self._step(step, (*to, "does", str(index)))
         if "returns" in tool:

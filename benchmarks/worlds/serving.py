@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from benchmarks.worlds.calling import call
 from benchmarks.worlds.filing import WorldFile
-from benchmarks.worlds.keeping import kept_of, with_kept
+from benchmarks.worlds.keeping import kept_of, rows_kept, with_kept
 from benchmarks.worlds.reading import read_world
 from benchmarks.worlds.world import Answer, WorldTool
 from controllers.worlds import WorldCall, WorldOffer
+from reconciler.effects.clamping import clamped
 from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.diagnostic import Diagnostic
@@ -42,7 +43,11 @@ class ServedWorlds:
         """See `Worlds.call`."""
         before = with_kept(self._file(file).found_by(task), kept)
         after, answer = call(before, tool, arguments)
-        return WorldCall(_result(answer), kept_of(before, after))
+        merge = kept_of(before, after)
+        if merge and rows_kept(kept) + rows_kept(merge) > limits.WORLD_ROWS_KEPT_MAX:
+            text = f"{limits.WORLD_ROWS_KEPT_MAX} rows were changed: a simulated world takes no more."
+            return WorldCall(CallResult(CallState.FAILED, text, "ToolError"), {})
+        return WorldCall(_result(answer), merge)
 
     def _file(self, file: str) -> WorldFile:
         found = self._files.get(file)
@@ -73,8 +78,10 @@ def _offered(tool: WorldTool, prefix: str) -> ServedTool:
 def _result(answer: Answer) -> CallResult:
     if answer.error:
         return CallResult(CallState.FAILED, answer.text, answer.error)
-    is_text = isinstance(answer.value, str)
-    return CallResult(CallState.SUCCEEDED, answer.text, value=None if is_text else answer.value)
+    text = clamped(answer.text.encode(), limits.FILE_SHOWN_BYTES)
+    # What is long is kept once, as it is shown.
+    is_kept = not isinstance(answer.value, str) and len(answer.text) <= limits.FILE_SHOWN_BYTES // 4
+    return CallResult(CallState.SUCCEEDED, text, value=answer.value if is_kept else None)
 
 
 def _told(diagnostics: tuple[Diagnostic, ...]) -> Iterator[str]:

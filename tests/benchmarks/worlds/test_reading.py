@@ -24,7 +24,7 @@ HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{n: {{type: int}}}}}}}}\n",
-            "4 P0223 `int` is no type | one of object, array, string, boolean, integer, number, null",
+            "4 P0223 `type` is one of object, array, string, boolean, integer, number, null, or a list of these, not",
         ),
         (
             f"{HEAD}  notes.add: {{parameters: {{properties: {{text: {{}}}}, required: [txt]}}}}\n",

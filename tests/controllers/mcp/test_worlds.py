@@ -121,7 +121,7 @@ async def test_law_5_no_call_is_lost_and_none_happens_twice_wherever_the_owner_d
         made = [one.data for one in await here.log() if one.type == "call.settled" and one.data["tool"] != "done"]
         assert [each["result"]["state"] for each in made] == ["Succeeded"] * len(CALLS)
 
-    for after in range(1, 40, 2):
+    for after in range(1, 40, 4):
         folder = tmp_path / str(after)
         folder.mkdir()
         shutil.copy(SHIPPED, folder / OFFICE)
