@@ -28,7 +28,7 @@ UNKEYED: Final = ("irrelevance", "live_irrelevance", "live_relevance")
 SERVER: Final = "bfcl"
 """Tools have names of two parts; the second is the function's, its dots as underscores."""
 SUITE_CASES_MAX: Final = 250  # A suite's text stays below what a reader takes: 1 MiB.
-TURNS: Final = 4
+TURNS: Final = 4  # Beside one for each needed call, for who makes them one by one.
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("dict", "HashMap", "Hashtable", "object"), "object"),
@@ -189,6 +189,7 @@ def _keyed(row: Row) -> JsonObject:
     if not any(need["args"]["exact"] for need in needs):
         del mutants["half"]
     return {
+        "budget": {"turns": TURNS + len(needs)},
         "checks": {"right-calls": {"calls": {"need": needs, "order": "any", "extra": "deny"}}},
         "proof": {"oracles": oracles, "mutants": mutants},
     }

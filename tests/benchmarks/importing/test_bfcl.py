@@ -199,6 +199,7 @@ def test_a_call_more_fails_as_it_does_there(suites: dict[str, Suite]) -> None:
     suite = suites["bfcl-parallel"]
     case = suite.cases["parallel_0"]
     one, two = ({"bfcl.kite_fly": {"height": height}} for height in (1, 2))
+    assert case.budget == {"turns": bfcl.TURNS + 2}
 
     assert judged(suite, case, Act(calls=(two, one))).result == "pass"
     assert judged(suite, case, Act(calls=(two, one, one))).result == "fail"
