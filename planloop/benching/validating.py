@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +18,7 @@ from benchmarks.reading.suite import Case
 from benchmarks.scoring.kinds import Kind
 from benchmarks.validating import matrix
 from benchmarks.validating.judging import Judgement, judge
+from benchmarks.validating.page import Part, page
 from benchmarks.validating.placing import in_text
 from planloop import parting, wiring
 from planloop.benching import folder as files
@@ -37,6 +39,8 @@ from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
+PAGE: Final = "md"
+
 
 @frozen
 class Validated:
@@ -50,6 +54,10 @@ class Validated:
     @property
     def is_valid(self) -> bool:
         return all(judged.is_valid for judged in self.judgements)
+
+    def part(self) -> Part:
+        """The suite on a page."""
+        return Part(self.suite.suite.name, self.suite.suite.about, self.judgements)
 
     def to_json(self) -> JsonObject:
         return {
@@ -92,7 +100,9 @@ def validate_all(asked: Asked, output: str | None) -> None:
         if output is None:
             _print(found[-1])
     is_valid = all(one.is_valid for one in found)
-    if output is not None:
+    if output == PAGE:
+        click.echo(page([one.part() for one in found]))
+    elif output is not None:
         printing.structured({"valid": is_valid, "suites": [one.to_json() for one in found]}, output)
     if not is_valid:
         raise Halt(Exit.FAILED)

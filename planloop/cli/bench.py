@@ -33,13 +33,17 @@ def command(ctx: click.Context) -> None:
 
 
 @command.command("list")
-def list_suites() -> None:
-    """List the suites that come with planloop."""
-    from planloop.benching import suites
+@click.argument("names", nargs=-1, metavar="[SUITE]...")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@output_option("json", "yaml")
+def list_suites(names: tuple[str, ...], reports: Path, output: str | None) -> None:
+    """List the suites that come with planloop, or the cases of some.
 
-    for name, path in suites.shipped().items():
-        suite = suites.required(path).suite
-        click.echo(f"{name}  {len(suite.cases)} cases  {suite.about}")
+    A suite is valid when `plan bench validate` found all of its cases to be as they are now.
+    """
+    from planloop.benching.listing import listed
+
+    listed(names, reports, output)
 
 
 @command.command("run")
@@ -104,7 +108,7 @@ def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path,
 @click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
 @click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Proofs at a time.")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
-@output_option("json", "yaml")
+@output_option("json", "yaml", "md")
 def validate(
     names: tuple[str, ...], is_all: bool, cases: str, parallel: int, reports: Path, output: str | None
 ) -> None:

@@ -1,0 +1,40 @@
+"""What `plan bench list` prints: the suites that there are, or the cases of some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from benchmarks.reading.suite import Suite
+from planloop.benching import suites, validity
+from planloop.rendering import printing
+from planloop.rendering.tables import table
+from schemas.encoding import JsonObject
+
+STATES = {True: "yes", False: "no", None: "unknown"}
+
+
+def listed(names: Sequence[str], reports: Path, output: str | None) -> None:
+    """Lists the shipped suites, or the cases of those in `names`. `reports` is where validations are looked for."""
+    paths = [suites.find(name, Path.cwd()) for name in names] or list(suites.shipped().values())
+    found = [suites.required(path).suite for path in paths]
+    if output is not None:
+        printing.structured([_shown(suite, reports) for suite in found], output)
+    elif names:
+        for suite in found:
+            rows = [(case.id, case.image, " ".join(case.prompts[0].split())) for case in suite.cases.values()]
+            click.echo(table(("case", "image", "asked"), rows, width=printing.width()))
+    else:
+        rows = [(suite.name, str(len(suite.cases)), STATES[_valid(suite, reports)], suite.about) for suite in found]
+        click.echo(table(("suite", "cases", "valid", "about"), rows, width=printing.width()))
+
+
+def _shown(suite: Suite, reports: Path) -> JsonObject:
+    cases = {case.id: {"language": case.language, "image": case.image} for case in suite.cases.values()}
+    return {"suite": suite.name, "about": suite.about, "valid": _valid(suite, reports), "cases": cases}
+
+
+def _valid(suite: Suite, reports: Path) -> bool | None:
+    return validity.known(suite, suite.cases, reports)
