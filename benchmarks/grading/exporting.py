@@ -45,6 +45,7 @@ def export(source: Path, target: Path) -> Exported:
     copy = _Copy(os.path.realpath(source))
     if source.is_dir() and not source.is_symlink():
         copy.folder(source, target)
+        copy.prune(target)
     return Exported(target, copy.files, copy.size_bytes, tuple(copy.dropped))
 
 
@@ -56,6 +57,7 @@ class _Copy:
         self.files = 0
         self.size_bytes = 0
         self.dropped: list[str] = []
+        self.links: list[tuple[Path, str]] = []
 
     def folder(self, source: Path, target: Path) -> None:
         for entry in sorted(os.scandir(source), key=lambda each: each.name):
@@ -89,6 +91,15 @@ class _Copy:
             self.dropped.append(self._said(str(source)))
         else:
             place.symlink_to(text)
+            self.links.append((place, self._said(str(source))))
+
+    def prune(self, target: Path) -> None:
+        """Takes away links that lead out of the copy by way of others. Nobody changes it meanwhile."""
+        root = target.resolve()
+        for place, said in self.links:
+            if not place.resolve().is_relative_to(root):
+                place.unlink()
+                self.dropped.append(said)
 
     def _said(self, path: str) -> str:
         return os.path.relpath(path, self.root)
