@@ -27,6 +27,9 @@ from schemas.fields_checks import KIND_FIELDS
 _READER: Final = "benchmarks"
 _SOME: Final = Scalar("integer", minimum=1)
 
+SOFT: Final = ("churn", "complexity", "lint", "runtime")
+"""Lines that came and went, branches, untidy places, seconds that checks took: `benchmarks/grading/measuring.py`."""
+
 JUDGED_FIELDS: Final = (
     Field("calls", Table("calls"), "Which tools must have been called, and which not.", {"need": [{"tool": ["look"]}]}),
     Field("state", Table("state"), "What the simulated world must look like at the end.", {"after": []}),
@@ -82,7 +85,7 @@ SUITE_TABLES: Final = (
             Field("within", DURATION, "How long it may take by the clock.", 600, default=3600),
             Field("checks", Keyed(Table("suite-check", short="sh")), "All must hold.", {"there": {"sh": "test -e a"}}),
             Field("check-files", TEXT, "A folder that checks in the container find at /checks.", "proof/checks"),
-            Field("soft", WORDS, "What is measured, and decides nothing.", ["runtime"]),
+            Field("soft", Many(Scalar("word", choices=SOFT)), "What is measured, and decides nothing.", ["churn"]),
             Field("proof", Table("suite-proof"), "Agents that show that the checks are right.", {"cheats": "standard"}),
         ),
     ),

@@ -85,6 +85,14 @@ def test_soft_figures_are_measured_and_times_among_them_lie_under_timing(folder:
     assert "runtime" not in soft
 
 
+def test_a_soft_figure_that_nobody_measures_is_a_fault_of_the_suite(folder: Folder) -> None:
+    folder.write("notes.yaml", SUITE.replace("churn", "churm"))
+
+    said = folder.run("bench", "run", "notes.yaml", "--model", "nop")
+
+    assert (said.code, "`soft/0` cannot be `churm`" in said.err, "did you mean `churn`?" in said.err) == (3, True, True)
+
+
 def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> None:
     run = ran(folder, "--name", "first")
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
