@@ -15,6 +15,13 @@ _READ: Final[Mapping[str, Callable[[Json], object]]] = MappingProxyType(
     {"calls": rules.read, "state": state.read, "abstain": abstain.read}
 )
 
+_ASKS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "calls": "add `need`, `forbid` or `extra: deny`",
+        "state": "add `after`, `tables` or `new`",
+    }
+)
+
 
 def faults(kind: str, arguments: Json) -> Iterator[FaultAt]:
     """The first thing that keeps a check of `kind` from being judged; nothing for other kinds."""
@@ -26,4 +33,4 @@ def faults(kind: str, arguments: Json) -> Iterator[FaultAt]:
         yield FaultAt(error.at, "P0223", str(error), error.hint)
         return
     if not getattr(found, "probes", 1):
-        yield FaultAt((), "P0210", f"this `{kind}` asks for nothing", f"plan explain {kind} says what it can ask for")
+        yield FaultAt((), "P0210", f"this `{kind}` asks for nothing", _ASKS[kind])
