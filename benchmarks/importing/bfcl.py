@@ -196,9 +196,11 @@ def _keyed(row: Row) -> JsonObject:
 
 
 def _any_call(tools: Sequence[str]) -> JsonObject:
+    """Any call of a tool that is offered will do, whatever is in it: that is all that its data tells."""
+    oracles = {f"tries-{place}": {"calls": [{tool: {}}], "says": "Done."} for place, tool in enumerate(tools[:3], 1)}
     return {
-        "checks": {"some-call": {"calls": {"need": [{"tool": list(tools)}]}}},
-        "proof": {"mutants": {"mute": _mutant([], "some-call")}},
+        "checks": {"some-call": {"calls": {"need": [{"tool": list(tools), "tried": True}]}}},
+        "proof": {"oracles": oracles, "mutants": {"mute": _mutant([], "some-call")}},
     }
 
 

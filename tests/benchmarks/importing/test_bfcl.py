@@ -149,7 +149,7 @@ def test_the_key_replayed_passes_with_all_arguments_and_with_the_least(suites: d
     oracles = {(case.id, name): judged(suite, case, act) for suite, case, name, act in acts(suites, "oracles")}
 
     assert {key: one.message for key, one in oracles.items() if one.result != "pass"} == {}
-    assert len(oracles) == 11
+    assert len(oracles) == 12
     full, least = (suites["bfcl-simple-python"].cases["simple_python_0"].oracles[name] for name in ("full", "least"))
     assert full.calls == (
         {
