@@ -107,7 +107,7 @@ SOCKET_FRAMES_MAX: Final = 1_000  # Heard by one client; who floods it is told.
 SOCKET_CLIENTS_MAX: Final = 32
 SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
 TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
-OBSERVING_S: Final = 30.0  # To open a page, type into it and see what its socket does.
+OBSERVING_S: Final = 40.0  # To open a page, type into it and see what its socket does; 3 on a machine at rest.
 OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
 
 # Tool servers.

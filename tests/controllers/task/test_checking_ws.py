@@ -188,6 +188,20 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
     assert (found.result, found.message) == ("pass", f"6 steps hold at {path}, in frames like the page's")
 
 
+async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_right_one_a_pass(bench: Bench) -> None:
+    async def observe(url: str, said: str, bench: Bench, within_s: float) -> str:
+        return "no browser here"
+
+    page = CHAT | {"discover": {"from-page": "/", "else": ["/ws"]}, "frame": {"else": ["text"]}, "steps": IN_VAIN}
+    async with at("/ws", chats.Echo)() as url:
+        wrong = await check(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, observe)
+    async with at("/ws", chats.Chat)() as url:
+        right = await check(CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, observe)
+
+    assert (wrong.result, right.result) == ("error", "pass")
+    assert wrong.message.endswith("nor anything else; and the page cannot be watched: no browser here")
+
+
 async def test_a_url_with_a_path_is_the_sockets_own(bench: Bench) -> None:
     async with at("/deep/down", chats.Chat)() as url:
         address = f"{url.replace('http', 'ws')}/deep/down"

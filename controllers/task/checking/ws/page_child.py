@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -84,14 +85,21 @@ async def answer(url: str, said: str) -> JsonObject:
     sockets = _Sockets()
     try:
         async with chromium(program) as browser:
-            for before in (_NAMED, []):
-                await _use(url, said, before, _Watched(browser, sockets))
-                if sockets.saying(said) is not None or not sockets.found:
-                    break
+            # How long the browser takes to start is nobody's fault; how long the page takes is its own.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limits.OBSERVING_S):
+                    await _use_often(url, said, _Watched(browser, sockets), sockets)
     except BrowserGone as gone:
         return {"why": str(gone)}
     spoken = sockets.saying(said) or next(iter(sockets.found), None)
     return {} if spoken is None else {"path": _path(spoken[0]), "sent": spoken[1]}
+
+
+async def _use_often(url: str, said: str, browser: _Watched, sockets: _Sockets) -> None:
+    for before in (_NAMED, []):
+        await _use(url, said, before, browser)
+        if sockets.saying(said) is not None or not sockets.found:
+            return
 
 
 async def _use(url: str, said: str, before: list[Json], browser: Any) -> None:

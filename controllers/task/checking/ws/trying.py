@@ -24,7 +24,10 @@ EVIDENCE: Final = "frames.txt"
 
 
 async def check(spec: CheckSpec, bench: Bench, observe: Observe = watching.observe) -> Finding:
-    """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails."""
+    """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails.
+
+    Where the page should be watched and nobody can, it is an error that no other way works.
+    """
     wish = wanted(spec.arguments)
     trying = _Trying(spec.arguments, wish, nonces_of(spec.arguments, bench.ids))
     said = trying.nonces.another("said on the page", bench.ids)
@@ -35,13 +38,18 @@ async def check(spec: CheckSpec, bench: Bench, observe: Observe = watching.obser
         await trying.all(ways(wish, seen if isinstance(seen, Observed) else None, said))
     if scope.cancelled_caught and not trying.tries:
         return Finding("error", f"not done after {spec.timeout_s:g} s", probes=trying.probes)
-    return trying.finding(is_cut=scope.cancelled_caught)
+    found = trying.finding(is_cut=scope.cancelled_caught)
+    if found.result == "fail" and found.probes and isinstance(seen, str):
+        # The page's own way might have been the right one.
+        words = f"{found.message}; and the page cannot be watched: {seen}"
+        return Finding("error", words, found.output, found.probes, found.evidence)
+    return found
 
 
 async def _seen(wish: Wanted, said: str, bench: Bench, observe: Observe, notes: Transcript) -> Observed | str | None:
     if not wish.page:
         return None
-    seen = await observe(f"{wish.base}{wish.page}", said, bench, limits.OBSERVING_S)
+    seen = await observe(f"{wish.base}{wish.page}", said, bench, limits.OBSERVING_S + limits.WEB_START_S_MAX)
     notes.add(f"-- the page {wish.page}: {_told(seen)}")
     return seen
 

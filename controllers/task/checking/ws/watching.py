@@ -33,7 +33,7 @@ async def observe(url: str, said: str, bench: Bench, within_s: float) -> Observe
     finally:
         bench.processes.forget([op])
     if exit_.ending is Ending.TIMED_OUT:
-        return None  # A page that takes so long is looked at no longer; the usual ways are left.
+        return f"the browser is not done after {within_s:g} s"
     try:
         answer = decode_foreign(exit_.output.rstrip().rpartition(b"\n")[2])
     except ValueError:
