@@ -43,6 +43,7 @@ def ordered(fits: Fits, after: Sequence[frozenset[int]]) -> list[int] | None:
 
     `after` has no circles. Raises TooManyWays.
     """
+    fits = _in_time(fits, after)
     chosen: dict[int, int] = {}
     left = limits.ASSIGNING_STEPS_MAX
 
@@ -65,6 +66,28 @@ def ordered(fits: Fits, after: Sequence[frozenset[int]]) -> list[int] | None:
         return False
 
     return [chosen[need] for need in range(len(fits))] if choose() else None
+
+
+def _in_time(fits: Fits, after: Sequence[frozenset[int]]) -> Fits:
+    """The calls that are neither before the first that a need can follow, nor after the last that may follow it."""
+    out = [list(calls) for calls in fits]
+    rows = _sorted(after)
+    for need in rows:
+        first = max((min(out[other], default=0) for other in after[need]), default=-1)
+        out[need] = [call for call in out[need] if call > first]
+    for need in reversed(rows):
+        last = max(out[need], default=0)
+        for other in after[need]:
+            out[other] = [call for call in out[other] if call < last]
+    return out
+
+
+def _sorted(after: Sequence[frozenset[int]]) -> list[int]:
+    """All needs, each behind those that it comes after."""
+    out: list[int] = []
+    while ready := [need for need in range(len(after)) if need not in out and after[need] <= set(out)]:
+        out += ready
+    return out
 
 
 def _open(fits: Fits, after: Sequence[frozenset[int]], chosen: dict[int, int]) -> Fits:
