@@ -7,6 +7,7 @@ scripts of a page take no part in either. Every question has its time, since a p
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
@@ -27,6 +28,8 @@ REST_S: Final = 0.3  # A page without news for so long has come to rest.
 _STREAMS: Final = frozenset({"websocket", "eventsource", "media", "ping"})
 _PENDING_S: Final = 2.0  # A request that takes longer is one that waits for news.
 _LOADING_S: Final = 5.0
+_ENDS: Final = re.compile("closed|crash|abort|detached", re.IGNORECASE)
+_HEARD_S: Final = 0.5
 _OPTIONS: Final = "function () { return [...this.options].map(option => option.label) }"
 _CHOOSE: Final = """function (label) {
   this.value = [...this.options].find(option => option.label === label).value;
@@ -73,12 +76,13 @@ class Person:
         self._sessions: dict[Page, CDPSession] = {}
         self._pending: dict[Request, float] = {}
         self._news_s = 0.0
-        self._has_crashed = False
         self.typed: set[str] = set()
         self.spoken: list[str] = []
 
     async def enter(self) -> None:
         """Makes the context: nothing is known of earlier ones."""
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._browser.on("disconnected", lambda _: self._lose())
         self._context = await self._ask(
             self._browser.new_context(
                 viewport=_VIEW,  # type: ignore[arg-type]
@@ -105,10 +109,11 @@ class Person:
         page.on("requestfailed", self._received)
         page.on("framenavigated", lambda _: self._heard())
         page.on("close", lambda _: self._pages.remove(page))
-        page.on("crash", lambda _: self._crashed())
+        page.on("crash", lambda _: self._lose())
 
-    def _crashed(self) -> None:
-        self._has_crashed = True
+    def _lose(self) -> None:
+        if not self._lost.done():
+            self._lost.set_result(None)
 
     def _heard(self) -> None:
         self._news_s = asyncio.get_running_loop().time()
@@ -143,19 +148,22 @@ class Person:
 
     async def _ask(self, question: Awaitable[T]) -> T:
         """The answer. Raises PageFailed when it takes too long, BrowserGone when nobody is there to give it."""
+        asking = asyncio.ensure_future(question)
         try:
-            async with asyncio.timeout(limits.WEB_ANSWER_S_MAX):
-                return await question
-        except TimeoutError as error:
-            if not self._browser.is_connected():
-                raise BrowserGone("the browser went away") from error
-            raise PageFailed(f"the page does not answer within {limits.WEB_ANSWER_S_MAX:g} s") from error
+            waited: set[asyncio.Future[Any]] = {asking, self._lost}
+            await asyncio.wait(waited, timeout=limits.WEB_ANSWER_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
         except PlaywrightError as error:
-            if "closed" in str(error):
-                await asyncio.sleep(LOOK_EVERY_S)  # That the browser is gone is heard just after its pages are.
-            if not self._browser.is_connected() or self._has_crashed:
-                raise BrowserGone(f"the browser went away: {_first_line(error)}") from error
-            raise
+            if _ENDS.search(str(error)):  # That the browser is gone is heard just after what it ended.
+                await asyncio.wait({self._lost}, timeout=_HEARD_S)
+            if not self._lost.done():
+                raise
+        finally:
+            asking.cancel()
+        if self._lost.done():
+            raise BrowserGone("the browser went away")
+        raise PageFailed(f"the page does not answer within {limits.WEB_ANSWER_S_MAX:g} s")
 
     async def _session(self) -> CDPSession:
         page = self.page

@@ -1,4 +1,4 @@
-"""The process in which a browser is driven: one check on stdin as JSON, its answer as the last line on stdout.
+"""The process in which a browser is driven: one check on stdin as JSON, its answer as a line on stdout.
 
 It is a process of its own because a page does what it likes to who looks at it, and because whoever ends it need not
 ask the browser first: its group is killed, and Chromium ends when nobody holds the other end of its pipe.
@@ -15,6 +15,8 @@ from typing import Final
 from schemas.encoding import JsonObject, decode, encode
 from schemas.web_reading import read
 
+MARK: Final = b"answer: "
+"""What the line of the answer begins with: others may be from libraries."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chromium`"
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
@@ -67,7 +69,7 @@ def main() -> None:
     """Reads the check and prints the answer."""
     asked = decode(sys.stdin.buffer.read())
     found = asyncio.run(answer(asked["arguments"], asked["timeout_s"]))
-    sys.stdout.buffer.write(b"\n" + encode(found) + b"\n")
+    sys.stdout.buffer.write(b"\n" + MARK + encode(found) + b"\n")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from schemas.web_meanings import shipped
 from schemas.web_reading import read
 from tests.controllers.task.web.sights import element, sight
 
-FIELD = {"tag": "input", "role": "textbox", "value": ""}
+FIELD: dict[str, Any] = {"tag": "input", "role": "textbox", "value": ""}
 AROUND = Around(shipped())
 
 
