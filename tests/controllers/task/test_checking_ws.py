@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from socket import create_server
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 from controllers.task.checking import Bench, Finding, run_check
+from controllers.task.checking.web.child import NO_BROWSER
 from controllers.task.checking.ws.client import fits
 from controllers.task.checking.ws.observed import Observed
 from controllers.task.checking.ws.trying import check
+from controllers.task.checking.ws.watching import observe
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.encoding import Json, JsonObject
@@ -136,13 +139,13 @@ async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: Bench)
 async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_learnt(bench: Bench) -> None:
     watched: list[str] = []
 
-    async def observe(url: str, said: str, bench: Bench, within_s: float) -> Observed:
+    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> Observed:
         watched.append(url)
         return Observed("/rooms?of=1", ('{"type":"join","name":"x"}', f'{{"type":"say","text":"{said}","n":1}}'))
 
     async with at("/rooms", chats.Named)() as url:
         arguments = {"url": url, "clients": ["ann", "bob"], "steps": SURELY}
-        found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, observe)
+        found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert watched == [f"{url}/"]
     assert (found.result, found.message) == ("pass", "6 steps hold at /rooms?of=1, in frames like the page's")
@@ -158,11 +161,11 @@ async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_lea
 async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_browser(
     bench: Bench, seen: str | None, result: str, words: str
 ) -> None:
-    async def observe(url: str, said: str, bench: Bench, within_s: float) -> str | None:
+    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> str | None:
         return seen
 
     arguments = CHAT | {"url": "http://127.0.0.1:9", "discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
-    found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, observe)
+    found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert (found.result, found.message, found.probes) == (result, words, 0)
 
@@ -188,15 +191,23 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
     assert (found.result, found.message) == ("pass", f"6 steps hold at {path}, in frames like the page's")
 
 
+async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -> None:
+    alone = replace(bench, env={"PATH": str(tmp_path)})
+
+    assert await observe("http://127.0.0.1:9/", "x", alone, 60.0) == NO_BROWSER
+    assert await observe("http://127.0.0.1:9/", "x", alone, 0.01) == "the browser is not done after 0.01 s"
+    assert await bench.processes.sweep(frozenset()) == []
+
+
 async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_right_one_a_pass(bench: Bench) -> None:
-    async def observe(url: str, said: str, bench: Bench, within_s: float) -> str:
+    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> str:
         return "no browser here"
 
     page = CHAT | {"discover": {"from-page": "/", "else": ["/ws"]}, "frame": {"else": ["text"]}, "steps": IN_VAIN}
     async with at("/ws", chats.Echo)() as url:
-        wrong = await check(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, observe)
+        wrong = await check(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, seen_by)
     async with at("/ws", chats.Chat)() as url:
-        right = await check(CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, observe)
+        right = await check(CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, seen_by)
 
     assert (wrong.result, right.result) == ("error", "pass")
     assert wrong.message.endswith("nor anything else; and the page cannot be watched: no browser here")

@@ -22,6 +22,8 @@ from schemas.web_reading import read
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, Page, WebSocket
 
+MARK: Final = b"socket: "
+"""What the line of the answer begins with: others may be from libraries."""
 _SEE_S: Final = 1
 _LEXICON: Final[JsonObject] = {
     # Not as wide as the usual ones: what asks for a name is there or is not, and the only field is for messages.
@@ -121,7 +123,7 @@ def main() -> None:
     """Reads what to do and prints what was seen."""
     asked = decode(sys.stdin.buffer.read())
     found = asyncio.run(answer(asked["url"], asked["say"]))
-    sys.stdout.buffer.write(b"\n" + encode(found) + b"\n")
+    sys.stdout.buffer.write(b"\n" + MARK + encode(found) + b"\n")
 
 
 if __name__ == "__main__":
