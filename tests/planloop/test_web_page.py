@@ -1,0 +1,67 @@
+"""`docs/checks-web.md` is what the product says: its examples compile, and its tables are whole."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import compiler
+from compiler.reading import read_source
+from compiler.source import SizeLimits
+from planloop.sources import FolderSources
+from schemas.web_lexicon import SHIPPED
+from schemas.web_reading import VERBS, read
+from tests.architecture.tree import ROOT
+
+PAGE = ROOT / "docs" / "checks-web.md"
+TEXT = PAGE.read_text()
+BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+
+
+def _yaml(text: str) -> Any:
+    return read_source(text.encode(), file="page.yaml", limits=SizeLimits()).value
+
+
+def test_the_checks_that_the_page_shows_can_be_run() -> None:
+    text = f"plan: demo\nrun: make\n{BLOCKS[0]}".encode()
+
+    found = compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
+
+    assert [one.summary for one in found.diagnostics] == []
+
+
+def test_the_meanings_that_the_page_shows_can_be_read() -> None:
+    lexicon = _yaml(BLOCKS[1])["lexicon"]
+
+    assert read({"lexicon": lexicon, "can": [{"see": name} for name in lexicon]})[1] == ()
+
+
+def test_every_shipped_name_is_on_the_page(is_updating_docs: bool) -> None:
+    named = f"Shipped are {', '.join(f'`{name}`' for name in SHIPPED)}."
+    if is_updating_docs:
+        PAGE.write_text(re.sub(r"^(LEXICON|Shipped are .*)$", named, TEXT, flags=re.MULTILINE))
+    assert named in PAGE.read_text(), "run pytest with --update-docs"
+
+
+def _rows() -> list[tuple[str, Any]]:
+    """The verbs and expectations of the tables, with what stands beside them."""
+    cells = re.findall(r"^\| (`[^|]*`) \|", TEXT, re.MULTILINE)
+    shown = [step for cell in cells for step in re.findall(r"`([\w-]+: .+?)`(?= ·| *$)", cell)]
+    steps = [(step, _yaml(step)) for step in shown]
+    return [(text, step) for text, step in steps if set(step) <= set(VERBS)]
+
+
+@pytest.mark.parametrize(("text", "step"), _rows(), ids=lambda part: part if isinstance(part, str) else "")
+def test_every_step_of_the_tables_can_be_read(text: str, step: dict[str, Any]) -> None:
+    names = ("counter", "message", "refusal", "login-button", "send-button", "picture", "main")
+    own = {"colour-field": {"role": "radio"}, "card": {"role": "img"}, "slot": {"role": "list"}}
+    before = [{"grid": {"rows": 3, "cols": 3, "as": "g"}}, {"press": list(names)}]
+
+    assert read({"lexicon": own, "can": [*before, step, {"see": "x"}]})[1] == ()
+
+
+def test_every_verb_is_in_the_tables() -> None:
+    assert {verb for _, step in _rows() for verb in step} == set(VERBS)
+    assert "`reuse: good-login`" in TEXT
