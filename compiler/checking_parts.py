@@ -9,6 +9,7 @@ from typing import Final
 from compiler.checking import Tree, check_command, check_exactly_one, check_rights_line
 from compiler.checking_containers import check_containers
 from compiler.faults import Faults, Pointer
+from compiler.graph import Sources
 from compiler.naming import leads_out
 from compiler.resolving import MINDS
 from compiler.suggesting import did_you_mean
@@ -47,6 +48,15 @@ def _check_world(server: JsonObject, to: Pointer, faults: Faults) -> None:
         if name in server and not ("command" in server or "url" in server):
             hint = "a world is no process, and each agent has its own: leave it out"
             faults.on_key("P0211", f"`{name}` for a simulated world", hint, to=(*to, name))
+
+
+def tell_missing_worlds(document: JsonObject, sources: Sources, faults: Faults) -> None:
+    """Warns of simulated servers whose file is not there: it may come, but a slip of the pen is likelier."""
+    for name, server in document.get("mcp", {}).items():
+        file = server.get("world", "")
+        if file and not faults.is_at(("mcp", name)) and not sources.has_file(file):
+            hint = "write the file that simulates it, or correct its name"
+            faults.warn("P0214", f"there is no file `{file}`", hint, to=("mcp", name, "world"))
 
 
 def agents_of(document: JsonObject, tree: Tree) -> Iterator[tuple[JsonObject, Pointer]]:

@@ -9,7 +9,7 @@ from compiler.agents import AgentMaking
 from compiler.budgets import check_budgets
 from compiler.checking import check_tasks, resolved_needs, tree_of
 from compiler.checking_models import check_models
-from compiler.checking_parts import check_parts
+from compiler.checking_parts import check_parts, tell_missing_worlds
 from compiler.faults import Faults, Origins, placed
 from compiler.graph import Checked, Compiled, Graph, Sources
 from compiler.hooking import Hooks
@@ -113,6 +113,7 @@ def _graph(
     needs = resolved_needs(tree, faults)
     check_tasks(document, tree, faults)
     check_parts(document, tree, faults)
+    tell_missing_worlds(document, sources, faults)
     check_models(document, tree, faults)
     check_budgets(document, faults)
     making.agents.check_declared(document)

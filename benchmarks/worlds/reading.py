@@ -193,7 +193,8 @@ class _Checking:
     def _table(self, name: str, to: Pointer) -> None:
         tables = self.document.get("tables", {})
         if name not in tables:
-            hint = did_you_mean(name, tables) or f"add it to `tables`, as in `{name}: {{}}`"
+            near = did_you_mean(name, tables) if tables else ""
+            hint = near or f"add it to `tables`, as in `{name}: {{}}`"
             self.faults.add("P0213", f"there is no table `{name}`", hint, to=to)
 
     def _names(self, names: Iterable[str], to: Pointer) -> None:

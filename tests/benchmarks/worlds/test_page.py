@@ -30,8 +30,10 @@ def test_the_world_of_the_page_is_sound_and_answers() -> None:
     assert [row["id"] for row in call(world, "notes.find", {"title": "plant"})[1].value["notes"]] == ["note-2"]
 
 
-def test_the_plan_of_the_page_compiles() -> None:
-    found = compiler.compile_source(f"plan: demo\n{PLAN}".encode(), file="demo.plan.yaml", sources=FolderSources(ROOT))
+def test_the_plan_of_the_page_compiles(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text(WORLD)
+    sources = FolderSources(tmp_path)
+    found = compiler.compile_source(f"plan: demo\n{PLAN}".encode(), file="demo.plan.yaml", sources=sources)
     assert not found.diagnostics
 
 
