@@ -24,8 +24,8 @@ def listed(names: Sequence[str], reports: Path, output: str | None) -> None:
         printing.structured([_shown(suite, reports) for suite in found], output)
     elif names:
         for suite in found:
-            rows = [(case.id, case.image, " ".join(case.prompts[0].split())) for case in suite.cases.values()]
-            click.echo(table(("case", "image", "asked"), rows, width=printing.width()))
+            asked = [(case.id, case.image, " ".join(case.prompts[0].split())) for case in suite.cases.values()]
+            click.echo(table(("case", "image", "asked"), asked, width=printing.width()))
     else:
         rows = [(suite.name, str(len(suite.cases)), STATES[_valid(suite, reports)], suite.about) for suite in found]
         click.echo(table(("suite", "cases", "valid", "about"), rows, width=printing.width()))

@@ -55,6 +55,8 @@ class Ended:
 
 def run_all(asked: Asked, name: str | None, reports: Path) -> None:
     """Runs every suite that is asked for, one after the other. Raises Halt."""
+    if name == files.VALIDATION:
+        raise Halt(Exit.USAGE, f"`{name}` is the run of plan bench validate", "give another --name")
     paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
     if not paths:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all runs them all")

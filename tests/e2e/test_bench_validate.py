@@ -110,9 +110,11 @@ def test_a_suite_can_be_validated_again_and_case_by_case(folder: Folder) -> None
     again = folder.run("bench", "validate", "notes.yaml", "--cases", "greet*")
     none = folder.run("bench", "validate", "notes.yaml", "--cases", "no-such")
     nobody = folder.run("bench", "validate")
+    taken = folder.run("bench", "run", "notes.yaml", "--model", "nop", "--name", "validation")
 
     assert first.out == again.out
     assert none.code == 2 and "no case of notes matches `no-such`" in none.err
+    assert taken.code == 2 and "give another --name" in taken.err
     assert nobody.code == 2 and "--all" in nobody.err
 
 

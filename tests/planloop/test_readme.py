@@ -14,10 +14,10 @@ README = ROOT / "README.md"
 SESSION = re.compile(r"(?ms)^```console\n(\$ .*?)^```\n")
 
 
-def played(block: str, folder: Path) -> str:
+def played(block: str, folder: Path, *, timeout_s: float = 15) -> str:
     """The session with what its commands print now."""
     commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    parts = [f"$ {command}\n{shell(command, folder)[0]}".rstrip() for command in commands]
+    parts = [f"$ {command}\n{shell(command, folder, timeout_s=timeout_s)[0]}".rstrip() for command in commands]
     return steady("\n\n".join(parts)) + "\n"
 
 

@@ -1,0 +1,38 @@
+"""The page on benchmarks is true: its suite is valid, and its commands print what it shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compiling.cheats import cheats_of
+from tests.benchmarks.validating.suites import SOUND, suite_of
+from tests.planloop.test_readme import SESSION, played
+from tests.planloop.verb_pages import ROOT
+
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
+    text = PAGE.read_text()
+    (suite,) = re.findall(r"(?ms)^```yaml\n(suite: .*?)^```\n", text)
+    (tmp_path / "notes.yaml").write_text(suite)
+
+    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path, timeout_s=60)}```\n", text)
+
+    if is_updating_docs:
+        PAGE.write_text(now)
+    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+
+
+def test_the_page_names_every_standard_cheat() -> None:
+    case = suite_of(one=SOUND | {"serve": "auto", "image": "planloop/node"}).cases["one"]
+    rows = re.findall(r"(?m)^\| ([a-z][a-z, -]+) \| ", PAGE.read_text().partition("| cheat | does |")[2])
+
+    named = [name for row in rows for name in row.split(", ")]
+
+    assert set(cheats_of(case)) == set(named[: len(cheats_of(case))])
