@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.checks import calls
@@ -271,6 +271,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
     assert words in found.message
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.permutations(range(10)), st.booleans())
 def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_looking(
     order: list[int], is_row: bool
