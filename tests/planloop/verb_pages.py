@@ -88,11 +88,14 @@ SESSIONS: dict[str, tuple[str, ...]] = {
     "replay": ("plan replay", "plan replay --tree"),
     "doctor": (),
     "image": ("plan image list --help", "plan image make --help", "plan image make perl"),
+    "bench": tuple(f"plan bench {verb} --help" for verb in ("run", "resume", "report", "validate", "list")),
     "completion": ("plan completion bash | head -3",),
     "version": ("plan version",),
 }
 WHEN_STUCK = frozenset({"pause", "resume", "cancel"})
-BEFORE_APPLY = frozenset({"init", "validate", "compile", "graph", "schema", "apply", "version", "image", "completion"})
+BEFORE_APPLY = frozenset(
+    {"init", "validate", "compile", "graph", "schema", "apply", "version", "image", "bench", "completion"}
+)
 """Verbs whose session begins in a folder in which nothing was applied yet."""
 
 DIFFERS: Sequence[tuple[str, str]] = (
