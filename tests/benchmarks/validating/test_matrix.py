@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.validating.judging import judge
 from benchmarks.validating.matrix import lines
+from benchmarks.validating.page import Part, page
 from schemas.case import Verdict
 from schemas.widths import cells_wide
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
@@ -50,3 +51,13 @@ def test_no_line_is_wider_than_the_terminal_however_many_mutants_there_are(width
     assert max(map(cells_wide, shown)) <= width
     assert sum(line.count("✗") for line in shown) == len(many)
     assert all(f"{number} {name}" in "\n".join(shown) for number, name in enumerate(many, 1))
+
+
+def test_a_page_has_the_sums_of_each_suite_and_its_cases() -> None:
+    case = suite_of(one=SOUND).cases["one"]
+    judgements = judge([case], entries(case, ("oracle:long", Verdict.FAIL, ("right",))))
+
+    text = page([Part("made-up", "Is it right?", judgements)])
+
+    assert "\n| made-up | 1 | 2 | 2 of 3 | 2 of 2 | 7 of 7 | 1 of 1 |\n" in text
+    assert "\n## made-up\n\nIs it right?\n\n```text\none: not valid\n        1 2\n" in text
