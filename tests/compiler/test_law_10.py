@@ -181,6 +181,7 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
     inner: dict[str, Json] = {
         "task": value,
         "heal": {**task, "heal": value},
+        "case": {**task, "case": value},
         "budget": {**task, "budget": value},
         "lock": {**task, "locks": [value]},
         "check": {**task, "acceptance": [value]},
@@ -245,6 +246,7 @@ def _result(document: JsonObject) -> tuple[Any, Checked]:
 
 def _base(table: str, row: Field) -> JsonObject:
     known: dict[str, JsonObject] = {
+        "case": {"key": "0"} if row.name != "key" else {},
         "task": {"goal": "g", "agent": SCRIPT},
         "agent": dict(SCRIPT),
         "hook": {"on": ["on-wake"], "run": "y"},
