@@ -22,16 +22,21 @@ from benchmarks.grading.ground import Ground
 from benchmarks.planning import task_name, workspace
 from containers.engine import EngineFailed
 from controllers.task.checking import Bench, Finding
+from reconciler.effects.processes import Sandbox
 from schemas.blanks import nonce_names
 from schemas.case import CaseSpec, Cut, Verdict, case_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
+from schemas.sandbox import BUBBLEWRAP
 from schemas.task import CheckSpec, check_from_json
 
 PROGRAM: Final = "program"
 CHECK_FILES: Final = "checks"
 REPEATED: Final = frozenset({"http", "ws"})
+ENCLOSED: Final = Sandbox(BUBBLEWRAP, is_alone=True)
+"""What commands of checks run in where there is no container: they may well run what the agent wrote, and that must
+find no answer beside it."""
 
 
 @frozen
@@ -124,7 +129,8 @@ async def _served(ground: Ground, attempt: _Attempt) -> AsyncIterator[program.Se
 async def _checking(ground: Ground, case: CaseSpec, attempt: _Attempt, url: str) -> AsyncIterator[Checking]:
     """Where its checks are run. Commands get a container that the program never was in."""
     evidence = await ground.witness(case)
-    bench = Bench(ground.processes, ground.ids, str(attempt.folder), ground.env, label=f"{ground.label}-{attempt.name}")
+    label = f"{ground.label}-{attempt.name}"
+    bench = Bench(ground.processes, ground.ids, str(attempt.folder), ground.env, label=label, sandbox=ENCLOSED)
     checking = Checking(evidence, bench, ground.run_check, url=url)
     if not attempt.case["image"] or not any(has_command(check) for check in attempt.checks):
         yield checking

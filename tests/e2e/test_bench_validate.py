@@ -147,6 +147,25 @@ def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder
     assert json.loads((run / "plan.json").read_text())["suite"] == "notes"
 
 
+def test_what_an_agent_wrote_finds_no_answer_when_a_check_runs_it(folder: Folder) -> None:
+    homes.need_bubblewrap()
+    spy = "cat ../../*.json ../../*.yaml ../*/* /proc/*/cwd/../../plan.json; rm -r ../../events.jsonl ../*; echo"
+    folder.write("spy.yaml", json.dumps({"*": [{"call": {"write": {"path": "say", "content": spy}}}, {"done": "ok"}]}))
+    checks = 'said: {sh: "sh ./say 2>/dev/null | grep -q {{nonce.word}}"}'
+    oracle = 'proof: {oracles: {plain: {files: {say: "echo {{nonce.word}}"}}}}'
+    prompts = 'prompts: ["write {{nonce.word}}"]'
+    folder.write(
+        "says.yaml",
+        f"suite: says\ncases:\n  one:\n    {prompts}\n    {FILES}\n    checks: {{{checks}}}\n    {oracle}\n",
+    )
+
+    said = folder.run("bench", "run", "says.yaml", "--model", "script:spy.yaml", "--model", "oracle", "--name", "r")
+
+    cases = json.loads((folder.path / "reports" / "says" / "r" / "summary.json").read_text())["cases"]
+    verdicts = {model: trials["1"]["verdict"] for model, trials in cases["one"]["models"].items()}
+    assert said.code == 0 and verdicts == {"spy": "fail", "oracle": "pass"}, said.text
+
+
 def still_there(run: Path) -> list[str]:
     """Processes that work below the folder of a run."""
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
