@@ -10,6 +10,8 @@ from schemas.encoding import Json, encode_text
 from schemas.fault_at import Place
 
 BLANK: Final = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
+OPENING: Final = "{{"
+"""Looked for first: hardly any text has a blank, and a search takes longer."""
 NONCE: Final = "nonce."
 """Before the name of a nonce."""
 
@@ -20,8 +22,12 @@ def fill(value: Json, blanks: Mapping[str, Json]) -> Json:
     A text that is nothing but one blank becomes what the blank stands for, whatever its type; within a text that is
     written as JSON.
     """
+    if not blanks:
+        return value
 
     def filled(text: str) -> Json:
+        if OPENING not in text:
+            return text
         whole = BLANK.fullmatch(text)
         if whole is not None and whole[1] in blanks:
             return blanks[whole[1]]
@@ -55,13 +61,15 @@ def replace(value: Json, texts: Mapping[str, str]) -> Json:
 def blanks_in(value: Json, at: Place = ()) -> Iterator[tuple[Place, str]]:
     """The name of every blank and the place of the text that it stands in; for a name of a member, the member's."""
     if isinstance(value, str):
-        yield from ((at, found[1]) for found in BLANK.finditer(value))
+        if OPENING in value:
+            yield from ((at, found[1]) for found in BLANK.finditer(value))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from blanks_in(item, (*at, str(index)))
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield from blanks_in(name, (*at, name))
+            if OPENING in name:
+                yield from blanks_in(name, (*at, name))
             yield from blanks_in(item, (*at, name))
 
 

@@ -78,7 +78,7 @@ def agent_of(who: Contestant, case: Case) -> JsonObject | None:
 
 def act_of(who: Contestant, case: Case) -> Act | None:
     """What the proof `who` does in `case`; None when the case has no such proof."""
-    acts = {"oracle": case.oracles, "mutant": case.mutants, "cheat": cheats_of(case)}[who.kind]
+    acts = cheats_of(case) if who.kind == "cheat" else {"oracle": case.oracles, "mutant": case.mutants}[who.kind]
     return acts.get(who.ref) if who.ref else next(iter(acts.values()), None)
 
 

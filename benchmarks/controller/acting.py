@@ -88,6 +88,7 @@ class CaseReconciler:
     async def _end(self, case: Resource, graded: Graded) -> None:
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
         data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
-        await self._store.append(
-            Draft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
-        )
+        draft = Draft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
+        with self._work.driving(case.address):  # An ended case has nothing to learn from its own end.
+            rev = self._store.propose(draft)
+        await self._store.flush(rev)

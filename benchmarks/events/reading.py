@@ -127,11 +127,11 @@ def _parsed(line: bytes, place: int) -> Event:
 
 def event_of(raw: JsonObject, place: int) -> Event:
     """The event that the object in line `place` says. Raises BadEvents."""
+    members: JsonObject = {}
     for name, kinds in _KINDS.items():
-        value = raw.get(name)
-        if not isinstance(value, kinds) or value is True or value is False:
+        value = members[name] = raw.get(name)
+        if type(value) not in kinds:  # `isinstance` takes true for a whole number.
             raise BadEvents(place, f"{name} is {_kind(value)}, not {_NAMES[kinds]}")
-    members: JsonObject = {name: raw.get(name) for name in _KINDS}
     return Event(**members)
 
 

@@ -43,9 +43,9 @@ def recorded(before: JsonObject, suite: Suite, judgements: Iterable[Judgement]) 
 def is_validated(record: JsonObject, suite: Suite, cases: Iterable[str]) -> bool | None:
     """Whether all `cases` were valid as they are now; None when none is known not to be, but not all are known."""
     known: Mapping[str, JsonObject] = record.get("cases", {}) if record.get("format") == FORMAT else {}
-    found = [_valid(known.get(name), digest_of_case(suite, suite.cases[name])) for name in cases]
+    found = [_valid(known.get(name), suite, suite.cases[name]) for name in cases]
     return False if False in found else None if None in found else True
 
 
-def _valid(one: JsonObject | None, digest: str) -> bool | None:
-    return one["valid"] if one is not None and one["digest"] == digest else None
+def _valid(one: JsonObject | None, suite: Suite, case: Case) -> bool | None:
+    return one["valid"] if one is not None and one["digest"] == digest_of_case(suite, case) else None

@@ -34,16 +34,17 @@ class Watcher:
         for address in changed:
             old = self._seen.get(address)
             resource = view.get(address)
-            is_same = old is not None and resource is not None and old == _Seen(resource.signal, resource.owner)
-            owners = {old.owner if old else None, resource.owner if resource else None}
+            new = None if resource is None else _Seen(resource.signal, resource.owner)
+            is_same = new is not None and old == new
+            owners = {old.owner if old else None, new.owner if new else None}
             heard = view.referrers(address) if is_same else ()
             woken.update(dict.fromkeys(owner for owner in owners if owner is not None and owner not in heard))
-            if resource is None:
+            if new is None:
                 self._seen.pop(address, None)
             elif is_same:
                 continue
             else:
-                self._seen[address] = _Seen(resource.signal, resource.owner)
-            if (old.signal if old else None) != (resource.signal if resource else None):
+                self._seen[address] = new
+            if (old.signal if old else None) != (new.signal if new else None):
                 woken.update(dict.fromkeys(view.referrers(address)))
         return list(woken)
