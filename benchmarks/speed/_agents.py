@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO
 
 # Answers every request by what is in its text: a call of `read` while fewer than TURNS results are in it, then words.
-# `hang` in the URL: one word, and then nothing until the connection is closed. Each request is told on stdout with the
+# `hang` in the URL: one word, and then nothing until the connection is closed; `case`: a call of `read`, and one of
+# `done` in the same reply. Each request is told on stdout with the
 # time of its arrival, for those who asked for it.
 SERVER = r"""
 import asyncio, json, sys, time
@@ -34,12 +35,15 @@ def reply(*events):
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
     return head + body
 
-def calling(number):
-    function = {"name": "read", "arguments": json.dumps({"path": f"notes/{number}.txt"})}
-    call = {"index": 0, "id": "c1", "type": "function", "function": function}
-    return event({"tool_calls": [call]}), event({}, finish_reason="tool_calls")
+def calling(*calls):
+    functions = ({"name": name, "arguments": json.dumps(arguments)} for name, arguments in calls)
+    called = [
+        {"index": at, "id": f"c{at + 1}", "type": "function", "function": one} for at, one in enumerate(functions)
+    ]
+    return event({"tool_calls": called}), event({}, finish_reason="tool_calls")
 
-callings = [calling(number) for number in range(turns)]
+callings = [calling(("read", {"path": f"notes/{number}.txt"})) for number in range(turns)]
+case = reply(*calling(("read", {"path": "a.txt"}), ("done", {"result": "ok"})))
 ending = event({}, finish_reason="stop")
 word = event({"content": "Well, "})
 hanging = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -73,8 +77,8 @@ class Connection(asyncio.Protocol):
             del self.buffer[: end + 4 + length]
             if is_told:
                 print(json.dumps([time.monotonic(), len(body), head.split(b" ", 2)[1].decode()]), flush=True)
-            is_hung = b"/hang/" in head.split(b"\r\n", 1)[0]
-            self.transport.write(hanging if is_hung else answer(body))
+            path = head.split(b"\r\n", 1)[0]
+            self.transport.write(hanging if b"/hang/" in path else case if b"/case/" in path else answer(body))
 
 async def main():
     server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=20_000)
