@@ -299,6 +299,11 @@ CONFLICT_PATHS_MAX: Final = 16  # That one `contest` names.
 # Holding back.
 CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.
 
+# Grading: what an agent left, which is copied.
+GRADED_ENTRIES_MAX: Final = 50_000  # Files, folders and links; a program with all that it depends on has 20,000.
+GRADED_BYTES_MAX: Final = 2 << 30
+GRADED_DEPTH_MAX: Final = 100  # Folders in folders: they are walked by functions that call themselves.
+
 # Judging calls.
 NEEDED_CALLS_MAX: Final = 64  # Of one check; the largest public key has a dozen.
 ASSIGNING_STEPS_MAX: Final = (

@@ -72,10 +72,10 @@ async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
 async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
     name = task_name(entry.name, case.attempt)
     source, target = ground.folder / workspace(entry.name, case.attempt), ground.folder / exporting.GRADED / name
-    exported = await anyio.to_thread.run_sync(exporting.export, source, target)
+    await anyio.to_thread.run_sync(exporting.export, source, target)
     compiled: JsonObject = for_entry(ground.compiled, entry, ground.compiled.cases[entry.case])
     checks = tuple(_check(ground.compiled, entry, each) for each in ground.compiled.cases[entry.case]["checks"])
-    attempt = _Attempt(name, compiled, checks, exported.folder)
+    attempt = _Attempt(name, compiled, checks, target)
     soft = await _measured(attempt)
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(_served(ground, attempt))
