@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -12,12 +13,14 @@ from benchmarks.compiling.compiled import Compiled
 from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import HINT, BadEvents
 from benchmarks.events.writing import EventFile, EventsTaken
+from benchmarks.grading import program
 from benchmarks.planning import plan_document
+from containers.engine import EngineFailed
 from planloop import compiling, wiring
 from planloop.benching import folder as files
 from planloop.benching.screen import BenchScreen
 from planloop.cli.applying import leave_at_once
-from planloop.core import Core
+from planloop.core import Core, label_of
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving, Owning, Wish
 from planloop.places import Place, of_file
@@ -77,13 +80,15 @@ def run(going: Going, screen: BenchScreen) -> Leaving:
 
 async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> Leaving:
     async with wiring.opened(place) as core:
+        if going.compiled.images:
+            await _sweep(place)
         projection = Projection(going.compiled, going.folder.name)
         with EventFile(going.folder, projection) as events:
             follower = _Follower(core, events, screen)
 
             def leave(how: Leaving) -> NoReturn:
                 del how
-                leave_at_once(core.store.view, place)
+                leave_at_once(core.store.view, str(going.folder), f"plan bench resume {going.folder}")
 
             async with anyio.create_task_group() as group:
                 group.start_soon(follower.follow)
@@ -91,6 +96,12 @@ async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> L
                 group.cancel_scope.cancel()
             await follower.finish()
         return leaving
+
+
+async def _sweep(place: Place) -> None:
+    """Removes the containers that an owner that died left of its grading. An engine that is down is told of later."""
+    with suppress(EngineFailed):
+        await program.sweep(wiring.container_engine(), label_of(place))
 
 
 class _Follower:

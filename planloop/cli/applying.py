@@ -165,7 +165,7 @@ async def _own(place: Place, wish: Wish) -> None:
                 if said := parting.going_on(core.store.view.list("container")):
                     click.echo(said)
                 _hand_over(wish)
-            leave_at_once(core.store.view, place)
+            leave_at_once(core.store.view, place.name, apply_command(place))
 
         leaving = await Owning(core, wish, screen, leave).run()
         end(leaving, core.store.view, place)
@@ -223,26 +223,29 @@ def apply_command(place: Place) -> str:
     return f"plan apply {place.file.name if place.file is not None else 'FILE'}"
 
 
-def leave_at_once(view: View, place: Place) -> NoReturn:
-    """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over."""
+def leave_at_once(view: View, name: str, command: str) -> NoReturn:
+    """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over.
+
+    `command` is what goes on with what people call `name`.
+    """
     with suppress(BrokenPipeError):  # Whoever read along may have gone first, as `| head` does.
-        click.echo(f"\nleft {place.name} at rev {view.rev}\n{_left_running(view, place)}")
+        click.echo(f"\nleft {name} at rev {view.rev}\n{_left_running(view, command)}")
         sys.stdout.flush()
     os._exit(Exit.CANCELLED)
 
 
-def _left_running(view: View, place: Place) -> str:
+def _left_running(view: View, command: str) -> str:
     calls = [call for call in view.list("call") if call.state == "Started"]
     going_on = parting.going_on(view.list("container"))
     if not calls and going_on:
-        return f"{going_on}\nnext: {apply_command(place)} goes on"
+        return f"{going_on}\nnext: {command} goes on"
     if not calls:
-        return f"nothing goes on running; {apply_command(place)} goes on from here"
+        return f"nothing goes on running; {command} goes on from here"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
     verb = "goes" if len(calls) == 1 else "go"
     goes_on = f"{amounts.plural(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
     goes_on += f"\n{going_on}" if going_on else ""
-    return f"{goes_on}\nnext: {apply_command(place)} goes on · plan down stops them"
+    return f"{goes_on}\nnext: {command} goes on · plan down stops them"
 
 
 def _hand_over(wish: Wish) -> NoReturn:

@@ -7,11 +7,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import docker
 import pytest
 
+from benchmarks.grading.program import LABEL
+from planloop.benching.folder import PLAN_FILE
+from planloop.core import label_of
+from planloop.places import of_file
 from tests.e2e import benches, yards
 from tests.e2e.folder import PLAN, Folder
 from tests.e2e.test_disk import small_disk
@@ -108,6 +113,50 @@ def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> N
         assert "No space left" in said.text
     assert folder.run("bench", "resume", str(run)).code == 0
     assert verdicts(run) == {"pass"}
+
+
+REFUSED = {
+    "a name that is a path": ("--name", "../r"),
+    "a name that no folder can have": ("--name", "n" * 300),
+    "two scripts of one name": ("--model", "script:one/x.yaml", "--model", "script:two/x.yaml"),
+    "reports that are a file": ("--reports", "suite.yaml"),
+    "a plan that cannot run": ("--model", "script:bad.yaml"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
+def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, words: tuple[str, ...]) -> None:
+    benches.lay(folder)
+    for name, step in (("one/x", "{done: a}"), ("two/x", "{done: b}"), ("bad", "{zap: 1}")):
+        path = folder.path / f"{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'"*": [{step}]\n')
+
+    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", *words)
+
+    assert said.code in (1, 2, 3), said.text
+    assert "help:" in said.err
+    assert list(folder.path.rglob("plan.json")) == []
+
+
+def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(folder: Folder, tmp_path: Path) -> None:
+    address = yards.machines_address()
+    with yards.yard(folder, address, tmp_path), closing(docker.APIClient(address, version="auto")) as api:
+        folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
+        run = folder.path / "reports" / "boxed" / "r"
+        ours = {"label": f"{LABEL}={label_of(of_file(run / PLAN_FILE, 'run'))}"}
+        with begun(folder, "oracle:quick") as (process, _):
+            while not api.containers(filters=ours):
+                time.sleep(0.02)
+            process.kill()
+        assert api.containers(filters=ours)
+
+        said = folder.run("bench", "resume", str(run))
+
+        assert said.code == 0, said.text
+        assert verdicts(run) == {"pass"}
+        assert not api.containers(all=True, filters=ours)
+        assert not api.networks(filters=ours)
 
 
 @contextmanager
