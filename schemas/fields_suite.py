@@ -51,7 +51,12 @@ SUITE_TABLES: Final = (
             Field("defaults", Table("suite-case"), "Laid under every case.", {"budget": {"turns": 12}}),
             Field("worlds", Keyed(TEXT), "Files of simulated tools, by name.", {"office": "worlds/office.yaml"}),
             Field("pools", Keyed(TEXT), "Files of decoy tools, by name.", {"office": "tools/decoys.yaml"}),
-            Field("lexicon", ANY, "Names of what web checks look for, beside those that everybody has.", {}),
+            Field(
+                "lexicon",
+                Keyed(ANY, is_id=False),
+                "Names of what web checks look for, beside those that everybody has.",
+                {},
+            ),
             Field("cases", Keyed(Table("suite-case")), "The cases by id.", {"hello": {"prompts": ["say hello"]}}),
         ),
         one_of=(("suite",), ("cases",)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Final
 
 from benchmarks.compiling.compiled import SCORING, Compiled, Entry
 from benchmarks.compiling.contestants import Contestant, agent_of
@@ -14,6 +15,11 @@ from benchmarks.compiling.worlds import definition, pool_tools, run_worlds
 from benchmarks.reading.suite import Case, Suite
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
+
+NAME_CHARS_MAX: Final = 56
+"""Of an entry: ids have at most 64, and those of its tasks and containers are its name with a little more."""
+
+_MARK_CHARS: Final = 12
 
 
 @frozen
@@ -35,12 +41,12 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> 
     chosen = [case for case in suite.cases.values() if fnmatchcase(case.id, wish.cases)]
     cases = {case.id: _case(suite, case) for case in chosen}
     images = {name: id_ for name, id_ in (wish.images or {}).items() if any(case.image == name for case in chosen)}
-    entries = {
-        entry.name: entry
-        for case in chosen
-        for who in contestants
-        for entry in _entries(seed, trials, case, cases[case.id], who, images)
-    }
+    entries: dict[str, Entry] = {}
+    for case in chosen:
+        for who in contestants:
+            for entry in _entries(seed, trials, case, cases[case.id], who, images):
+                name = _free(entry, entries)
+                entries[name] = replace(entry, name=name)
     return Compiled(
         suite=suite.name,
         about=suite.about,
@@ -110,6 +116,14 @@ def _entries(
         case_key = digest_of(given)
         key = digest_of({"case": case_key, "who": who.to_json() | {"steps": None}, "agent": agent})
         yield Entry(f"{case.id}--{who.id}--{trial}", case.id, who.name, trial, variant, key, case_key, agent)
+
+
+def _free(entry: Entry, taken: Container[str]) -> str:
+    """The entry's name, or one with a digest where that is too long for an id, or is that of another entry."""
+    if len(entry.name) <= NAME_CHARS_MAX and entry.name not in taken:
+        return entry.name
+    mark = digest_of([entry.case, entry.model, entry.trial])[:_MARK_CHARS]
+    return f"{entry.name[: NAME_CHARS_MAX - _MARK_CHARS - 2]}--{mark}"
 
 
 def for_entry(compiled: Compiled, entry: Entry, value: Json) -> Json:

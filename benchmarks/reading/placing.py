@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final
 
 from benchmarks.reading.sources import SuiteSources
 from benchmarks.worlds import read_world
 from compiler.faults import Faults, Pointer
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+
+NAME_BYTES_MAX: Final = 255
+"""Of one part of a path, on the file systems that people have."""
 
 
 @frozen
@@ -43,7 +48,9 @@ class Reader:
                 found |= self._from(path, source, (*to, path))
             else:
                 found[path] = value if isinstance(value, str) else str(value)
-        return {path: text for path, text in found.items() if self._is_inside(path, to)}
+        inside = {path: text for path, text in found.items() if self._is_inside(path, to)}
+        self._check_nesting(inside, to)
+        return inside
 
     def _from(self, path: str, source: str, to: Pointer) -> Mapping[str, str]:
         try:
@@ -84,7 +91,20 @@ class Reader:
         self.faults.add("P0214", f"`{path}` cannot be read: {why}", "it is looked for beside the suite", to=to)
 
     def _is_inside(self, path: str, to: Pointer) -> bool:
-        is_inside = bool(path) and not path.startswith("/") and ".." not in path.split("/")
+        parts = path.split("/")
+        is_inside = not path.startswith("/") and ".." not in parts
+        is_name = parts[-1] not in ("", ".") and "\0" not in path
         if not is_inside:
             self.faults.add("P0218", f"`{path}` is outside of the workspace", "write a path within it", to=to)
+        elif not is_name or max(len(part.encode()) for part in parts) > NAME_BYTES_MAX:
+            self.faults.add("P0218", f"no file can be called `{path}`", "write a path such as src/a.txt", to=to)
+            return False
         return is_inside
+
+    def _check_nesting(self, files: Mapping[str, str], to: Pointer) -> None:
+        """Tells of files that others lie below of."""
+        whole = {PurePosixPath(path): path for path in files}
+        for place, path in whole.items():
+            if above := next((whole[one] for one in place.parents if one in whole), None):
+                hint = "a path is a file or a folder"
+                self.faults.add("P0218", f"`{path}` lies below `{above}`, which is a file", hint, to=to)

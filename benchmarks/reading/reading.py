@@ -175,8 +175,9 @@ class _Reading:
 
     def _web(self, written: JsonObject, flows: Flows, to: Pointer) -> JsonObject:
         """A web check with what the suite calls things, and the steps that it reuses."""
-        lexicon = {**self.document.get("lexicon", {}), **written.get("lexicon", {})}
-        check = written | {"lexicon": lexicon} if lexicon else written
+        all_have, own = self.document.get("lexicon", {}), written.get("lexicon", {})
+        # One that is no map has a fault of its own.
+        check = written | {"lexicon": {**all_have, **own}} if all_have and isinstance(own, dict) else written
         check_web(check, to, self.faults, flows, has_url=True)
         return without_reuse(check, flows)
 

@@ -37,12 +37,15 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def begin(folder: Path, compiled: Compiled) -> None:
-    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises Halt when it is there."""
+    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises Halt when it cannot."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         hint = f"plan bench resume {folder} goes on with it; --name gives another name"
         raise Halt(Exit.CONFLICT, f"{folder} is there already", hint) from None
+    except OSError as error:
+        where = f"{folder} cannot be made: {error.strerror}"
+        raise Halt(Exit.FAILED, where, "--reports gives another folder, --name another name") from None
     for name, world in compiled.worlds.items():
         path = folder / world_file(name)
         path.parent.mkdir(exist_ok=True)

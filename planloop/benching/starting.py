@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +14,11 @@ import click
 from benchmarks.compiling.compiling import Wish, compile_run
 from benchmarks.compiling.contestants import Contestant, contestant
 from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.planning import PLAN
 from benchmarks.reporting.combined import combine
 from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import Summary
+from compiler.naming import id_hint, is_id
 from compiler.reading import read_source
 from planloop import wiring
 from planloop.benching import folder as files
@@ -55,12 +58,11 @@ class Ended:
 
 def run_all(asked: Asked, name: str | None, reports: Path) -> None:
     """Runs every suite that is asked for, one after the other. Raises Halt."""
-    if name == files.VALIDATION:
-        raise Halt(Exit.USAGE, f"`{name}` is the run of plan bench validate", "give another --name")
+    _check_name(name)
     paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
     if not paths:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all runs them all")
-    contestants = [_contestant(each) for each in asked.models]
+    contestants = _contestants(asked.models)
     read_in = [suites.required(path) for path in paths]  # All faults before anything runs.
     _tell([_run_one(each, contestants, asked, name, reports) for each in read_in])
 
@@ -68,7 +70,7 @@ def run_all(asked: Asked, name: str | None, reports: Path) -> None:
 def resume_run(folder: Path, parallel: int) -> None:
     """Goes on with the run in `folder`. Raises Halt."""
     compiled = files.compiled_of(folder)
-    place = of_file(folder / files.PLAN_FILE, "run")
+    place = of_file(folder / files.PLAN_FILE, PLAN)
     view = ColdStore(place).view if place.exists else None
     attempts = attempts_of(compiled, view)
     _tell([_go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))])
@@ -84,7 +86,12 @@ def _run_one(
         raise Halt(Exit.USAGE, f"nothing to run in {compiled.suite}", "look at --cases and --model")
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
     files.begin(folder, compiled)
-    return _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
+    try:
+        return _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
+    except Halt:
+        if not of_file(folder / files.PLAN_FILE, PLAN).exists:
+            shutil.rmtree(folder)  # Its plan was refused: there is nothing to go on with, and the name stays free.
+        raise
 
 
 def _go(going: Going) -> Ended:
@@ -111,6 +118,23 @@ def _free_name(folder: Path) -> str:
     while (folder / f"{day}-{number}").exists():
         number += 1
     return f"{day}-{number}"
+
+
+def _check_name(name: str | None) -> None:
+    """Raises Halt when no run may be called `name`."""
+    if name == files.VALIDATION:
+        raise Halt(Exit.USAGE, f"`{name}` is the run of plan bench validate", "give another --name")
+    if name is not None and not is_id(name):
+        raise Halt(Exit.USAGE, f"a run cannot be called {name!r}", f"--name takes an id: {id_hint(name)}")
+
+
+def _contestants(names: Sequence[str]) -> list[Contestant]:
+    """Everybody who is named, once. Raises Halt when reports could not tell two of them apart."""
+    found: dict[str, Contestant] = {}
+    for one in map(_contestant, dict.fromkeys(names)):
+        if found.setdefault(one.name, one) != one:
+            raise Halt(Exit.USAGE, f"two models are called `{one.name}`", "rename the file of a script")
+    return list(found.values())
 
 
 def _contestant(name: str) -> Contestant:

@@ -36,3 +36,29 @@ def test_a_check_that_cannot_be_run_and_a_blank_that_nothing_fills_are_told_once
         (11, "P0213", "there are ann"),
     ]
     assert read.suite is None
+
+
+PATHS = """\
+suite: demo
+lexicon: 3
+cases:
+  echo:
+    prompts: [go]
+    files: {a: x, ./a/b: y, .: z, c/: z, %s: z}
+    checks: {one: {web: {can: [see: x]}}}
+"""
+
+
+def test_files_that_no_folder_can_hold_and_a_lexicon_without_names_are_told(tmp_path: Path) -> None:
+    text = PATHS % ("d" * 256)
+
+    read = read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
+
+    told = [(one.span.line if one.span else 0, one.code, one.summary[:40]) for one in read.diagnostics]
+    assert (2, "P0202", "`lexicon` is a map, not 3") in told
+    assert [words for line, code, words in told if (line, code) == (6, "P0218")] == [
+        "`./a/b` lies below `a`, which is a file",
+        "no file can be called `.`",
+        "no file can be called `c/`",
+        "no file can be called `ddddddddddddddddd",
+    ]

@@ -1,0 +1,24 @@
+"""The names of entries: ids of tasks, workspaces and containers are made of them."""
+
+from __future__ import annotations
+
+from benchmarks.compiling.compiling import Wish, compile_run
+from benchmarks.compiling.contestants import contestant
+from benchmarks.planning import plan_document
+from benchmarks.reading.suite import Case, Suite
+from compiler.naming import is_id
+
+LONG = "a" * 63
+MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")
+
+
+def test_entries_whose_names_are_too_long_or_alike_are_all_there_under_ids_of_their_own() -> None:
+    cases = {id_: Case(id_, id_, ("go",), (), image="stand/in") for id_ in (f"{LONG}a", f"{LONG}b", "short")}
+
+    compiled = compile_run(Suite("s", "", 7, 2, {}, cases), [contestant(name) for name in MODELS], Wish())
+
+    made = {(entry.case, entry.model, entry.trial): name for name, entry in compiled.entries.items()}
+    assert len(made) == len(compiled.entries) == len(cases) * len(MODELS) * 2
+    assert made["short", "lab/gpt", 2] == "short--lab-gpt--2"
+    document = plan_document(compiled, dict.fromkeys(compiled.entries, 9999), parallel=1)
+    assert all(map(is_id, (*document["tasks"], *document["containers"])))
