@@ -115,30 +115,6 @@ def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> N
     assert verdicts(run) == {"pass"}
 
 
-REFUSED = {
-    "a name that is a path": ("--name", "../r"),
-    "a name that no folder can have": ("--name", "n" * 300),
-    "two scripts of one name": ("--model", "script:one/x.yaml", "--model", "script:two/x.yaml"),
-    "reports that are a file": ("--reports", "suite.yaml"),
-    "a plan that cannot run": ("--model", "script:bad.yaml"),
-}
-
-
-@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED)
-def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, words: tuple[str, ...]) -> None:
-    benches.lay(folder)
-    for name, step in (("one/x", "{done: a}"), ("two/x", "{done: b}"), ("bad", "{zap: 1}")):
-        path = folder.path / f"{name}.yaml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'"*": [{step}]\n')
-
-    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", *words)
-
-    assert said.code in (1, 2, 3), said.text
-    assert "help:" in said.err
-    assert list(folder.path.rglob("plan.json")) == []
-
-
 def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(folder: Folder, tmp_path: Path) -> None:
     address = yards.machines_address()
     with yards.yard(folder, address, tmp_path), closing(docker.APIClient(address, version="auto")) as api:
