@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controllers.plan import deciding
 from controllers.plan.observing import Observed, observe
 from reconciler.admitting import materialising, present
@@ -16,10 +18,11 @@ from schemas.address import Address
 from schemas.agent import WITHOUT_MODEL
 from schemas.encoding import JsonObject
 from schemas.model import models_digest
-from schemas.record import Change, Draft, Drop, SetStatus
+from schemas.record import Change, Draft, Drop, Record, SetStatus
 from schemas.resource import Resource
 
 ACTOR = "controller:plan"
+PATCHED = "plan.patched"
 
 
 class PlanReconciler:
@@ -34,9 +37,11 @@ class PlanReconciler:
         self._ids = ids
         self._work = work
         # The gate writes a document and its objects in one record, so a whole comparison is due only once per
-        # process, in case a library file changed while nobody ran. Forgetting this costs time, never correctness.
+        # process, in case a library file changed while nobody ran, and not at all once the gate has written one:
+        # it compiled the whole. Forgetting this costs time, never correctness.
         self._is_compared = False
         self._models = ""
+        store.on_change(self._heard)
 
     async def reconcile(self, address: Address) -> Outcome:
         """One step: what is pending is put, then the status is brought up to date."""
@@ -56,6 +61,12 @@ class PlanReconciler:
         self._tell_of_models(seen.plan)
         return Done()
 
+    def _heard(self, record: Record, changed: Sequence[str]) -> None:
+        del changed
+        if record.draft.type == PATCHED:
+            plan = self._store.view.get(record.draft.subject)
+            self._is_compared = plan is not None and not _fault_of(plan)
+
     def _tell_of_models(self, plan: Resource) -> None:
         """Agents that could ask no model look again when the plan says something else of models."""
         models = models_digest(plan.spec)
@@ -68,9 +79,8 @@ class PlanReconciler:
 
     def _made(self, seen: Observed) -> tuple[Materialised | None, str]:
         """The changes that are due, None when nothing is; and the faults of the document, if it has any by now."""
-        old = seen.plan.status.get("conditions", {}).get("DocumentInvalid") or {}
         if self._is_compared and not seen.freed:
-            return None, str(old.get("message", "")) if old.get("status") == "True" else ""
+            return None, _fault_of(seen.plan)
         self._is_compared = True
         checked = self._check(seen.plan.spec)
         if checked.graph is None:
@@ -85,3 +95,9 @@ class PlanReconciler:
         if patching.difference(seen.plan.status, patching.merge(seen.plan.status, status)):
             changes.append(SetStatus(seen.plan.address, seen.plan.uid, status))
         return tuple(changes)
+
+
+def _fault_of(plan: Resource) -> str:
+    """What was wrong with its document when it was last compared, empty when nothing was."""
+    told = plan.status.get("conditions", {}).get("DocumentInvalid") or {}
+    return str(told.get("message", "")) if told.get("status") == "True" else ""

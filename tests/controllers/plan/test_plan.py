@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from controllers.plan import PlanReconciler
+from reconciler.admitting.language import Check, CheckedDocument
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
 from schemas import address as addresses
@@ -33,9 +34,9 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-def controller(plan: Plan) -> PlanReconciler:
+def controller(plan: Plan, check: Check = small_language.check) -> PlanReconciler:
     work = WorkPools(AddressQueue())
-    return PlanReconciler(plan.store, small_language.check, clock=plan.clock, ids=CountedIds(500), work=work)
+    return PlanReconciler(plan.store, check, clock=plan.clock, ids=CountedIds(500), work=work)
 
 
 def status(plan: Plan) -> JsonObject:
@@ -119,6 +120,34 @@ async def test_a_new_owner_makes_what_is_missing(plan: Plan) -> None:
     await plan.write(Drop("task/b", found.uid))
     await controller(plan).reconcile(ADDRESS)
     assert plan.store.view.get("task/b") is not None
+
+
+async def test_what_the_gate_has_written_is_not_compiled_again(plan: Plan) -> None:
+    compiled: list[JsonObject] = []
+
+    def check(document: JsonObject) -> CheckedDocument:
+        compiled.append(document)
+        return small_language.check(document)
+
+    driver = controller(plan, check)
+    await plan.patch(op("add", "/tasks/c", {"goal": "c"}))
+    await driver.reconcile(ADDRESS)
+    assert not compiled
+    await controller(plan, check).reconcile(ADDRESS)
+    assert len(compiled) == 1, "a new owner cannot know what has become of the libraries"
+
+
+async def test_a_document_that_could_not_be_compiled_is_looked_at_again_once_it_was_patched(plan: Plan) -> None:
+    def check(document: JsonObject) -> CheckedDocument:
+        is_broken = "c" not in document["tasks"]
+        return small_language.check({**document, "nonsense": True} if is_broken else document)
+
+    driver = controller(plan, check)
+    await driver.reconcile(ADDRESS)
+    assert status(plan)["conditions"]["DocumentInvalid"]["status"] == "True"
+    await plan.patch(op("add", "/tasks/c", {"goal": "c"}))
+    await driver.reconcile(ADDRESS)
+    assert status(plan)["conditions"]["DocumentInvalid"]["status"] == "False"
 
 
 async def test_what_waits_for_a_person_is_named_with_the_command_that_answers(plan: Plan) -> None:
