@@ -42,6 +42,8 @@ class Asked:
 def report(asked: Asked) -> None:
     """Writes the report over the runs that are asked for; with none, lists those that there are. Raises Halt."""
     if not asked.runs and not asked.is_all:
+        if asked.output is not None:
+            raise Halt(Exit.USAGE, f"-o {asked.output} prints a report, and no run is named", "name runs, or add --all")
         _list(asked.reports)
         return
     folders = _folders(asked)
@@ -57,6 +59,12 @@ def report(asked: Asked) -> None:
     show(found)
     for form in FORMS:
         click.echo(str(place / f"report.{form}"))
+
+
+def folder_of(name: str, reports: Path) -> Path:
+    """The folder of a run that is named by it, or as SUITE/RUN."""
+    inside = reports / name
+    return inside if (inside / files.PLAN_JSON).is_file() else Path(name)
 
 
 def folded(folder: Path) -> Fold:
@@ -104,7 +112,7 @@ def _tell(folder: Path, torn: Torn | None) -> None:
 
 def _folders(asked: Asked) -> list[Path]:
     """The runs that are asked for, each once."""
-    named = [_folder(name, asked.reports) for name in asked.runs]
+    named = [folder_of(name, asked.reports) for name in asked.runs]
     every = [folder for folder in files.runs(asked.reports) if _has_begun(folder)] if asked.is_all else []
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
     if not found:
@@ -118,12 +126,6 @@ def _has_begun(folder: Path) -> bool:
     if not has_begun:
         click.echo(f"warning: {folder} has not begun and is left out", err=True)
     return has_begun
-
-
-def _folder(name: str, reports: Path) -> Path:
-    """A run by its folder, or as SUITE/RUN."""
-    inside = reports / name
-    return inside if (inside / files.PLAN_JSON).is_file() else Path(name)
 
 
 def _name(asked: Asked, folders: Sequence[Path]) -> str:

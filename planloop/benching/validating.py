@@ -158,5 +158,5 @@ def _print(found: Validated) -> None:
     styled(rendering.render(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
     bad = sum(not judged.is_valid for judged in found.judgements)
     of = plural(len(found.judgements), "case")
-    word = "valid" if not bad else f"not valid, {bad} of its cases are not"
+    word = "valid" if not bad else f"{bad} not valid"
     click.echo(f"{found.suite.suite.name}: {of}, {word}")

@@ -14,13 +14,14 @@ EXAMPLE = """
 \b
 Examples:
   plan bench list
+  plan bench validate notes.yaml
+  plan bench run notes.yaml --model ollama/qwen3:8b --model nop
   plan bench run tool-calling --model oracle --model nop
   plan bench run --all --model openai/gpt-4o --trials 3
-  plan bench resume reports/tool-calling/2026-11-23-1
+  plan bench resume tool-calling/2026-11-23-1
   plan bench report
-  plan bench import exercism ../exercism-clojure --track clojure
   plan bench report tool-calling/2026-11-23-1
-  plan bench validate tool-calling
+  plan bench import exercism ../exercism-clojure --track clojure
 """
 
 
@@ -69,7 +70,11 @@ def run(
     run_name: str | None,
     reports: Path,
 ) -> None:
-    """Run suites over models."""
+    """Run suites over models.
+
+    A SUITE is the name of one that comes with planloop, a file, or a folder with a suite.yaml. What happens is kept in
+    a folder, which is named at the end: `plan bench resume` goes on with it, `plan bench report` compares it.
+    """
     from planloop.benching.starting import Asked, run_all
 
     asked = Asked(names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic)
@@ -77,13 +82,18 @@ def run(
 
 
 @command.command("resume")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN")
 @click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
-def resume(folder: Path, parallel: int) -> None:
-    """Go on with a run that did not come to its end, and try again what ended in an error."""
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+def resume(run: str, parallel: int, reports: Path) -> None:
+    """Go on with a run that did not come to its end, and try again what ended in an error.
+
+    A RUN is its folder, or SUITE/RUN.
+    """
+    from planloop.benching.reporting import folder_of
     from planloop.benching.starting import resume_run
 
-    resume_run(folder, parallel)
+    resume_run(folder_of(run, reports), parallel)
 
 
 @command.command("report")
@@ -113,6 +123,8 @@ def validate(
     names: tuple[str, ...], is_all: bool, cases: str, parallel: int, reports: Path, output: str | None
 ) -> None:
     """Say whether suites measure what they say.
+
+    A SUITE is the name of one that comes with planloop, a file, or a folder with a suite.yaml.
 
     Runs what each case proves itself with: oracles must pass, mutants be killed by the checks that they name, cheats
     and doing nothing fail, and every check must kill a mutant. Exit 1 when one does not.

@@ -106,7 +106,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     verb = next((word for word in arguments[:1] if word in VERBS), "")
-    hint = f"plan {verb} --help" if verb else "plan --help"
+    context = getattr(error, "ctx", None)  # Of the command that was meant, such as `plan bench run`.
+    hint = f"{context.command_path} --help" if verb and context is not None else "plan --help"
     parameter = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and parameter is not None and parameter.name == "file":
         from pathlib import Path

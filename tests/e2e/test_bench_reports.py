@@ -120,7 +120,7 @@ def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(fol
     assert (said.code, "line 5: seq 6 stands after 4: 5 missing" in said.err) == (1, True)
     assert "move it away, and plan bench resume writes it anew" in said.err
     events.rename(run / "broken.jsonl")
-    assert folder.run("bench", "resume", str(run)).code == 0
+    assert folder.run("bench", "resume", "notes/first").code == 0
     assert events.read_bytes() == told
 
 
@@ -160,6 +160,7 @@ def test_on_a_terminal_the_last_line_says_how_far_the_run_is_and_goes_at_the_end
         (("nope",), 6, "nope is no run"),
         (("--all",), 6, "there are no runs in reports"),
         ((), 6, "there are no runs in reports"),
+        (("-o", "json"), 2, "-o json prints a report, and no run is named"),
     ],
 )
 def test_what_is_not_there_is_said(folder: Folder, words: tuple[str, ...], code: int, text: str) -> None:

@@ -80,7 +80,7 @@ def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) 
     assert lines == [("10", "P0501"), ("10", "P0507"), ("12", "P0503"), ("13", "P0502"), ("3", "P0505"), ("7", "P0506"),
                      ("9", "P0504")]  # fmt: skip
     assert said.err.count("  help: ") == said.err.count("[P05")
-    assert "notes: 1 case, not valid" in said.out
+    assert "notes: 1 case, 1 not valid\n" in said.out
     after = folder.run("bench", "run", "notes.yaml", "--model", "nop")
     assert "not for the record" in after.text
 

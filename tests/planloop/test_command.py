@@ -65,6 +65,23 @@ def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.Capture
     assert "did you mean `plan get`?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["bench", "run", "notes.yaml"], "plan bench run --help"),
+        (["bench", "report", "-o", "xml"], "plan bench report --help"),
+        (["bench", "show"], "plan bench --help"),
+        (["get", "--nope"], "plan get --help"),
+        (["--nope"], "plan --help"),
+    ],
+)
+def test_a_wrong_use_is_answered_with_the_help_of_the_command_that_was_meant(
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == Exit.USAGE
+    assert capsys.readouterr().err.endswith(f"help: {meant}\n")
+
+
 def test_exit_codes_are_the_promised_numbers() -> None:
     assert {one.name: one.value for one in Exit} == {
         "DONE": 0,
