@@ -1,7 +1,7 @@
 """The workspace of an ended attempt, copied to where nobody who worked in it can reach: what is graded is the copy.
 
 Whoever runs in a container may write to the copy: programs keep files beside them. Left out are links that lead out of
-it, whatever is neither file nor folder, and `.git`, whose history is no work.
+it, whatever is neither file nor folder, names that are no UTF-8, and `.git`, whose history is no work.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas import limits
+from schemas.encoding import printable
 
 GRADED: Final = "graded"
 DROPPED: Final = frozenset({".git", ".plan"})
@@ -52,7 +53,7 @@ class _Copy:
             place = target / entry.name
             info = entry.stat(follow_symlinks=False)
             self._count(info)
-            if entry.name in DROPPED:
+            if entry.name in DROPPED or not _is_text(entry.name):
                 continue
             if stat.S_ISLNK(info.st_mode):
                 self._link(Path(entry.path), place)
@@ -80,8 +81,17 @@ class _Copy:
             self.links.append(place)
 
     def prune(self, target: Path) -> None:
-        """Takes away links that lead out of the copy by way of others. Nobody changes it meanwhile."""
+        """Takes away links that lead in circles, or out of the copy by way of others. Nobody changes it meanwhile."""
         root = target.resolve()
-        for place in self.links:
-            if not place.resolve().is_relative_to(root):
-                place.unlink()
+        for place in [one for one in self.links if not _leads_within(one, root)]:
+            place.unlink()
+
+
+def _leads_within(link: Path, root: Path) -> bool:
+    leads_to = Path(os.path.realpath(link))  # Of a circle it is a link still; `resolve` would raise.
+    return leads_to.is_relative_to(root) and not leads_to.is_symlink()
+
+
+def _is_text(name: str) -> bool:
+    """Whether a log and a command line can hold it, which bytes that are no UTF-8 cannot be in."""
+    return name == printable(name)

@@ -60,7 +60,10 @@ async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
         return Graded(Verdict.ERROR, f"plan.json has no entry {case.entry}")
     try:
         graded = await _graded(ground, case, entry)
-    except (OSError, exporting.TooLarge) as error:
+    except exporting.TooLarge as error:
+        # Its own doing: as an error, which is not counted, it would be a way around being found wanting.
+        return Graded(Verdict.FAIL, str(error))
+    except OSError as error:
         return Graded(Verdict.ERROR, f"grading failed: {error}")
     except EngineFailed as failed:
         return Graded(Verdict.ERROR, f"grading failed: {failed.words}")
@@ -103,8 +106,11 @@ async def _measured(attempt: _Attempt) -> JsonObject:
     wanted = attempt.case["soft"]
     if not wanted:
         return {}
-    after = await anyio.to_thread.run_sync(measuring.texts, attempt.folder)
-    return dict(measuring.measured(wanted, attempt.case["files"], after))
+    return await anyio.to_thread.run_sync(_figures, attempt)
+
+
+def _figures(attempt: _Attempt) -> JsonObject:
+    return dict(measuring.measured(attempt.case["soft"], attempt.case["files"], measuring.texts(attempt.folder)))
 
 
 def _check(compiled: Compiled, entry: Entry, written: JsonObject) -> CheckSpec:

@@ -16,15 +16,17 @@ from typing import Final
 
 FILE_BYTES_MAX: Final = 256 << 10
 FILES_MAX: Final = 2_000
+BYTES_MAX: Final = 16 << 20
 LINE_MAX: Final = 120
 _NOT_MADE_BY_HAND: Final = frozenset({"node_modules", "target", "dist", "build", "__pycache__"})
 _LOCKS: Final = frozenset({"package-lock.json", "yarn.lock", "pnpm-lock.yaml", "deps-lock.json"})
 
+# A text that is not closed goes to the end: looked for again from each of its signs, it would take hours.
 _C_TEXT: Final = re.compile(
-    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`", re.DOTALL
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?|`(?:\\.|[^`\\])*`?", re.DOTALL
 )
-_LISP_TEXT: Final = re.compile(r";[^\n]*|\"(?:\\.|[^\"\\])*\"|\\[^\s]", re.DOTALL)
-_HASH_TEXT: Final = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
+_LISP_TEXT: Final = re.compile(r";[^\n]*|\"(?:\\.|[^\"\\])*\"?|\\[^\s]", re.DOTALL)
+_HASH_TEXT: Final = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?")
 _C_BRANCH: Final = re.compile(r"\b(?:if|for|while|case|catch)\b|&&|\|\||\?\?|\?(?=\s)")
 _LISP_BRANCH: Final = re.compile(
     r"\((?:if|if-not|if-let|if-some|when|when-not|when-let|when-some|cond|condp|cond->>?|some->>?|case|for|doseq|loop|while|"
@@ -79,13 +81,15 @@ def lint(path: str, text: str) -> int:
 def texts(folder: Path) -> dict[str, str]:
     """The texts below `folder` by path, but for what no hand wrote: what is installed, built, locked or hidden.
 
-    Those that are large, and those beyond the 2,000th, are left out. Raises OSError. Blocks: for a thread.
+    Those that are large, and those beyond the 2,000th or 16 MiB, are left out. Raises OSError. Blocks: for a thread.
     """
     found: dict[str, str] = {}
+    left_bytes = BYTES_MAX
     for path in _files(folder):
-        if len(found) == FILES_MAX:
+        if len(found) == FILES_MAX or left_bytes < 0:
             break
         content = path.read_bytes() if path.stat().st_size <= FILE_BYTES_MAX else b"\0"
+        left_bytes -= len(content)
         if b"\0" not in content:
             found[path.relative_to(folder).as_posix()] = content.decode(errors="replace")
     return found

@@ -6,7 +6,6 @@ file called main, server, app, index or core. Reads the folder and runs nothing.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from compiler.reading import read_source
-from schemas.encoding import Json
+from schemas.encoding import Json, decode
 from schemas.frozen import frozen
 
 AUTO: Final = "auto"
@@ -36,8 +35,11 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
 }
 """What runs a file with such an ending."""
 READ_MAX: Final = 1 << 20
-_NAMESPACE: Final = re.compile(r"\(ns\s+(?:\^(?:\{[^}]*\}|\S+)\s+)*([\w.*+!?<>=-]+)")
-_HAS_MAIN: Final = re.compile(r"\(defn\s+(?:\^\S+\s+)*-main\b")
+# What they look at is an agent's: no text can be read in two ways, and all that repeats is bounded.
+_NAMESPACE: Final = re.compile(
+    r"\(ns\s{1,99}(?:\^(?:\{[^}]{0,999}\}|[^\s{]\S{0,99})\s{1,99}){0,9}([\w.*+!?<>=-]{1,199})"
+)
+_HAS_MAIN: Final = re.compile(r"\(defn\s{1,99}(?:\^\S{1,99}\s{1,99}){0,9}-main\b")
 _CALLS_MAIN: Final = re.compile(r"^\(-main\b", re.MULTILINE)
 
 
@@ -78,7 +80,7 @@ def _interpreter(text: str) -> Sequence[str]:
 
 def _npm_start(folder: Path) -> Iterator[Sequence[str]]:
     try:
-        told: Json = json.loads(_text(folder / "package.json"))
+        told: Json = decode(_text(folder / "package.json"))
     except ValueError:
         return
     scripts = told.get("scripts") if isinstance(told, dict) else None

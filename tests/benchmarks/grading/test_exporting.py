@@ -66,6 +66,17 @@ def test_a_link_that_leads_out_by_way_of_another_is_left_out(work: Path, graded:
     assert (graded / "src" / "up").resolve() == graded
 
 
+def test_links_in_a_circle_and_names_that_are_no_text_are_left_out(work: Path, graded: Path) -> None:
+    (work / "self").symlink_to("self")
+    (work / "to").symlink_to("fro")
+    (work / "fro").symlink_to("to")
+    Path(os.fsdecode(bytes(work) + b"/\xff.cljs")).write_text("a name that no event can hold")
+
+    export(work, graded)
+
+    assert [one.name for one in graded.iterdir()] == ["src"]
+
+
 def test_history_pipes_and_what_was_there_before_are_left_out(work: Path, graded: Path) -> None:
     (work / ".git").mkdir()
     (work / "src" / ".git").write_text("gitdir: elsewhere")

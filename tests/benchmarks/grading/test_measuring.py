@@ -18,6 +18,8 @@ from benchmarks.grading.measuring import churn, complexity, lint, measured, text
         ("a.cljs", '(defn f [x] (if (and x y) (when-let [z 1] "(if") (or a b))) ; (if', 4),
         ("a.clj", "(ifn? x) (format x) (cond a 1 :else 2)", 1),
         ("a.py", 'x = 1 if a and b else "if"  # while', 2),
+        ("a.ts", "if (a) {} /*" * 20_000, 1),
+        ("a.clj", '(if a) "' + '\\"' * 100_000, 1),
         ("a.md", "if and while", 0),
     ],
 )

@@ -21,6 +21,7 @@ FOUND: list[tuple[str, Mapping[str, str], list[str]]] = [
     ("a package with a start", {"package.json": START, "main.ts": ""}, ["npm", "start"]),
     ("a package without a start", {"package.json": '{"scripts": {"test": "x"}}', "main.ts": ""}, ["node", "main.ts"]),
     ("a package that is no JSON", {"package.json": "{", "index.js": ""}, ["node", "index.js"]),
+    ("a package that is a spire", {"package.json": "[" * 100_000, "index.js": ""}, ["node", "index.js"]),
     ("a package that is a list", {"package.json": "[1]", "app.mjs": ""}, ["node", "app.mjs"]),
     (
         "an alias of deps.edn",
@@ -41,6 +42,11 @@ FOUND: list[tuple[str, Mapping[str, str], list[str]]] = [
         [*CLOJURE, "-m", "my.app"],
     ),
     ("a namespace with metadata", {"src/a.clj": MAIN.replace("my", "^:x ^{:doc 1} my")}, [*CLOJURE, "-m", "my.app"]),
+    (
+        "a namespace that can be read in many ways",  # In as many as would take years.
+        {"src/a.clj": MAIN.replace("my.app", "^{} " * 60 + "("), "main.clj": "1"},
+        [*CLOJURE, "main.clj"],
+    ),
     ("a script in Clojure", {"server.clj": "(println 1)"}, [*CLOJURE, "server.clj"]),
     ("a script with a main", {"main.clj": MAIN}, [*CLOJURE, "-m", "my.app"]),
     ("a script that calls its main", {"main.cljs": MAIN + "(-main)\n"}, [*NBB, "main.cljs"]),
