@@ -19,7 +19,7 @@ from reconciler.admitting.attaching import Attached
 from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
 from schemas import address as addresses
-from schemas import patching, patterns
+from schemas import patching, patterns, pointer
 from schemas.address import Address
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -72,6 +72,9 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
                     yield from _kept_faults(old, want)
             case "mcp":
                 yield from commanding.server_faults(old, want, rights)
+            case "case" if old is None or old.spec != want.spec:
+                # Whoever makes one has a verdict written, in the name of whichever entry it says.
+                yield Fault("rights", "`case` is for people to set", (*pointer.of_task(at), "case"))
 
 
 @frozen

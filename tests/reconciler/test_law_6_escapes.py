@@ -92,6 +92,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     ),
     "where models are asked": (_at("models", "house", "url", value="http://evil/v1", op="replace"), "for people"),
     "a redirect of models": (_at("models", "house", "as", value="openai/gpt"), "`models` is for people"),
+    "a verdict in the name of another entry": (_child({}, case={"key": "k", "entry": "b"}), "`case` is for people"),
     "bounds": (_at("limits", value={"parallel": 99}), "`limits` is for people"),
     "an opened server that runs a program": (_at("mcp", "evil", value={"command": ["evil"]}), "would run `evil`"),
     "an opened server in the network": (_at("mcp", "evil", value={"url": "http://evil"}), "may not use the network"),
