@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from schemas.encoding import JsonObject, canonical, digest
 from schemas.frozen import frozen
@@ -10,6 +12,7 @@ from schemas.frozen import frozen
 FORMAT = 1
 SCORING = 1
 """Raised when the same doings would be judged otherwise."""
+_NAME: Final = re.compile(r"\w[\w.-]*")
 
 
 @frozen
@@ -85,10 +88,10 @@ class Compiled:
 
 
 def compiled_from_json(raw: JsonObject) -> Compiled:
-    """Inverse of `Compiled.to_json`. Raises KeyError for a file of another format."""
+    """Inverse of `Compiled.to_json`. Raises KeyError, TypeError, ValueError for a file of another form."""
     if raw["format"] != FORMAT:
-        raise KeyError("format")
-    return Compiled(
+        raise ValueError(f"its format is {raw['format']}, not {FORMAT}")
+    compiled = Compiled(
         suite=raw["suite"],
         about=raw["about"],
         seed=raw["seed"],
@@ -102,3 +105,9 @@ def compiled_from_json(raw: JsonObject) -> Compiled:
         worlds=raw["worlds"],
         is_validated=raw["validated"],
     )
+    for name, entry in compiled.entries.items():
+        if not _NAME.fullmatch(name):  # Folders are called so.
+            raise ValueError(f"no entry can be called {name}")
+        if entry.case not in compiled.cases:
+            raise ValueError(f"there is no case {entry.case}")
+    return compiled

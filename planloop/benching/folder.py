@@ -57,11 +57,12 @@ def compiled_of(folder: Path) -> Compiled:
     """The run in `folder`. Raises Halt when there is none."""
     try:
         return compiled_from_json(decode((folder / PLAN_JSON).read_bytes()))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         hint = "plan bench report lists the runs that there are"
         raise Halt(Exit.NOT_FOUND, f"{folder} is no run: it has no {PLAN_JSON}", hint) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise Halt(Exit.INVALID, f"{folder / PLAN_JSON} cannot be read: {error!r}", "begin another run") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{folder / PLAN_JSON} is not what a run of this version writes: {error!r}"
+        raise Halt(Exit.INVALID, what, "put it back as it was, or begin another run") from None
 
 
 def lay_out(folder: Path, compiled: Compiled, attempts: Mapping[str, int]) -> None:

@@ -48,13 +48,14 @@ class Going:
 
 
 def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
-    """The try that each entry is at: those that came to a verdict keep theirs, all others get another one."""
+    """The try that each entry is at: one with a verdict on what is asked now keeps it, all others get another."""
     found: dict[str, int] = dict.fromkeys(compiled.entries, 1)
     for case in view.list("case") if view is not None else ():
         spec = case_from_json(case.spec)
         if spec.entry not in found or spec.attempt < found[spec.entry]:
             continue
-        is_kept = case.state == CaseState.ENDED and Verdict(case.status["verdict"]).is_decided
+        is_decided = case.state == CaseState.ENDED and Verdict(case.status["verdict"]).is_decided
+        is_kept = is_decided and spec.key == compiled.entries[spec.entry].key
         found[spec.entry] = spec.attempt + (0 if is_kept else 1)
     return found
 
@@ -85,6 +86,7 @@ async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> L
         projection = Projection(going.compiled, going.folder.name)
         with EventFile(going.folder, projection) as events:
             follower = _Follower(core, events, screen)
+            await follower.catch_up()  # What is there already is looked at before anything new is.
 
             def leave(how: Leaving) -> NoReturn:
                 del how
@@ -116,15 +118,16 @@ class _Follower:
     async def follow(self) -> None:
         """Goes on until it is cancelled."""
         while True:
-            await self._catch_up()
+            await self.catch_up()
             await anyio.sleep(LOOK_S)
 
     async def finish(self) -> None:
         """Writes what is left."""
         await self._store.flush(self._store.view.rev)
-        await self._catch_up()
+        await self.catch_up()
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        """Writes what became durable since. Raises BadEvents, OSError."""
         while records := await self._store.log(self._rev, PAGE):
             self._rev = records[-1].rev
             self._screen.events(self._events.note(records))

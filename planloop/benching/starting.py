@@ -29,6 +29,7 @@ from planloop.benching.screen import BenchScreen
 from planloop.cold import ColdStore
 from planloop.exits import Exit, Halt
 from planloop.places import of_file
+from reconciler.storing import owning
 from schemas.frozen import frozen
 
 SCRIPT: Final = "script:"
@@ -71,6 +72,11 @@ def resume_run(folder: Path, parallel: int) -> None:
     """Goes on with the run in `folder`. Raises Halt."""
     compiled = files.compiled_of(folder)
     place = of_file(folder / files.PLAN_FILE, PLAN)
+    if owning.look(place.folder) is not None:  # Before anything is read or written that is theirs.
+        raise Halt(Exit.CONFLICT, f"another process runs {folder}", f"plan tree --plan {place.root / files.PLAN_FILE}")
+    if not place.exists and (folder / EVENTS).exists():
+        hint = "plan bench report still reads its events; plan bench run begins another run"
+        raise Halt(Exit.FAILED, f"the log of {folder} is gone: nobody knows what has ended", hint)
     view = ColdStore(place).view if place.exists else None
     attempts = attempts_of(compiled, view)
     _tell([_go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))])
