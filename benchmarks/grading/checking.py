@@ -23,6 +23,7 @@ JUDGES: Final[Mapping[str, Judge]] = MappingProxyType(
     {"calls": calls.judge, "abstain": abstain.judge, "state": state.judge, "log": log.judge}
 )
 OVER_THE_NET: Final = frozenset({"web", "http", "ws"})
+OF_FILES: Final = frozenset({"require-file", "contains", "json"})
 _MARK_CHARS: Final = 24
 
 
@@ -78,6 +79,11 @@ class Checking:
 def has_command(spec: CheckSpec) -> bool:
     """Whether the check is a command, which belongs into a container when there is one."""
     return spec.kind == "sh"
+
+
+def looks_at_files(spec: CheckSpec) -> bool:
+    """Whether the check reads a file on this machine, following links wherever they lead."""
+    return spec.kind in OF_FILES and "path" in spec.arguments
 
 
 def judged(spec: CheckSpec, exit_: Exit) -> Finding:
