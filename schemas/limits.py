@@ -77,6 +77,7 @@ ENGINE_LOOK_S: Final = 10.0  # At one container among many: one that is stuck ho
 ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
 ENGINE_BUILD_S: Final = 1_800.0
 ROOTFS_BYTES_MAX: Final = 16 << 30  # Unpacked: the largest images in use, with a desktop or CUDA, are about half.
+SUITE_BYTES_MAX: Final = 16 << 20  # A suite, or the plan of its run: made by importers and compilers, not by hand.
 IMPORTED_BYTES_MAX: Final = 64 << 20  # One file of a public set of cases; the largest of BFCL has 3 MiB.
 ROOTFS_FILES_MAX: Final = 300_000  # Held in memory by name, 1 KiB each; a full desktop has 200,000.
 TAR_HEADER_BYTES_MAX: Final = 1 << 20  # Of one file, with its long name and attributes; read at once.

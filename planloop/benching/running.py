@@ -30,7 +30,7 @@ from reconciler.storing.store import View
 from schemas.case import CaseState, Verdict, case_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.limits import PLAN_FILE_BYTES_MAX
+from schemas.limits import SUITE_BYTES_MAX
 
 PAGE: Final = 1000
 LOOK_S: Final = 0.05  # Between two looks at what became durable.
@@ -65,11 +65,11 @@ def run(going: Going, screen: BenchScreen) -> Leaving:
     files.lay_out(going.folder, going.compiled, going.attempts)
     document = plan_document(going.compiled, going.attempts, parallel=going.parallel, extra=going.extra)
     path = files.write_plan(going.folder, document)
-    file = compiling.required(path, size_max=PLAN_FILE_BYTES_MAX, is_run=True)
+    file = compiling.required(path, size_max=SUITE_BYTES_MAX, is_run=True)
     save = FileSave(path.name, file.content, file.document, is_approved=True, checked=file.compiled)
     place = of_file(path, file.name)
     try:
-        return anyio.run(_run, place, Wish(file, save, PLAN_FILE_BYTES_MAX), going, screen)
+        return anyio.run(_run, place, Wish(file, save, SUITE_BYTES_MAX), going, screen)
     except NotOwner:
         hint = f"plan tree --plan {path} shows it"
         raise Halt(Exit.CONFLICT, f"another process runs {going.folder}", hint) from None

@@ -10,15 +10,16 @@ from typing import Final
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import ReadSuite, Suite
+from compiler.source import SizeLimits
 from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import read_bounded
 from planloop.streams import styled
 from schemas.collecting import collector_off
 from schemas.frozen import frozen
+from schemas.limits import SUITE_BYTES_MAX
 
 NAMES: Final = ("suite.yaml", "suite.edn")
-BYTES_MAX: Final = 16 << 20
 
 
 @frozen
@@ -58,11 +59,12 @@ def find(name: str, cwd: Path) -> Path:
 def required(path: Path) -> SuiteFile:
     """The suite in the file `path`, its faults printed. Raises Halt INVALID when one is an error."""
     try:
-        content = read_bounded(path, BYTES_MAX)
+        content = read_bounded(path, SUITE_BYTES_MAX)
     except OSError as error:
         raise Halt(Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
     with collector_off():
-        read = read_suite(content, file=near(path), sources=FolderSuiteSources(path.parent))
+        sources, bounds = FolderSuiteSources(path.parent), SizeLimits(size_bytes=SUITE_BYTES_MAX)
+        read = read_suite(content, file=near(path), sources=sources, limits=bounds)
     if read.diagnostics:
         styled(rendering.render(read.diagnostics, dict(read.texts), color=sys.stderr.isatty()), sys.stderr)
     if read.suite is None:

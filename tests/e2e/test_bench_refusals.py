@@ -118,3 +118,14 @@ def test_a_verdict_on_what_was_asked_before_is_not_kept(folder: Folder) -> None:
 
     ends = [event for event in benches.events(run) if event["type"] == "case/end"]
     assert [(end["attempt"], end["key"][:4] == "0000") for end in ends] == [(1, False), (2, True)]
+
+
+def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> None:
+    case = "{prompts: [%s], checks: {made: {require-file: a}}}" % ("p" * 150_000)
+    cases = "".join(f"  case-{number}: {case}\n" for number in range(8))
+    (folder.path / "suite.yaml").write_text(f"suite: large\ncases:\n{cases}")
+
+    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
+
+    assert said.code == 0, said.text
+    assert len(benches.ends(folder.path / "reports" / "large" / "r")) == 8
