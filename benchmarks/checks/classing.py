@@ -39,10 +39,6 @@ class Classed:
     serving: tuple[int | None, ...]
     in_order: bool
 
-    @property
-    def is_served(self) -> bool:
-        return None not in self.serving
-
 
 def classed(rules: Rules, seen: Evidence) -> Classed:
     """The classes of all calls in `seen`. Raises `assigning.TooManyWays`."""

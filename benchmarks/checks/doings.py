@@ -78,7 +78,6 @@ class Heard:
     """A message that was read."""
 
     by: str
-    sender: str
     text: str
     at: int
 
@@ -128,7 +127,7 @@ def doings(rows: Iterable[JsonObject]) -> Doings:
             case "call" | "settled":
                 _of_call(found, row, at, open_calls)
             case "read":
-                found.heard.append(Heard(row["by"], row["sender"], row["text"], at))
+                found.heard.append(Heard(row["by"], row["text"], at))
             case "refused":
                 found.refused.append((at, row["by"], row["why"]))
             case "parked":
@@ -145,7 +144,7 @@ def _of_task(found: Doings, row: JsonObject, at: int) -> None:
     elif task is not None and row["what"] == "removed":
         task.removed = at
         found.gone.append(found.tasks.pop(task.name))
-    elif task is not None and row["state"]:
+    elif task is not None:
         task.states.append((at, row["state"]))
 
 

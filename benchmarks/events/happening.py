@@ -3,9 +3,9 @@
 A row is about one task of the plan's top and what is below it, which are named by their paths below it: an empty name
 is that task itself, and the agent that does it. `what` says which other members there are:
 
-made: task, by (who added it, None for the plan), goal, needs, budget, checks, agent · state: task, state, reason, why ·
-removed: task · call: by, call, tool, arguments, fault · settled: call, state, text, violated · refused: by, why
-(a patch that the gate turned down) · parked: by (its budget is used up) · read: by, sender, text
+made: task, by (who added it, None for the plan), goal, needs, budget (whether it has one), checks (how many) · state:
+task, state · removed: task · call: by, call, tool, arguments, fault · settled: call, state, text, violated · refused:
+by, why (a patch that the gate turned down) · parked: by (its budget is used up) · read: by, text (of a message)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from benchmarks.events.ruling import turned_down, writer
 from schemas.encoding import JsonObject, encode
 from schemas.record import Also, Drop, Put, Record, SetStatus
 
@@ -22,8 +23,7 @@ _AGENT: Final = "agent/"
 
 def rows_of(record: Record) -> Iterator[tuple[str, JsonObject]]:
     """The rows of a record, each with the id of the task at the top that it is about. The order is that of the log."""
-    draft = record.draft
-    actor = draft.actor.replace(":", "/", 1)
+    draft, actor = record.draft, writer(record)
     for change in draft.changes:
         match change:
             case Put() if change.address.startswith(_TASK):
@@ -49,11 +49,9 @@ def _said(said: Also, actor: str) -> Iterator[tuple[str, JsonObject]]:
                 row |= {name: call[name] for name in ("call", "tool", "arguments")}
                 yield from _row(said.subject, row, "by")
         case "call.authorized":
-            for call, ruling in data.items():
-                state, colon, text = str(ruling).partition(": ")
-                if colon:
-                    row = {"what": "settled", "call": call, "state": state, "text": text, "violated": False}
-                    yield from _row(said.subject, row)
+            for call, state, text in turned_down(data):
+                row = {"what": "settled", "call": call, "state": state, "text": text, "violated": False}
+                yield from _row(said.subject, row)
         case "call.settled" if actor.startswith(_AGENT):
             result = data.get("result") or {}
             ended = {name: result.get(name, "") for name in ("state", "text")}
@@ -77,17 +75,13 @@ def _made(put: Put, actor: str) -> Iterator[tuple[str, JsonObject]]:
         "needs": ["/".join(_split(need)[1:]) for need in spec["needs"]],
         "budget": bool(spec["budget"]),
         "checks": len(spec["acceptance"]),
-        "work": spec["work"]["kind"],
     }
     yield from _row(put.address, row, "task")
 
 
 def _state(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
-    merge = change.merge
-    ready = (merge.get("conditions") or {}).get("Ready") or {}
-    if "state" in merge or "reason" in ready:
-        row = {"what": "state", "state": merge.get("state"), "reason": ready.get("reason"), "why": merge.get("why")}
-        yield from _row(change.address, row, "task")
+    if change.merge.get("state"):
+        yield from _row(change.address, {"what": "state", "state": change.merge["state"]}, "task")
 
 
 def _read(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
@@ -96,9 +90,7 @@ def _read(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
     for message in opened.get("messages") or ():
         body = message["body"]
         text = body if isinstance(body, str) else encode(body).decode()
-        sender = str(message["sender"])
-        name = "/".join(_split(sender)[1:]) if sender.startswith(_AGENT) else sender
-        yield from _row(change.address, {"what": "read", "sender": name, "text": text, "kind": message["kind"]}, "by")
+        yield from _row(change.address, {"what": "read", "text": text}, "by")
 
 
 def _row(address: str, row: JsonObject, member: str = "") -> Iterator[tuple[str, JsonObject]]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from benchmarks.compiling.compiled import SCORING, Compiled, Entry
+from benchmarks.events.ruling import turned_down, writer
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
 from schemas.record import Also, Put, Record, SetStatus
@@ -150,15 +151,11 @@ class Projection:
 
     def _authorized(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """A call that is turned down at once has no other end."""
-        for address, ruling in said.data.items():
-            state, colon, text = str(ruling).partition(": ")
-            if colon:
-                yield from self._result(record, said.subject, address, {"state": state, "text": text})
+        for address, state, text in turned_down(said.data):
+            yield from self._result(record, said.subject, address, {"state": state, "text": text})
 
     def _settled(self, record: Record, said: Also) -> Iterator[JsonObject]:
-        yield from self._result(
-            record, record.draft.actor.replace(":", "/", 1), said.subject, said.data.get("result") or {}
-        )
+        yield from self._result(record, writer(record), said.subject, said.data.get("result") or {})
 
     def _result(self, record: Record, agent: str, call: str, result: JsonObject) -> Iterator[JsonObject]:
         attempt = self._of_agent(agent)

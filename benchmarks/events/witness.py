@@ -10,11 +10,12 @@ from benchmarks.compiling.compiled import Compiled
 from benchmarks.compiling.worlds import world_file
 from benchmarks.events.happening import rows_of
 from benchmarks.events.projecting import ENDING
+from benchmarks.events.ruling import turned_down, writer
 from benchmarks.planning import offered
 from benchmarks.worlds import World, WorldFile, file_of, with_kept
 from controllers.worlds import WORLDS
 from reconciler.storing.store import Store
-from schemas.call import FINAL, CallState
+from schemas.call import CallState
 from schemas.case import CaseSpec
 from schemas.encoding import JsonObject
 from schemas.record import Record
@@ -85,9 +86,10 @@ class Witness:
                     case "model.replied":
                         self._replied(said.subject, said.data)
                     case "call.authorized":
-                        self._ruled(said.subject, said.data)
+                        for call, state, text in turned_down(said.data):
+                            self._end(said.subject, call, state, text)
                     case "call.settled":
-                        self._settled(record.draft.actor.replace(":", "/", 1), said.subject, said.data)
+                        self._settled(writer(record), said.subject, said.data)
 
     def _replied(self, agent: str, data: dict[str, object]) -> None:
         doings = self._doings.setdefault(agent, _Doings())
@@ -103,12 +105,6 @@ class Witness:
             doings.places[call["call"]] = len(doings.calls)
             arguments = call["arguments"] if isinstance(call["arguments"], dict) else {"given": call["arguments"]}
             doings.calls.append(Emitted(call["tool"], arguments, str(call.get("fault", "")), state=CallState.PROPOSED))
-
-    def _ruled(self, agent: str, data: dict[str, object]) -> None:
-        for call, ruling in data.items():
-            state, _, text = str(ruling).partition(": ")
-            if state in FINAL:
-                self._end(agent, call, state, text)
 
     def _settled(self, agent: str, call: str, data: dict[str, object]) -> None:
         result = data.get("result")

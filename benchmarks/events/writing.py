@@ -48,7 +48,10 @@ class EventFile:
         self.close()
 
     def note(self, records: Iterable[Record]) -> list[JsonObject]:
-        """Appends the events of `records` that are not there yet, and gives these back."""
+        """Appends the events of `records` that are not there yet, and gives these back.
+
+        Raises OSError, as for a full disk: what was written is gone on with by whoever opens the file next.
+        """
         fresh: list[JsonObject] = []
         for record in records:
             for number, event in enumerate(self._projection.note(record)):
@@ -56,8 +59,8 @@ class EventFile:
                     self._seq += 1
                     fresh.append({"seq": self._seq, "n": number, **event})
         if fresh:
-            # One write: a reader sees whole lines but for the last, whatever happens.
-            self._file.write(b"".join(canonical(event) + b"\n" for event in fresh))
+            # As one: a reader sees whole lines but for the last, whatever happens.
+            self._write(b"".join(canonical(event) + b"\n" for event in fresh))
         return fresh
 
     def close(self) -> None:
@@ -65,6 +68,10 @@ class EventFile:
         if not self._file.closed:
             os.fsync(self._file.fileno())
             self._file.close()
+
+    def _write(self, content: bytes) -> None:
+        while content:  # A disk that fills up takes a part, and says so only when it is asked again.
+            content = content[self._file.write(content) :]
 
     def _look(self) -> tuple[int, tuple[int, int]]:
         """The `seq` and the place in the log of the last event. What is torn after it is moved to a file of its own."""

@@ -13,12 +13,12 @@ from schemas.fields_all import EVERY
 
 
 def made(task: str, by: str | None = "", **more: Any) -> JsonObject:
-    plain: JsonObject = {"goal": task, "needs": [], "budget": False, "checks": 0, "work": "agent"}
+    plain: JsonObject = {"goal": task, "needs": [], "budget": False, "checks": 0}
     return {"what": "made", "task": task, "by": by, **plain, **more}
 
 
 def state(task: str, state: str) -> JsonObject:
-    return {"what": "state", "task": task, "state": state, "reason": None, "why": None}
+    return {"what": "state", "task": task, "state": state}
 
 
 def removed(task: str) -> JsonObject:
@@ -32,8 +32,8 @@ def call(tool: str, arguments: Json = None, state: str = "Succeeded", by: str = 
     return [opened, ended]
 
 
-def read(text: str, sender: str = "client") -> JsonObject:
-    return {"what": "read", "by": "", "sender": sender, "text": text, "kind": "chat"}
+def read(text: str) -> JsonObject:
+    return {"what": "read", "by": "", "text": text}
 
 
 ENTRY = [made("", by=None), state("", "running")]

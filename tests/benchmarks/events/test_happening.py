@@ -49,10 +49,12 @@ def test_a_call_is_followed_from_the_reply_to_its_end() -> None:
     calls = [
         {"call": "call/1", "tool": "write", "arguments": {"path": "a"}},
         {"call": "call/2", "tool": "shell", "arguments": {}},
+        {"call": "call/3", "tool": "fetch", "arguments": {}},
     ]
+    ruled = {"call/1": "allowed", "call/2": "Denied: not yours", "call/3": "asks for a yes: it costs"}
     replied = Draft("turn.started", "controller:agent", AGENT, (), {}, also=(
         Also("model.replied", AGENT, {"turn": 1, "calls": calls}),
-        Also("call.authorized", AGENT, {"call/1": "allowed", "call/2": "Denied: not yours"}),
+        Also("call.authorized", AGENT, ruled),
     ))  # fmt: skip
     settled = Draft(
         "call.settled", AGENT.replace("/", ":"), "call/1", (), {"result": {"state": "Succeeded", "text": "ok"}}
@@ -63,6 +65,7 @@ def test_a_call_is_followed_from_the_reply_to_its_end() -> None:
     assert [(call.tool, call.by, call.state, call.text) for call in found.calls] == [
         ("write", "", "Succeeded", "ok"),
         ("shell", "", "Denied", "not yours"),
+        ("fetch", "", "", ""),
     ]
 
 
@@ -87,7 +90,7 @@ def test_states_messages_refusals_budgets_and_ends_have_a_row_each() -> None:
 
     (child,) = found.children()
     assert (child.state, child.first("failed") is not None) == ("removed", True)
-    assert [(one.sender, "CLOSED" in one.text) for one in found.heard] == [("client", True)]
+    assert [(one.by, "CLOSED" in one.text) for one in found.heard] == [("", True)]
     assert [by for _, by, _ in found.refused] == [""] and [by for _, by in found.parked] == ["north"]
 
 

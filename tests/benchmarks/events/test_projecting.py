@@ -83,6 +83,23 @@ def test_requests_that_failed_summaries_and_helpers_below_are_paid_for_too() -> 
     assert end["usage"] == {"tokens_in": 600, "tokens_out": 6, "usd": 0.35, "calls": 0, "turns": 2}
 
 
+def test_a_call_that_waits_for_a_yes_has_no_result_and_one_that_is_turned_down_has() -> None:
+    agent = f"agent/{ENTRY.name}"
+    calls = [{"call": f"call/{number}", "tool": "shell", "arguments": {}} for number in (1, 2)]
+    replied = Draft("model.replied", "controller:agent", agent, data={"turn": 1, "calls": calls})
+    ruled = Draft(
+        "call.authorized",
+        "controller:agent",
+        agent,
+        data={"call/1": "asks for a person's yes: it costs", "call/2": "Denied: not yours"},
+    )
+
+    events = told(*began(), replied, ruled)
+
+    results = [event["data"] for event in events if event["type"] == "tool/result"]
+    assert results == [{"call": 2, "state": "Denied", "text": "not yours"}]
+
+
 def test_soft_figures_that_are_times_lie_under_timing() -> None:
     events = told(*began(), ended(lint=3, runtime=0.25))
 
