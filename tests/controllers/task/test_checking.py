@@ -82,6 +82,8 @@ async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> N
     write(bench, "README.md", "words")
     assert (await find(bench, "require-file", path="README.md")).result == "pass"
     assert (await find(bench, "require-file", path="README.md/below")).result == "fail"
+    bench.path("folder").mkdir()
+    assert (await find(bench, "require-file", path="folder")).message == "folder is not a regular file"
 
 
 async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
