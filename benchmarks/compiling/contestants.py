@@ -14,7 +14,6 @@ from schemas.frozen import frozen
 Kind: TypeAlias = Literal["oracle", "mutant", "cheat", "nop", "script", "model"]
 NOP: Final = "nop"
 _NOT_OF_IDS: Final = re.compile(r"[^A-Za-z0-9_.]+")
-_ENDS: Final = frozenset({"done", "fail"})
 
 
 @frozen

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from schemas.case import CASE_S
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.task import CheckSpec
-
-Kind: TypeAlias = Literal["oracle", "mutant", "cheat"]
 
 
 @frozen
