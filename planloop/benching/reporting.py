@@ -17,6 +17,7 @@ from benchmarks.reporting.html import html
 from benchmarks.reporting.markdown import markdown
 from benchmarks.scoring.folding import BadRun, Fold
 from benchmarks.scoring.summary import Summary, printed, summarise
+from compiler.naming import id_hint, is_id
 from planloop.benching import folder as files
 from planloop.exits import Exit, Halt
 from planloop.rendering import printing
@@ -46,6 +47,10 @@ def report(asked: Asked) -> None:
             raise Halt(Exit.USAGE, f"-o {asked.output} prints a report, and no run is named", "name runs, or add --all")
         _list(asked.reports)
         return
+    if asked.name is not None and not is_id(asked.name):
+        raise Halt(
+            Exit.USAGE, f"a report cannot be called {asked.name!r}", f"--name takes an id: {id_hint(asked.name)}"
+        )
     folders = _folders(asked)
     found = combined.combine([_summary(folder) for folder in folders])
     forms = {"json": combined.printed(found), "md": markdown(found).encode(), "html": html(found).encode()}

@@ -62,10 +62,10 @@ def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
 
 def run(going: Going, screen: BenchScreen) -> Leaving:
     """Runs the entries until all have ended. Raises Halt when somebody else runs them, or what is there is broken."""
-    files.lay_out(going.folder, going.compiled, going.attempts)
     document = plan_document(going.compiled, going.attempts, parallel=going.parallel, extra=going.extra)
     path = files.write_plan(going.folder, document)
     file = compiling.required(path, size_max=SUITE_BYTES_MAX, is_run=True)
+    files.lay_out(going.folder, going.compiled, going.attempts)
     save = FileSave(path.name, file.content, file.document, is_approved=True, checked=file.compiled)
     place = of_file(path, file.name)
     try:

@@ -108,13 +108,14 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
             process.kill()
 
 
-def test_a_verdict_on_what_was_asked_before_is_not_kept(folder: Folder) -> None:
+def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_by_no_path(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
     run = folder.path / "reports" / "mixed" / "r"
     edited(lambda plan: first_of(plan).update(key="0" * 64))(run)
 
     assert folder.run("bench", "resume", str(run)).code == 0
+    assert folder.run("bench", "report", str(run), "--name", "../r").code == 2
 
     ends = [event for event in benches.events(run) if event["type"] == "case/end"]
     assert [(end["attempt"], end["key"][:4] == "0000") for end in ends] == [(1, False), (2, True)]
