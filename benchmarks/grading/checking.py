@@ -67,13 +67,13 @@ class Checking:
         return judged(spec, Exit(ended.ending, ended.code, ended.output))
 
     def _aimed(self, spec: CheckSpec) -> CheckSpec:
-        """The check with the program's address where it says none."""
+        """The check with the program's address where it says none; nobody answers in the program's stead."""
         if spec.kind not in OVER_THE_NET:
             return spec
         arguments: JsonObject = filled(spec.arguments, {"url": self.url})
         url = str(arguments.get("url", ""))
         aimed = url if "://" in url else self.url + url
-        return replace(spec, arguments=arguments | {"url": aimed})
+        return replace(spec, arguments=arguments | {"url": aimed} | ({"follows": "own"} if spec.kind == "http" else {}))
 
 
 def has_command(spec: CheckSpec) -> bool:

@@ -13,7 +13,10 @@ from schemas.task import CheckSpec
 
 
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
-    """Asks once, or does the steps. Nothing listening is a fail, a URL that cannot be asked an error."""
+    """Asks once, or does the steps. Nothing listening is a fail, a URL that cannot be asked an error.
+
+    `follows` of the arguments is set by who grades a program, which must not have others answer for it.
+    """
     if "steps" in spec.arguments:
         from controllers.task.checking import http_steps  # noqa: PLC0415 - takes 8 ms, and most plans have none
 
@@ -22,7 +25,9 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     answer = None
     async with session() as made:
         with anyio.move_on_after(spec.timeout_s):
-            answer = await ask(made, Request(url), None, limits.OUTPUT_KEPT_BYTES_MAX)
+            answer = await ask(
+                made, Request(url, follows=spec.arguments.get("follows", "all")), None, limits.OUTPUT_KEPT_BYTES_MAX
+            )
     if answer is None:
         return Finding("error", f"not done after {spec.timeout_s:g} s")
     if isinstance(answer, Silence):
