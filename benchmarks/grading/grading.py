@@ -33,7 +33,7 @@ from schemas.task import CheckSpec, check_from_json
 
 PROGRAM: Final = "program"
 CHECK_FILES: Final = "checks"
-REPEATED: Final = frozenset({"http", "ws"})
+REPEATED: Final = frozenset({"http", "web", "ws"})
 ENCLOSED: Final = Sandbox(BUBBLEWRAP, is_alone=True)
 """What commands of checks run in where there is no container: they may well run what the agent wrote, and that must
 find no answer beside it."""

@@ -18,6 +18,7 @@ import anyio.to_thread
 
 from controllers.task.checking import shell
 from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.distinct import nonces_of
 from controllers.task.checking.web.child import MARK
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Exit
@@ -25,6 +26,7 @@ from schemas import limits
 from schemas.encoding import JsonObject, decode, encode
 from schemas.task import CheckSpec
 
+NONCES: Final = "nonces"
 CHILD: Final = "controllers.task.checking.web.child"
 _NEEDED: Final = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
 
@@ -48,11 +50,13 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
 
 
 async def _run(spec: CheckSpec, bench: Bench, scratch: str) -> Exit:
+    arguments = {name: value for name, value in spec.arguments.items() if name != NONCES}
+    nonces = nonces_of(spec.arguments, bench.ids)
     command = Command(
         cwd=bench.cwd,
         # Not of the task's folder, where its agent may have put a `json.py`; nor with what its environment may say.
         argv=(sys.executable, "-P", "-E", "-m", CHILD),
-        stdin=encode({"arguments": spec.arguments, "timeout_s": spec.timeout_s}),
+        stdin=encode({"arguments": arguments, "nonces": dict(nonces.words), "timeout_s": spec.timeout_s}),
         env={name: bench.env[name] for name in _NEEDED if name in bench.env} | {"TMPDIR": scratch},
         timeout_s=spec.timeout_s + limits.WEB_START_S_MAX,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,

@@ -12,7 +12,9 @@ import shutil
 import sys
 from typing import Final
 
+from controllers.task.checking.distinct import Nonces
 from schemas.encoding import JsonObject, decode, encode
+from schemas.web import WebCheck
 from schemas.web_reading import read
 
 MARK: Final = b"answer: "
@@ -22,12 +24,19 @@ NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chro
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
 
 
-async def answer(arguments: JsonObject, timeout_s: float) -> JsonObject:
+async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> JsonObject:
     """What the check finds in this time, for which the browser's start does not count.
 
-    Whatever is not about the page is an `error`.
+    Each way has `nonces` of its own: a program may show what was said to it before. Whatever is not about the page is
+    an `error`.
     """
-    check, faults = read(arguments)
+
+    def check_of(time: int) -> WebCheck:
+        check, _ = read(nonces.put(arguments, time))
+        assert check is not None, "another nonce is as good a text as the first"
+        return check
+
+    check, faults = read(nonces.put(arguments, 0))
     if check is None:
         return _error("; ".join(f"{'/'.join(one.at)}: {one.summary}" for one in faults))
     program = next((found for name in PROGRAMS if (found := shutil.which(name))), None)
@@ -43,7 +52,7 @@ async def answer(arguments: JsonObject, timeout_s: float) -> JsonObject:
     try:
         async with chromium(program) as browser:
             async with asyncio.timeout(timeout_s):
-                verdict = await search(check, browser)
+                verdict = await search(check_of, browser)
     except TimeoutError:
         return _answer("fail", f"not done after {timeout_s:g} s: the page is too slow", 1)
     except BrowserGone as gone:
@@ -68,7 +77,7 @@ def _answer(result: str, message: str, probes: int) -> JsonObject:
 def main() -> None:
     """Reads the check and prints the answer."""
     asked = decode(sys.stdin.buffer.read())
-    found = asyncio.run(answer(asked["arguments"], asked["timeout_s"]))
+    found = asyncio.run(answer(asked["arguments"], Nonces(asked["nonces"]), asked["timeout_s"]))
     sys.stdout.buffer.write(b"\n" + MARK + encode(found) + b"\n")
 
 

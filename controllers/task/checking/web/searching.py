@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -50,11 +50,13 @@ class Verdict:
     shown: Tried = field(default_factory=Tried)
 
 
-async def search(check: WebCheck, browser: Browser) -> Verdict:
-    """Runs the check. Raises BrowserGone when it cannot be decided."""
+async def search(check_of: Callable[[int], WebCheck], browser: Browser) -> Verdict:
+    """Runs a check, which `check_of` gives as it is for the n-th way. Raises BrowserGone when it cannot be decided."""
     ways = Ways(limits.WEB_WAYS_MAX)
     tried: list[Tried] = []
+    check = check_of(0)
     while (way := ways.next()) is not None:
+        check = check_of(len(tried))
         one = await _try(check, browser, way, is_right=any(not before.stuck and not before.amiss for before in tried))
         tried.append(one)
         ways.tried(way, one.choices)

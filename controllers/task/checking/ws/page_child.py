@@ -111,7 +111,7 @@ async def _use(url: str, said: str, before: list[Json], browser: Any) -> None:
     steps = [*before, {"fill": {"message-field": said}}, {"press": "send-button"}, {"see": said, "within": _SEE_S}]
     check, faults = read({"url": url, "within": _SEE_S, "lexicon": _LEXICON, "can": steps})
     assert check is not None, faults
-    await search(check, browser)
+    await search(lambda _: check, browser)
 
 
 def _path(url: str) -> str:

@@ -183,7 +183,10 @@ const acts = {join: () => set({in: true}),
 
 
 def chat(page: Page, *, mutant: str = "") -> web.Application:
-    """A room over websockets and over long polls; the mutants: `mirror` tells only the sender, `silent` nobody."""
+    """A room over websockets and over long polls; the mutants: `mirror` tells only the sender, `silent` nobody.
+
+    `others` tells everybody but the sender, and who comes later all that was said.
+    """
     app = web.Application()
     sockets: set[web.WebSocketResponse] = set()
     lines: list[str] = []
@@ -196,9 +199,12 @@ def chat(page: Page, *, mutant: str = "") -> web.Application:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         sockets.add(socket)
+        for line in lines:
+            await socket.send_str(line)
         async for message in socket:
             if message.type is WSMsgType.TEXT and mutant != "silent":
-                for other in [socket] if mutant == "mirror" else list(sockets):
+                lines.extend([message.data] if mutant == "others" else [])
+                for other in [socket] if mutant == "mirror" else sockets - {socket if mutant == "others" else None}:
                     await other.send_str(message.data)
         sockets.discard(socket)
         return socket

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,15 @@ async def test_a_chat_that_the_other_does_not_hear_fails(bench: Bench, mutant: s
 
     assert found.result == "fail"
     assert "B: see zx81: `zx81` is not seen" in found.message
+
+
+async def test_what_one_way_left_on_a_page_helps_no_other(bench: Bench) -> None:
+    check = json.loads(json.dumps(SAID).replace("zx81", "{{nonce.word}}"))
+
+    found = await find(bench, sites.chat(sites.CHAT_FORM, mutant="others"), check)
+
+    assert found.result == "fail"
+    assert "A: see" in found.message and "ways were tried" in found.message
 
 
 @pytest.mark.parametrize("page", [sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES])
