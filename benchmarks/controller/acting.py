@@ -10,7 +10,8 @@ from benchmarks.controller.deciding import Close, GiveUp, Grade, Rest, Stop, dec
 from benchmarks.controller.observing import Observed, job_key, observe
 from reconciler.admitting.gate import Gate
 from reconciler.clock import Clock
-from reconciler.contract import Again, Done, Outcome
+from reconciler.contract import Again, Done, Failed, Outcome, TerminalFailure
+from reconciler.driving.attempting import Bug, Fault, LostRace, attempt
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import Store
 from schemas import pointer
@@ -39,8 +40,7 @@ class Graded:
 
 
 Grading: TypeAlias = Callable[[Resource, Resource], Awaitable[Graded]]
-"""Grades what the task, the second, of a case made. Never raises but for cancellation: what could not be done is a
-verdict of `error`."""
+"""Grades what the task, the second, of a case made. What it raises makes the case an error."""
 
 
 class CaseReconciler:
@@ -83,7 +83,9 @@ class CaseReconciler:
 
     async def _run(self, seen: Observed) -> None:
         assert seen.task is not None, "what is graded has a task"
-        await self._end(seen.case, await self._grade(seen.case, seen.task))
+        found = await attempt(partial(self._grade, seen.case, seen.task))
+        # What breaks while it judges says nothing of who is judged, and must not keep the run from its end.
+        await self._end(seen.case, found if isinstance(found, Graded) else Graded(Verdict.ERROR, _broken(found)))
 
     async def _end(self, case: Resource, graded: Graded) -> None:
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
@@ -92,3 +94,14 @@ class CaseReconciler:
         with self._work.driving(case.address):  # An ended case has nothing to learn from its own end.
             rev = self._store.propose(draft)
         await self._store.flush(rev)
+
+
+def _broken(fault: Fault) -> str:
+    """Why an attempt could not be graded."""
+    match fault:
+        case Failed() | TerminalFailure():
+            return f"grading failed: {fault.message}"
+        case LostRace():
+            return f"grading failed: {fault.conflict}"
+        case Bug():
+            return f"grading failed by a bug of planloop: {fault.error!r}"

@@ -21,6 +21,8 @@ REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
 """Why one stands still that was refused what it needs, after all that is done about it: no use in waiting."""
 PATIENCE_S: Final = 20.0
 """How long the world may withhold what else a task needs."""
+LEAVING_S: Final = 120.0
+"""How much longer an agent and its container may take to leave when its task is over and the engine answers."""
 
 
 @frozen
@@ -78,7 +80,10 @@ def _left_alone(seen: Observed) -> Step:
     left_s = ended_at + PATIENCE_S - seen.now
     if left_s > 0:
         return Rest(left_s)
-    return GiveUp(seen.trouble) if seen.trouble else Rest(PATIENCE_S)
+    if seen.trouble:
+        return GiveUp(seen.trouble)
+    left_s += LEAVING_S
+    return Rest(left_s) if left_s > 0 else GiveUp("somebody is still at work in its workspace though it is over")
 
 
 def _unfinished(seen: Observed) -> Step:

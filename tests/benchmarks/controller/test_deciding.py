@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.controller.deciding import PATIENCE_S, Close, GiveUp, Grade, Rest, Step, Stop, decide
+from benchmarks.controller.deciding import LEAVING_S, PATIENCE_S, Close, GiveUp, Grade, Rest, Step, Stop, decide
 from benchmarks.controller.observing import Observed
 from schemas.case import CaseSpec, Cut
 from schemas.condition import Condition
@@ -67,7 +67,11 @@ STEPS: dict[str, tuple[Observed, Step]] = {
     "nobody is any more": (seen(DONE, is_closed=True), Grade()),
     "it failed and is judged all the same": (seen(DONE | {"state": "failed"}, is_closed=True), Grade()),
     "the engine will not say": (seen(LONG_DONE, trouble="no engine"), GiveUp("no engine")),
-    "the engine takes its time": (seen(LONG_DONE), Rest(PATIENCE_S)),
+    "the engine takes its time": (seen(LONG_DONE), Rest(LEAVING_S - 1)),
+    "nobody ever leaves": (
+        seen({"state": "done", "ended_at": NOW - PATIENCE_S - LEAVING_S}),
+        GiveUp("somebody is still at work in its workspace though it is over"),
+    ),
     "it is being graded": (seen(DONE, is_closed=True, is_graded_now=True), Rest()),
     "it has a verdict": (seen(DONE, {"state": "ended", "verdict": "pass"}, is_closed=True), Rest()),
     "its task is gone": (seen(None), Rest()),
