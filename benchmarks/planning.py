@@ -21,15 +21,13 @@ FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock"
 """Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
 
 
-def plan_document(
-    compiled: Compiled, attempts: Mapping[str, int], *, parallel: int, extra: JsonObject | None = None
-) -> JsonObject:
+def plan_document(compiled: Compiled, attempts: Mapping[str, int], *, parallel: int) -> JsonObject:
     """The document of the plan that tries the entries in `attempts`, each for the time given there.
 
-    `parallel` is how many are at work at once. `extra` are members of the plan, such as `models`.
+    `parallel` is how many are at work at once.
     """
     entries = {name: compiled.entries[name] for name in attempts}
-    document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}, **(extra or {})}
+    document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}}
     agents: JsonObject = {}
     containers: JsonObject = {}
     tasks: JsonObject = {}

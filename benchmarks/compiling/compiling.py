@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Final
 
 from benchmarks.compiling.compiled import SCORING, Compiled, Entry
@@ -38,7 +37,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> 
     seed = suite.seed if wish.seed is None else wish.seed
     trials = suite.trials if wish.trials is None else wish.trials
     suite = replace(suite, seed=seed)
-    chosen = [case for case in suite.cases.values() if fnmatchcase(case.id, wish.cases)]
+    chosen = suite.chosen(wish.cases)
     cases = {case.id: _case(suite, case) for case in chosen}
     images = {name: id_ for name, id_ in (wish.images or {}).items() if any(case.image == name for case in chosen)}
     entries: dict[str, Entry] = {}

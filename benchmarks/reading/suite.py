@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from schemas.case import CASE_S
@@ -71,6 +72,10 @@ class Suite:
     cases: Mapping[str, Case]
     worlds: Mapping[str, Json] = field(default_factory=dict)
     pools: Mapping[str, Json] = field(default_factory=dict)
+
+    def chosen(self, pattern: str) -> list[Case]:
+        """The cases whose id the glob `pattern` matches."""
+        return [case for case in self.cases.values() if fnmatchcase(case.id, pattern)]
 
 
 @frozen

@@ -28,7 +28,6 @@ from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
 from reconciler.storing.store import View
 from schemas.case import CaseState, Verdict, case_from_json
-from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.limits import SUITE_BYTES_MAX
 
@@ -38,13 +37,16 @@ LOOK_S: Final = 0.05  # Between two looks at what became durable.
 
 @frozen
 class Going:
-    """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each."""
+    """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each.
+
+    `command` is what goes on with it when it is left.
+    """
 
     folder: Path
     compiled: Compiled
     attempts: Mapping[str, int]
     parallel: int
-    extra: JsonObject
+    command: str
 
 
 def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
@@ -62,7 +64,7 @@ def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
 
 def run(going: Going, screen: BenchScreen) -> Leaving:
     """Runs the entries until all have ended. Raises Halt when somebody else runs them, or what is there is broken."""
-    document = plan_document(going.compiled, going.attempts, parallel=going.parallel, extra=going.extra)
+    document = plan_document(going.compiled, going.attempts, parallel=going.parallel)
     path = files.write_plan(going.folder, document)
     file = compiling.required(path, size_max=SUITE_BYTES_MAX, is_run=True)
     files.lay_out(going.folder, going.compiled, going.attempts)
@@ -90,7 +92,7 @@ async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> L
 
             def leave(how: Leaving) -> NoReturn:
                 del how
-                leave_at_once(core.store.view, str(going.folder), f"plan bench resume {going.folder}")
+                leave_at_once(core.store.view, str(going.folder), going.command)
 
             async with anyio.create_task_group() as group:
                 group.start_soon(follower.follow)

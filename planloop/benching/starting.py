@@ -79,13 +79,15 @@ def resume_run(folder: Path, parallel: int) -> None:
         raise Halt(Exit.FAILED, f"the log of {folder} is gone: nobody knows what has ended", hint)
     view = ColdStore(place).view if place.exists else None
     attempts = attempts_of(compiled, view)
-    _tell([_go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, {}))])
+    _tell([_go(Going(folder, compiled, attempts, 1 if compiled.deterministic else parallel, _resume(folder)))])
 
 
 def _run_one(
     suite: suites.SuiteFile, contestants: Sequence[Contestant], asked: Asked, name: str | None, reports: Path
 ) -> Ended:
-    wish = Wish(asked.seed, asked.trials, asked.cases, asked.deterministic, images.ids_of(suite.suite))
+    wish = Wish(
+        asked.seed, asked.trials, asked.cases, asked.deterministic, images.ids_of(suite.suite.chosen(asked.cases))
+    )
     compiled = compile_run(suite.suite, contestants, wish)
     compiled = replace(compiled, is_validated=validity.known(suite.suite, compiled.cases, reports))
     if not compiled.entries:
@@ -93,7 +95,7 @@ def _run_one(
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
     files.begin(folder, compiled)
     try:
-        return _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}))
+        return _go(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, _resume(folder)))
     except Halt:
         if not of_file(folder / files.PLAN_FILE, PLAN).exists:
             shutil.rmtree(folder)  # Its plan was refused: there is nothing to go on with, and the name stays free.
@@ -111,7 +113,7 @@ def _tell(ended: Sequence[Ended]) -> None:
     show(combine(one.summary for one in ended))
     for one in ended:
         if not one.summary.is_complete:
-            click.echo(f"plan bench resume {one.folder}  # tries again what has no verdict", err=True)
+            click.echo(f"{_resume(one.folder)}  # tries again what has no verdict", err=True)
         click.echo(str(one.folder))
     if not all(one.summary.is_complete for one in ended):
         raise Halt(Exit.FINISHED_WITH_FAILURES)
@@ -156,3 +158,7 @@ def _contestant(name: str) -> Contestant:
     if not isinstance(tree.value, dict):
         raise Halt(Exit.INVALID, f"{path} holds no scripts", "write `case: [steps]`, or `*: [steps]` for all cases")
     return Contestant(path.stem, "script", str(path), tree.value)
+
+
+def _resume(folder: Path) -> str:
+    return f"plan bench resume {folder}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -109,16 +108,17 @@ def validate_all(asked: Asked, output: str | None) -> None:
 
 
 def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
-    cases = [case for case in suite.suite.cases.values() if fnmatchcase(case.id, asked.cases)]
+    cases = suite.suite.chosen(asked.cases)
     if not cases:
         raise Halt(Exit.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", "look at --cases")
-    wish = Wish(trials=1, cases=asked.cases, images=images.ids_of(suite.suite))
+    wish = Wish(trials=1, cases=asked.cases, images=images.ids_of(cases))
     compiled = compile_run(suite.suite, _everybody(cases), wish)
     folder = asked.reports / suite.suite.name / files.VALIDATION
     _make_room(folder)
     files.begin(folder, compiled)
     screen = ProofScreen(len(compiled.entries), parallel=asked.parallel)
-    leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, {}), screen)
+    command = f"plan bench validate {suite.path}"
+    leaving = run(Going(folder, compiled, attempts_of(compiled, None), asked.parallel, command), screen)
     write_summary(folder)
     if leaving is not Leaving.FINISHED:
         raise Halt(Exit.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
