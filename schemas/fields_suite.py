@@ -26,6 +26,8 @@ from schemas.fields_checks import KIND_FIELDS
 
 _READER: Final = "benchmarks"
 _SOME: Final = Scalar("integer", minimum=1)
+_OF_PLANS: Final = frozenset({"container", "run-in", "judge"})
+"""Checks of what only a plan has, and of what nobody runs."""
 
 SOFT: Final = ("churn", "complexity", "lint", "runtime")
 """Lines that came and went, branches, untidy places, seconds that checks took: `benchmarks/grading/measuring.py`."""
@@ -37,6 +39,9 @@ JUDGED_FIELDS: Final = (
     Field("log", Table("log"), "What the plan's log must show.", {"children": {"at-least": 2}}),
 )
 """Checks of what an agent did. They are judged from the log, and so are none of a plan's `acceptance`."""
+
+CASE_KIND_FIELDS: Final = (*(row for row in KIND_FIELDS if row.name not in _OF_PLANS), *JUDGED_FIELDS)
+"""The kinds of a case's checks."""
 
 SUITE_TABLES: Final = (
     FieldTable(
@@ -126,12 +131,11 @@ SUITE_TABLES: Final = (
         "suite-check",
         "One check: pass, fail, error when it could not be run, invalid when it never looked.",
         (
-            *KIND_FIELDS,
-            *JUDGED_FIELDS,
+            *CASE_KIND_FIELDS,
             Field("timeout", DURATION, "How long it may take.", 60, default=60),
             Field("empty", FLAG, "For `require-file`: an empty file will do.", True, default=False),
         ),
-        one_of=(tuple(row.name for row in (*KIND_FIELDS, *JUDGED_FIELDS)),),
+        one_of=(tuple(row.name for row in CASE_KIND_FIELDS),),
     ),
     FieldTable(
         "suite-proof",

@@ -23,13 +23,12 @@ from schemas import patching
 from schemas.case import CASE_S
 from schemas.diagnostic import in_order
 from schemas.encoding import Json, JsonObject
-from schemas.fields_checks import KIND_FIELDS
-from schemas.fields_suite import JUDGED_FIELDS
+from schemas.fields_suite import CASE_KIND_FIELDS
 from schemas.task import CheckSpec
 from schemas.web_flows import Flows, flows_of, without_reuse
 
 CHECK_S: Final = 60.0
-KINDS: Final = tuple(row.name for row in (*KIND_FIELDS, *JUDGED_FIELDS))
+KINDS: Final = tuple(row.name for row in CASE_KIND_FIELDS)
 SERVE: Final[JsonObject] = {"run": "auto", "port": 8080, "ready": {"http": "/", "within": 30.0}}
 
 
@@ -112,6 +111,7 @@ class _Reading:
             base=base,
             prompts=tuple(written.get("prompts", ())),
             checks=checks,
+            about=written.get("about", ""),
             language=language,
             tags={name: str(value) for name, value in written.get("tags", {}).items()},
             files=self.reader.texts(written.get("files", {}), (*to, "files")),

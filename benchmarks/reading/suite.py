@@ -40,6 +40,7 @@ class Case:
     base: str
     prompts: tuple[str, ...]
     checks: tuple[CheckSpec, ...]
+    about: str = ""
     language: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.reading.suite import Suite
+from benchmarks.reading.suite import Case, Suite
 from planloop.benching import suites, validity
 from planloop.rendering import printing
 from planloop.rendering.tables import table
@@ -24,16 +24,23 @@ def listed(names: Sequence[str], reports: Path, output: str | None) -> None:
         printing.structured([_shown(suite, reports) for suite in found], output)
     elif names:
         for suite in found:
-            asked = [(case.id, case.image, " ".join(case.prompts[0].split())) for case in suite.cases.values()]
-            click.echo(table(("case", "image", "asked"), asked, width=printing.width()))
+            cases = [(case.id, case.image, _about(case)) for case in suite.cases.values()]
+            click.echo(table(("case", "image", "about"), cases, width=printing.width()))
     else:
         rows = [(suite.name, str(len(suite.cases)), STATES[_valid(suite, reports)], suite.about) for suite in found]
         click.echo(table(("suite", "cases", "valid", "about"), rows, width=printing.width()))
 
 
 def _shown(suite: Suite, reports: Path) -> JsonObject:
-    cases = {case.id: {"language": case.language, "image": case.image} for case in suite.cases.values()}
+    cases = {
+        case.id: {"about": case.about, "language": case.language, "image": case.image} for case in suite.cases.values()
+    }
     return {"suite": suite.name, "about": suite.about, "valid": _valid(suite, reports), "cases": cases}
+
+
+def _about(case: Case) -> str:
+    """What a case is there for; where nobody says, what is asked."""
+    return " ".join((case.about or case.prompts[0]).split())
 
 
 def _valid(suite: Suite, reports: Path) -> bool | None:

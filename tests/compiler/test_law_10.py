@@ -17,6 +17,7 @@ from schemas.agent import AgentSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields import Field
 from schemas.fields_all import TABLES
+from schemas.fields_suite import SUITE_TABLES
 from schemas.hook import HookSpec
 from schemas.task import TaskSpec
 from tests.compiler.compiling import SOURCES, graph_json, told
@@ -296,3 +297,12 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run() -> None
     read = set(_read_of_specs("controllers", "reconciler"))
     for spec in (TaskSpec, AgentSpec, HookSpec):
         assert {one.name for one in fields(spec)} - read == set()
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [(table.name, row) for table in SUITE_TABLES for row in table.fields],
+    ids=lambda part: part if isinstance(part, str) else part.name,
+)
+def test_law_10_every_field_of_a_suite_is_named_by_a_reader(table: str, row: Field) -> None:
+    assert row.name in _words("benchmarks", "compiler/lowering.py"), f"nothing reads `{table}.{row.name}`"
