@@ -35,6 +35,7 @@ from reconciler.effects.journal import Recovery, recover
 from reconciler.storing.store import View
 from schemas import amounts
 from schemas.agent import outliving
+from schemas.case import CaseState
 from schemas.collecting import collect_seldom
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -251,8 +252,10 @@ class Owning:
                 work.resize(f"models:{pattern}", bound)
 
     def _is_ended(self) -> bool:
-        root = self._core.store.view.get(ROOT)
-        return root is not None and root.state in ENDED
+        view = self._core.store.view
+        root = view.get(ROOT)
+        # An entry of a benchmark may wait, with nothing under way, until it is known that nobody is in its workspace.
+        return root is not None and root.state in ENDED and all(_is_judged(case) for case in view.list("case"))
 
     async def _stop(self, is_left: bool, takes_volumes: bool) -> None:
         self._takes_volumes = takes_volumes
@@ -265,6 +268,10 @@ class Owning:
                 if self._leaving is not None:
                     os._exit(130)  # The second time: whoever asks twice does not want to wait for a disk.
                 self.leave(Leaving.LEFT)
+
+
+def _is_judged(case: Resource) -> bool:
+    return case.deleting or case.state == CaseState.ENDED
 
 
 def limits_of(document: JsonObject) -> tuple[int, dict[str, int]]:

@@ -319,6 +319,7 @@ WEB_COUNT_MAX: Final = 10_000  # Things counted on a page.
 WEB_WAIT_S_MAX: Final = 120.0  # For one thing to be seen.
 WEB_REUSED_DEEP_MAX: Final = 4  # Checks that reuse checks that reuse checks.
 WEB_CANDIDATES_MAX: Final = 3  # Elements that one target may be.
+WEB_CLEAR_TRIES_MAX: Final = 20  # At removing what a browser kept, a tenth of a second apart.
 WEB_WAYS_MAX: Final = 16  # Ways through a flow that are tried; two targets of three candidates are nine.
 WEB_ANSWER_S_MAX: Final = 20.0  # For a page to load, or to answer when it is looked at.
 WEB_START_S_MAX: Final = 60.0  # For the browser to start and end, on a machine that does much else.

@@ -104,8 +104,9 @@ class StartedServer:
 
     @property
     def log(self) -> list[Entry]:
-        """What happened so far."""
-        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+        """What happened so far; a line that is still being written is none."""
+        lines = self._log.read_text().split("\n")[:-1] if self._log.exists() else []
+        return [json.loads(line) for line in lines]
 
     @property
     def asked(self) -> list[dict[str, Any]]:

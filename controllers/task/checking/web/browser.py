@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 
@@ -57,8 +57,27 @@ async def chromium(program: str) -> AsyncIterator[Browser]:
         try:
             yield browser
         finally:
-            with suppress(PlaywrightError):
-                await browser.close()
+            with suppress(PlaywrightError, TimeoutError):
+                async with asyncio.timeout(limits.WEB_ANSWER_S_MAX):
+                    await browser.close()
+
+
+async def while_there(browser: Browser, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives, as long as the browser lives. Raises BrowserGone as soon as it does not.
+
+    Whatever is asked of a browser that was killed may wait for its answer for ever.
+    """
+    lost = asyncio.Event()
+    browser.on("disconnected", lambda _: lost.set())
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(lost.wait())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise BrowserGone("the browser went away")
+    finally:
+        working.cancel()
+        watching.cancel()
 
 
 def _first_line(error: BaseException) -> str:

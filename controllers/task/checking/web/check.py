@@ -27,6 +27,7 @@ from schemas.encoding import JsonObject, decode, encode
 from schemas.task import CheckSpec
 
 NONCES: Final = "nonces"
+CLEAR_S: Final = 0.1
 CHILD: Final = "controllers.task.checking.web.child"
 _NEEDED: Final = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
 
@@ -39,7 +40,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
         exit_ = await _run(spec, bench, scratch)
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
+            await _clear(scratch)
     trouble = shell.not_ended(exit_, spec.timeout_s + limits.WEB_START_S_MAX)
     if trouble is not None:
         return trouble
@@ -47,6 +48,15 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     if exit_.code != 0 or not lines:
         return Finding("error", f"the browser's process ended: {last_line(exit_.output)}", exit_.output, probes=0)
     return _finding(decode(lines[-1].removeprefix(MARK)))
+
+
+async def _clear(scratch: str) -> None:
+    """Removes what a browser kept. One whose driver was killed writes on for a moment until it has noticed."""
+    for _ in range(limits.WEB_CLEAR_TRIES_MAX):
+        await anyio.to_thread.run_sync(partial(shutil.rmtree, scratch, ignore_errors=True))
+        if not await anyio.Path(scratch).exists():
+            return
+        await anyio.sleep(CLEAR_S)
 
 
 async def _run(spec: CheckSpec, bench: Bench, scratch: str) -> Exit:

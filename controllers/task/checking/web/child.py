@@ -43,7 +43,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> Jso
     if program is None:
         return _error(NO_BROWSER)
     try:
-        from controllers.task.checking.web.browser import BrowserGone, chromium  # noqa: PLC0415 - may be missing
+        from controllers.task.checking.web.browser import BrowserGone, chromium, while_there  # noqa: PLC0415 - may be missing
         from controllers.task.checking.web.searching import search  # noqa: PLC0415 - as above
     except ModuleNotFoundError as missing:
         if missing.name is None or not missing.name.startswith("playwright"):
@@ -52,7 +52,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> Jso
     try:
         async with chromium(program) as browser:
             async with asyncio.timeout(timeout_s):
-                verdict = await search(check_of, browser)
+                verdict = await while_there(browser, search(check_of, browser))
     except TimeoutError:
         return _answer("fail", f"not done after {timeout_s:g} s: the page is too slow", 1)
     except BrowserGone as gone:

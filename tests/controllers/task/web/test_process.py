@@ -66,9 +66,9 @@ def _command(pid: int) -> str:
 
 async def gone(family: dict[int, str], bench: Bench) -> None:
     """Returns when none of them is left; what Chromium started ends by itself when Chromium has."""
-    assert living(bench) == {}
     for pid in family:
         await process_table.exited(pid)
+    assert living(bench) == {}
     scratch = {
         found
         for command in family.values()
@@ -114,7 +114,7 @@ async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -
     found = await find(Bench(bench.processes, bench.ids, bench.cwd, {"PATH": "/nowhere"}), url="http://h", **SOON)
     assert (found.result, found.message, found.probes) == ("error", NO_BROWSER, 0)
 
-    asked = encode({"arguments": {"url": "http://h", **SOON}, "timeout_s": 1})
+    asked = encode({"arguments": {"url": "http://h", **SOON}, "nonces": {}, "timeout_s": 1})
     script = f"import sys, runpy; sys.modules['playwright'] = None; runpy.run_module('{CHILD}', run_name='__main__')"
     answer = await anyio.run_process([sys.executable, "-c", script], input=asked, cwd=ROOT)
     assert NO_PACKAGE.encode() in answer.stdout
@@ -150,8 +150,11 @@ async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, p
         group.start_soon(look, url)
         await site.seen.wait()
         family = living(bench)
+        # Chromium tells its renderers, too, that it is driven over a pipe.
+        is_whole = part == "--remote-debugging-pipe"
         victims = [pid for pid, command in family.items() if part in command and "defunct" not in command]
-        for pid in victims[:1] if part.startswith("--remote") else victims:
+        victims = [pid for pid in victims if "--type=" not in family[pid]] if is_whole else victims
+        for pid in victims:
             os.kill(pid, signal.SIGKILL)
 
     assert victims
