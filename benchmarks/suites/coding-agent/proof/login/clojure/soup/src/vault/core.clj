@@ -25,7 +25,7 @@
   (into {} (for [[_ k v] (re-seq #"([^&=]+)=([^&]*)" body)] [k (URLDecoder/decode v "UTF-8")])))
 
 (defn session [{:keys [method headers body]}]
-  (let [token (subs (headers "authorization" "Bearer ") 7)]
+  (let [token (str/replace (headers "authorization" "") #"^Bearer ?" "")]
     (case method
       "POST" (let [{:strs [name secret]} (params body)]
                (if-let [user (authenticated name secret)]
