@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
-.PHONY: help demo bench servers test quick check format lint types contracts docs wheel speed clean
+# Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo bench servers test quick check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -50,7 +53,7 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp
 bench: $(VENV)/bench.stamp ## Run every benchmark suite with three models that need no provider, and report
 	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/suites/hasty.yaml
 
-test: $(VENV)/test.stamp $(VENV)/servers.stamp ## Run all tests
+test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
 quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
@@ -78,8 +81,19 @@ docs: $(VENV)/test.stamp ## Rewrite what is generated: schema, golden files, the
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
 	$(BIN)/python -m benchmarks.speed
 
+web/node_modules/stamp: web/package.json web/package-lock.json
+	@command -v npm >/dev/null || { echo "the page is built with Node.js; on Debian: apt-get install nodejs npm"; exit 1; }
+	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' || \
+	  { echo "the page needs Node.js 20.19 or later; this is $$(node --version)"; exit 1; }
+	@echo "installing what the page is built with and of"
+	@cd web && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+page: web/node_modules/stamp ## Check and build the page in planloop/page; needs Node.js
+	cd web && npm run --silent check && npm run --silent test && npm run --silent build
+
 wheel: $(VENV)/test.stamp ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist
 
 clean: ## Remove what make built
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,8 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.ranking import rank
 from benchmarks.compiling.worlds import servers_of, world_file
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject, canonical
+from schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
 
 WORK: Final = "work"
 INSIDE: Final = "/work"
@@ -41,6 +42,18 @@ def plan_document(compiled: Compiled, attempts: Mapping[str, int], *, parallel: 
     servers = {server: {"world": world_file(world)} for server, world in servers_of(compiled.worlds, decoys).items()}
     parts = {"agents": agents, "mcp": servers, "containers": containers, "tasks": tasks}
     return document | {name: part for name, part in parts.items() if part}
+
+
+def entries_max(document: JsonObject) -> int:
+    """How many entries a plan may have that are, on the average, like those of `document`: a whole run is one plan."""
+    count = len(document["tasks"])
+    shares = (PLAN_NODES_MAX / _values_in(document), SUITE_BYTES_MAX / len(canonical(document)))
+    return min(CHILDREN_MAX, *(int(count * share) for share in shares))
+
+
+def _values_in(value: Json) -> int:
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return 1 + sum(map(_values_in, below))
 
 
 def task_name(entry: str, attempt: int) -> str:

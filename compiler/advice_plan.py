@@ -121,8 +121,10 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
     "P0218": Advice(
         "Workspaces and files that a plan names lie below the folder of the plan file, so that agents that may "
         "edit the plan "
-        "cannot reach out of it.",
-        "Move the plan file up, or copy what is needed into its folder.",
+        "cannot reach out of it. What a patch by an agent names is in its own workspace, after links, where it may "
+        "read.",
+        "Move the plan file up, or copy what is needed into its folder. An agent writes a text into the plan, or uses "
+        "what the plan has a name for.",
         "plan: demo\nrun: make\ncwd: ../other",
         "plan: demo\nrun: make\ncwd: other",
     ),

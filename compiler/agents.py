@@ -8,12 +8,12 @@ from typing import Final
 from compiler.budgets import budget_of
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath
-from compiler.resolving import NOBODY, Agents, Resolved, narrower_budget
+from compiler.resolving import NOBODY, Agents, Resolved, is_guest, narrower_budget
 from compiler.rights import RightsTree
 from compiler.suggesting import nearest
 from compiler.toolsets import listed
-from schemas import pointer
-from schemas.agent import AgentSpec, Mind, Model, Outside, Program, PythonFunction, Script
+from schemas import limits, pointer
+from schemas.agent import AgentSpec, Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -172,6 +172,8 @@ class AgentMaking:
                 return PythonFunction(fields["python"], fields.get("options", {}))
             case "run":
                 return Program(argv_of(fields["run"]))
+            case "outside" if is_guest(fields["outside"]):
+                return Guest(_lease_s(fields["outside"]))
             case "outside":
                 return _outside(fields["outside"])
             case _:
@@ -224,6 +226,10 @@ class AgentMaking:
 
 def _either(one: Patterns, other: Patterns) -> Patterns:
     return None if one is None or other is None else union(one, other)
+
+
+def _lease_s(how: Json) -> float:
+    return float(how.get("lease", limits.GUEST_LEASE_S)) if isinstance(how, dict) else limits.GUEST_LEASE_S
 
 
 def _outside(how: JsonObject) -> Outside:

@@ -11,9 +11,9 @@ from compiler.checking_containers import check_containers
 from compiler.faults import Faults, Pointer
 from compiler.graph import Sources
 from compiler.naming import leads_out
-from compiler.resolving import MINDS
+from compiler.resolving import MINDS, is_guest
 from compiler.suggesting import did_you_mean
-from schemas import pointer
+from schemas import limits, pointer
 from schemas.encoding import JsonObject
 from schemas.fields_agent import STEP_VERBS
 
@@ -88,9 +88,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
         said = " and ".join(f"`{name}`" for name in minds)
         faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
     check_command(agent, "run", to, faults)
-    if "outside" in agent:
-        check_exactly_one("outside", agent["outside"], (*to, "outside"), faults)
-        check_command(agent["outside"], "run", (*to, "outside"), faults)
+    _check_outside(agent, to, faults)
     for index, step in enumerate(agent.get("script", ())):
         _check_step(step, (*to, "script", str(index)), faults)
     if "python" in agent:
@@ -100,6 +98,21 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
     if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
         # What an agent behind a hook has learnt is nobody's to look into.
         faults.add("P0203", f"`{agent['from']}` is no child to copy", "agents behind hooks are not", to=(*to, "from"))
+
+
+def _check_outside(agent: JsonObject, to: Pointer, faults: Faults) -> None:
+    how = agent.get("outside")
+    if "outside" in agent and "hooks" in to and is_guest(how):
+        faults.add("P0202", "nobody from outside takes a hook", "give it a `run:`", to=(*to, "outside"))
+    if how is False:
+        faults.add("P0202", "`outside` is true or a map, not false", "leave it out", to=(*to, "outside"))
+    if not isinstance(how, dict):
+        return
+    check_exactly_one("outside", how, (*to, "outside"), faults)
+    check_command(how, "run", (*to, "outside"), faults)
+    if how.get("lease", limits.GUEST_LEASE_MIN_S) < limits.GUEST_LEASE_MIN_S:
+        least = f"at least {limits.GUEST_LEASE_MIN_S:g} s"
+        faults.add("P0202", "a lease that lapses between two calls", least, to=(*to, "outside", "lease"))
 
 
 def check_target(target: str, to: Pointer, faults: Faults) -> None:

@@ -101,7 +101,7 @@ def _not_following(own: list[Diagnostic], read: Sequence[Diagnostic]) -> list[Di
 def _graph(
     document: JsonObject, sources: Sources, faults: Faults, *, is_read: bool = True
 ) -> tuple[Graph, list[Diagnostic]]:
-    shelves = Shelves(sources, faults, _read_library)
+    shelves = Shelves(sources, faults, read_library)
     shelves.take_plan(document)
     servers = {name: _tools_of(server) for name, server in document.get("mcp", {}).items()}
     toolsets = Toolsets(shelves, faults, servers)
@@ -130,5 +130,6 @@ def _tools_of(server: JsonObject) -> tuple[str, ...] | None:
     return tuple(server["tools"]) if "tools" in server else None
 
 
-def _read_library(content: bytes, path: str) -> SourceTree:
+def read_library(content: bytes, path: str) -> SourceTree:
+    """A file of the library, or beside the plan, that a plan names: what `Shelves` reads with."""
     return read_source(content, file=path)

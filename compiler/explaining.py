@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from compiler import rule_words
@@ -11,7 +12,7 @@ from compiler.formatting import to_yaml
 from compiler.graph import Graph
 from compiler.suggesting import did_you_mean
 from schemas.fields import ChangeClass, Either, Field, FieldTable, FieldType, Keyed, Many, Scalar, Table
-from schemas.fields_all import TABLES, find, table_of
+from schemas.fields_all import EVERY, TABLES, find, table_of
 from schemas.tools import TOOLS
 
 CHANGES: Final = {
@@ -58,12 +59,14 @@ def suggestion(topic: str) -> str:
     last = topic.replace("/", ".").rpartition(".")[2]
     if topic in TOOLS:
         return f"`{topic}` is a tool: plan explain tools"
-    exact = [
-        f"plan explain {table.name}.{row.name}" for table in TABLES.values() for row in table.fields if row.name == last
-    ]
+    exact = _fields_called(last, TABLES.values()) or _fields_called(last, EVERY.values())
     if exact:
-        return " · ".join(exact)
-    return did_you_mean(last, [*TABLES, *(row.name for table in TABLES.values() for row in table.fields)])
+        return " · ".join(f"plan explain {one}" for one in exact)
+    return did_you_mean(last, [*EVERY, *(row.name for table in EVERY.values() for row in table.fields)])
+
+
+def _fields_called(name: str, tables: Iterable[FieldTable]) -> list[str]:
+    return [f"{table.name}.{row.name}" for table in tables for row in table.fields if row.name == name]
 
 
 def provenance(graph: Graph, address: str, field: str) -> str | None:
@@ -89,14 +92,15 @@ def _of_field(table: FieldTable, field: Field) -> str:
         lines.append(f"also      {', '.join(field.aliases)}")
     if field.default is not None:
         lines.append(f"default   {_plain(field.default)}")
-    lines.append(f"changing  {CHANGES[field.change]}")
+    if table.name in TABLES:  # Nothing else is changed while it runs.
+        lines.append(f"changing  {CHANGES[field.change]}")
     example = to_yaml({field.name: field.example}).strip()
     lines += ["example   " + example.replace("\n", "\n          ")]
     below = table_of(field.type)
-    if field.name in ("tools", "deny"):
+    if below is not None and below != table.name:
+        lines += ["", _of_table(EVERY[below]).rstrip()]
+    elif field.name in ("tools", "deny"):
         lines += ["", "Tools:", *(f"  {tool.name:<11} {tool.doc}" for tool in TOOLS.values())]
-    elif below is not None and below != table.name:
-        lines += ["", _of_table(TABLES[below]).rstrip()]
     return "\n".join(lines) + "\n"
 
 

@@ -13,11 +13,15 @@ from schemas.frozen import frozen
 from schemas.resource import Wanted
 
 
+class OutOfReach(OSError):
+    """Whoever named a file may not read it."""
+
+
 class Sources(Protocol):
     """Reads what a plan refers to. The compiler touches no file itself (law 8)."""
 
     def read(self, reference: str) -> bytes:
-        """The bytes of a file. Raises OSError.
+        """The bytes of a file. Raises OSError, of which OutOfReach is one.
 
         `lib:prototypes/child.yaml` is a path inside the library; anything else is a path relative to the plan file.
         """

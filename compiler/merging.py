@@ -15,17 +15,17 @@ from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
 
-class _Absent:
+class Absent:
     """Stands for "no such key", which is something else than null."""
 
     __slots__ = ()
 
 
-ABSENT: Final = _Absent()
+ABSENT: Final = Absent()
 ID_MAPS: Final = frozenset((name,) for name in ("tasks", "agents", "hooks", "containers", "mcp", "prompts", "moved"))
 """Fields that hold objects by id: taking the field away is taking away each object, not the field."""
 
-Side: TypeAlias = Json | _Absent
+Side: TypeAlias = Json | Absent
 
 
 @frozen
@@ -41,9 +41,9 @@ class Conflict:
     def words(self) -> str:
         """One line for people: what the file took."""
         where = pointer.render(self.path) or "/"
-        if isinstance(self.file, _Absent):
+        if isinstance(self.file, Absent):
             return f"{where}: the file removes it, over a change in the live plan"
-        if isinstance(self.live, _Absent):
+        if isinstance(self.live, Absent):
             return f"{where}: the file brings it back, over its removal in the live plan"
         return f"{where}: the file's value is taken, over a change in the live plan"
 
@@ -110,6 +110,6 @@ def _in_order_of(file: Side, live: Side) -> Side:
 
 
 def _same(one: Side, other: Side) -> bool:
-    if isinstance(one, _Absent) or isinstance(other, _Absent):
+    if isinstance(one, Absent) or isinstance(other, Absent):
         return one is other
     return patching.same(one, other)

@@ -13,7 +13,7 @@ from compiler.checking import Tree
 from compiler.faults import Faults, Pointer
 from compiler.graph import Graph
 from compiler.lowering import Provenance
-from compiler.resolving import Resolved
+from compiler.resolving import Resolved, is_guest
 from compiler.suggesting import did_you_mean
 from schemas import pointer
 from schemas.container import is_outside_plan
@@ -109,7 +109,7 @@ def _tell_agent(resolved: Resolved, boxes: Sequence[str], to: Pointer, faults: F
     elif wish.container and wish.container not in boxes:
         hint = did_you_mean(wish.container, boxes) if boxes else "declare it under `containers:`"
         _tell(faults, "P0408", f"the plan has no container `{wish.container}` for a sandbox", to, hint)
-    if "outside" in fields and fields.get("lock", "off") != "off":
+    if "outside" in fields and not is_guest(fields["outside"]) and fields.get("lock", "off") != "off":
         summary = "another program writes files without the tools that lock them"
         faults.warn_on_key("P0412", summary, "name the paths under `locks` of the task", to=(*to, "lock"))
     for mixin in resolved.mixins:

@@ -13,6 +13,7 @@ from yaml import MarkedYAMLError, YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from compiler import yaml_complaints, yaml_scalars
+from compiler.reading_json import read_line
 from compiler.source import SizeLimits, Source
 from compiler.syntax import Format, Path, Place, SourceValue
 from compiler.yaml_composing import PLAIN, TEXT, Expansion, TooBig, compose, tag_of, too_big
@@ -70,7 +71,8 @@ class YamlTree:
 def read_yaml(source: Source, limits: SizeLimits) -> YamlTree:
     """The one document in the text. All faults of its values in one pass; a broken text has one fault, the first."""
     with collector_off():
-        value, faults = _read(source, limits)
+        line = read_line(source.text, limits)
+        value, faults = (line, ()) if line else _read(source, limits)
     return YamlTree(source, value, faults, limits)
 
 

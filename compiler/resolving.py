@@ -68,6 +68,11 @@ class Resolved:
         return next((name for name in MINDS if name in self.fields), "")
 
 
+def is_guest(how: Json) -> bool:
+    """Whether the field `outside` says that an MCP client takes the task, and that no command does it."""
+    return not isinstance(how, dict) or "run" not in how
+
+
 FILE: Final = "file:"
 NOBODY: Final = Resolved("", {})
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from compiler.declared_at import Words
 from compiler.faults import Faults, Origins, Pointer, placed
-from compiler.graph import Sources
+from compiler.graph import OutOfReach, Sources
 from compiler.naming import leads_out
 from compiler.normalising import Work, normalise
 from compiler.suggesting import did_you_mean, nearest
@@ -37,6 +37,12 @@ FOLDERS: Final[dict[str, str]] = {
 _TABLES: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "hooks": "hook", "bundles": "library"}
 _ONE: Final = {"agents": "agent", "mixins": "mixin", "toolsets": "toolset", "prompts": "prompt", "hooks": "hook"}
 _PREFIXES: Final = {"agents": "agent-", "mixins": "mixin-", "toolsets": "toolset-"}
+
+
+def out_of_reach(reference: str) -> tuple[str, str, str]:
+    """Code, summary and hint of a file that an agent named and may not read itself."""
+    hint = "agents name files of their workspace that they may read; write what it should say into the plan instead"
+    return "P0218", f"`{reference}` is nothing that its author may read", hint
 
 
 @frozen
@@ -198,6 +204,9 @@ class Shelves:
             name = reference.removeprefix("lib:")
             hint = did_you_mean(name, self._library(shelf))
             self.faults.add("P0214", f"the library has no {_ONE.get(shelf, 'bundle')} `{name}`", hint, to=to)
+            return
+        if isinstance(error, OutOfReach):
+            self.faults.add(*out_of_reach(reference), to=to)
             return
         why = getattr(error, "strerror", None) or str(error)
         hint = "paths are relative to the plan file; the library is `lib:name`"

@@ -16,7 +16,7 @@ from yaml import MarkedYAMLError
 from compiler.source import Source
 from schemas.diagnostic import Diagnostic, Related
 from schemas.frozen import frozen
-from schemas.limits import DIAGNOSTICS_SHOWN_MAX
+from schemas.limits import DIAGNOSTICS_SHOWN_MAX, PLAN_DEPTH_MAX
 
 _TAB_INDENT: Final = re.compile(r"^ *(\t)[ \t]*(?=[^\s#])", re.MULTILINE)
 _CONFLICT: Final = re.compile(r"^(?:<{7}|={7}|>{7})(?= |\r?$)", re.MULTILINE)
@@ -82,6 +82,15 @@ def explain(source: Source, error: MarkedYAMLError) -> tuple[Diagnostic, ...]:
             return faults
     hint = "check the indentation and the quotes of this line and the one above"
     return (complaint.fault("P0105", f"the YAML cannot be read here: {complaint.problem}", hint, at),)
+
+
+def _depth(complaint: _Complaint) -> tuple[Diagnostic, ...]:
+    """A bound of PyYAML's own, from 6.0.4 on. It is far above ours, and heard first: a bracket may begin a key, so the
+    scanner reads a thousand of them before the composer has the first."""
+    if "nesting depth" not in complaint.problem:
+        return ()
+    summary = f"nested more than {PLAN_DEPTH_MAX} levels deep"
+    return (complaint.fault("P0111", summary, "flatten the plan", complaint.at),)
 
 
 def _conflict_markers(complaint: _Complaint) -> tuple[Diagnostic, ...]:
@@ -256,6 +265,7 @@ def _tags(complaint: _Complaint) -> tuple[Diagnostic, ...]:
 
 
 _RULES: Final[tuple[_Rule, ...]] = (
+    _depth,
     _conflict_markers,
     _tabs,
     _documents,

@@ -31,6 +31,7 @@ def creation_json(creation: Creation, *, is_podman: bool = False) -> dict[str, A
         "Entrypoint": None if creation.entrypoint is None else list(creation.entrypoint),
         "Env": [f"{name}={value}" for name, value in creation.env.items()],
         "WorkingDir": creation.workdir,
+        "Hostname": creation.host_name,
         "User": creation.user,
         "Labels": dict(creation.labels),
         "ExposedPorts": {f"{port.inside}/tcp": {} for port in creation.ports},

@@ -124,7 +124,7 @@ class Creation:
     """A container to be made. `image` is an id or a name that is there; `networks` by name, `aliases` its names there.
 
     Without `networks` it has the loopback device and nothing else. It gets an init process that reaps what it leaves,
-    and may gain no privileges.
+    and may gain no privileges. `host_name` is what it calls itself; empty: a name that the engine makes up each time.
     """
 
     name: str
@@ -134,6 +134,7 @@ class Creation:
     entrypoint: tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
+    host_name: str = ""
     user: str = ""
     mounts: tuple[Placed, ...] = ()
     ports: tuple[Published, ...] = ()

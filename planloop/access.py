@@ -84,8 +84,36 @@ class Access:
 
     def objects(self, *kinds: str) -> list[Resource]:
         """The objects of `kinds`, all of them without any."""
+        return self.snapshot(*kinds)[1]
+
+    def snapshot(self, *kinds: str) -> tuple[int, list[Resource]]:
+        """The objects of `kinds`, all of them without any, and the revision that all of them are of."""
         answer = self.get("objects", kind=",".join(kinds))
-        return [resource_from_json(raw) for raw in answer["objects"]]
+        found = [resource_from_json(raw) for raw in answer["objects"]]
+        rev: int = answer["rev"]
+        while answer["next"] is not None:
+            answer = self.get("objects", **{"kind": ",".join(kinds), "at": rev, "from": answer["next"]})
+            found += [resource_from_json(raw) for raw in answer["objects"]]
+        return rev, found
+
+    def text(self, digest: str) -> str:
+        """The blob of that name as text, all of it. Raises Halt."""
+        pieces, after = list[str](), 0
+        while after is not None:
+            answer = self.get(f"blobs/{digest}", after=after)
+            pieces.append(answer["text"])
+            after = answer["next"]
+        return "".join(pieces)
+
+    def output(self, op: str, after: int = 0) -> tuple[str, int]:
+        """What a running command has printed from the byte `after` on, and where that ends."""
+        pieces = list[str]()
+        while True:
+            answer = self.get(f"output/{op}", after=after)
+            if answer["next"] == after:
+                return "".join(pieces), after
+            pieces.append(answer["text"])
+            after = answer["next"]
 
     def find(self, address: str) -> Resource | None:
         """The object at `address`; None when there is none."""

@@ -25,6 +25,10 @@ class OwnerGone(Exception):
     """Nobody listens, or the owner ended while it answered a read."""
 
 
+class Unanswered(Halt):
+    """The owner ended before it answered to a change: it may have made it, or not."""
+
+
 class OwnerClient:
     """Speaks to the owner of the plan in `folder`. Connects anew for each request: a socket costs 0.1 ms."""
 
@@ -40,12 +44,12 @@ class OwnerClient:
             raise OwnerGone(str(error)) from error
 
     def post(self, path: str, body: JsonObject) -> Json:
-        """The answer to POST `path`. Raises Halt as the owner says, OwnerGone when there is none."""
+        """The answer to POST `path`. Raises Halt as the owner says, Unanswered, OwnerGone when there is none."""
         try:
             return self._ask("POST", _target(path, {}), encode(body))
         except OSError as error:
             hint = "plan history shows whether it was taken; then give the command again"
-            raise Halt(Exit.FAILED, "the owner ended before it answered", hint) from error
+            raise Unanswered(Exit.FAILED, "the owner ended before it answered", hint) from error
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
         """One value a line, as they come, until the owner ends the stream.

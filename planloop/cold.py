@@ -7,12 +7,14 @@ written. Changes with no owner go through `wiring.py`, which takes the owner's l
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import BinaryIO, Final
 
+from planloop import outputs
 from planloop.exits import Exit, Halt
 from planloop.places import Place
-from planloop.server.answering import Host, log_answer, page_of
+from planloop.server.answering import Host, is_of_log
 from planloop.server.answering import answer as answer_from
 from reconciler.errors import StoreFailed
 from reconciler.storing import blobs, layout, sqlite_log
@@ -20,6 +22,8 @@ from reconciler.storing.view import MemoryView
 from schemas.encoding import Json, digest
 from schemas.record import Draft, Record
 from schemas.resource import Resource
+
+_PAGE: Final = 1000
 
 
 class ColdArchive:
@@ -47,13 +51,8 @@ class ColdArchive:
     def get_blob(self, digest: str) -> bytes | None:
         return blobs.read(self._connection, layout.blobs_folder(self._place.folder), digest)
 
-    def read_output(self, op: str, after: int) -> bytes:
-        try:
-            with (layout.run_folder(self._place.folder) / f"{op}.out").open("rb") as file:
-                file.seek(after)
-                return file.read()
-        except OSError:
-            return b""  # It has ended and its output is a blob, or it never began.
+    def open_output(self, op: str) -> BinaryIO | None:
+        return outputs.opened(self._place.folder, op)
 
 
 class ColdStore:
@@ -112,6 +111,19 @@ class ColdStore:
         return sqlite_log.blob(self._place.folder, digest)
 
 
+def records(place: Place) -> Iterator[Record]:
+    """All records of the log, each held to the one before, in pages: a long log is never in memory as a whole.
+
+    Raises StoreFailed, StoreCorrupt.
+    """
+    rev, checksum = 0, sqlite_log.GENESIS
+    with closing(sqlite_log.open_for_reading(place.folder)) as connection:
+        while page := list(sqlite_log.verified_rows(connection, rev, checksum, limit=_PAGE)):
+            yield from (record for record, _ in page)
+            _, row = page[-1]
+            rev, checksum = row[0], row[6]
+
+
 def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
     """What an owner of the plan would answer to GET `path`. Raises Halt."""
     if not layout.log_file(place.folder).exists():
@@ -124,10 +136,10 @@ def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
     try:
         if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'objects'").fetchone()[0]:
             raise Halt(Exit.NOT_FOUND, f"{place.name} is only just being created", "give the command again")
-        if path == "log":
-            after, limit = page_of(query)
-            found = [sqlite_log.to_record(row[5], row[0]) for row in sqlite_log.rows(connection, after, limit)]
-            return log_answer(found, found[-1].rev if found else after)
+        if is_of_log(path, query):
+            from planloop.server import past
+
+            return past.answer(place.folder, place.name, path, query)
         return answer_from(ColdArchive(place, connection), Host(place.name), path, query)
     finally:
         connection.close()

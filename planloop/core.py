@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
+import anyio
+
 from planloop.background import Background
 from planloop.places import Place
 from planloop.server.hearing import Hearing
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 class Core:
     """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply.
 
-    `hearing` is where one listens to its models.
+    `hearing` is where one listens to its models; `sending` is held while a message from outside finds out whether it
+    was sent before.
     """
 
     place: Place
@@ -41,6 +44,7 @@ class Core:
     owner: Owner
     had_plan: bool
     hearing: Hearing = field(default_factory=Hearing)
+    sending: anyio.Lock = field(default_factory=anyio.Lock)
 
     @property
     def plan(self) -> Resource | None:

@@ -45,6 +45,11 @@ def _explained_os(error: OSError) -> Halt | None:
         case errno.EACCES | errno.EPERM | errno.EROFS:
             hint = "check who owns the folder and its mode: ls -ld .plan"
             return Halt(Exit.FAILED, f"no permission to write or read here{where}", hint)
+        case errno.EISDIR | errno.ENOTDIR:
+            stands = (
+                "a folder stands where a file should" if error.errno == errno.EISDIR else "a file stands in the way"
+            )
+            return Halt(Exit.FAILED, f"{stands}{where}", "move it away and give the command again")
         case errno.ENOENT:
             return Halt(Exit.NOT_FOUND, f"no such file{where}", "check the path")
     return None

@@ -8,6 +8,7 @@ sleeps (law 12) and 15 ms more for each save. A batch is a set of paths; an empt
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -20,6 +21,7 @@ import anyio
 Batches: TypeAlias = AsyncGenerator[set[str], None]
 Teller: TypeAlias = Callable[[Iterable[Path], anyio.Event], Batches]
 
+LOOK_INSTEAD_S: Final = 1.0  # Where the kernel has no watch left for this user.
 LOOK_ANYWAY_S: Final = 5.0  # Some file systems send no events; one look costs a stat.
 DEBOUNCE_MS: Final = 50  # watchfiles: at most so long are events gathered …
 STEP_MS: Final = 5  # … and no longer than until so long nothing came.
@@ -28,16 +30,21 @@ READ_BYTES: Final = 64 << 10  # Some thousand events; what is left comes with th
 # <sys/inotify.h>: modified, attributes, closed after writing, moved away and in, created, deleted, itself gone, moved.
 _MOVES: Final = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 _ONLY_FOLDERS: Final = 0x01000000
+USED_UP: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC})  # Instances, files and watches.
 _EVENT: Final = struct.Struct("iIII")  # Watch, mask, cookie, length of the name that follows.
 
 
 async def moves(folders: Iterable[Path], stop: anyio.Event) -> Batches:
-    """Batches until cancelled or `stop` is set: from inotify where there is one, else from watchfiles."""
+    """Batches until cancelled or `stop` is set: from inotify where there is one, else from watchfiles.
+
+    Where this user's watches are used up, which other programs do too, somebody looks every second instead.
+    """
     wanted = sorted(folder for folder in folders if folder.is_dir())
     try:
         watch = Inotify(wanted)
-    except OSError:  # No inotify here, or the user's watches are used up.
-        async for batch in told_by_watchfiles(wanted, stop):
+    except OSError as fault:
+        others = looked_for(stop) if fault.errno in USED_UP else told_by_watchfiles(wanted, stop)
+        async for batch in others:
             yield batch
         return
     with watch:
@@ -46,6 +53,14 @@ async def moves(folders: Iterable[Path], stop: anyio.Event) -> Batches:
             with anyio.move_on_after(LOOK_ANYWAY_S):
                 await anyio.wait_readable(watch.descriptor)
             yield watch.read()
+
+
+async def looked_for(stop: anyio.Event) -> Batches:
+    """Nobody tells anything: from time to time it is time to look."""
+    while not stop.is_set():
+        yield set()
+        with anyio.move_on_after(LOOK_INSTEAD_S):
+            await stop.wait()
 
 
 async def told_by_watchfiles(folders: Iterable[Path], stop: anyio.Event) -> Batches:

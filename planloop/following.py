@@ -6,26 +6,22 @@ The stream carries whole records, so following is the same fold as the store's a
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Final
 
 from planloop.access import Access
 from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Record, record_from_json
-from schemas.resource import resource_from_json
-
-PAGE: Final = 1_000  # Records asked for at once.
 
 
 def all_records(access: Access, after: int = 0) -> Iterator[Record]:
     """Every record after a revision, read page by page."""
     while True:
-        page = access.get("log", after=after, limit=PAGE)["records"]
-        yield from map(record_from_json, page)
-        if len(page) < PAGE:
+        page = access.get("log", after=after)
+        yield from map(record_from_json, page["records"])
+        if page["next"] is None:
             return
-        after = page[-1]["rev"]
+        after = page["next"]
 
 
 @frozen
@@ -42,6 +38,7 @@ class Heard:
 
     agent: str
     turn: int
+    reply: str
     text: str
 
 
@@ -49,9 +46,9 @@ class Following:
     """The view of the plan behind `access`, and the steps that move it on."""
 
     def __init__(self, access: Access) -> None:
-        answer = access.get("objects")
+        rev, objects = access.snapshot()
         self._access = access
-        self.view = MemoryView((resource_from_json(raw) for raw in answer["objects"]), answer["rev"])
+        self.view = MemoryView(objects, rev)
 
     def steps(self, *, until: float | None = None) -> Generator[Step]:
         """Each further revision after it was folded; ends when the owner does.

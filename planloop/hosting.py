@@ -103,6 +103,7 @@ class Owning:
             wiring.expect_containers()
         bounds = limits_of(self._wish.file.document)
         machine = wiring.machine(core, parallel=bounds[0], models=bounds[1])
+        telemetry = wiring.telemetry(core, machine.engine)
         machine.engine.on_bug = lambda report: self._screen.say(f"bug: {report.address}: {report.error!r}")
         recovery = await recover(core.store, machine.processes)
         swept = await machine.processes.sweep(recovery.keep | _requests_that_go_on(core.store.view))
@@ -123,9 +124,11 @@ class Owning:
                 sockets.remove(core.place.folder, own)
                 await self._close_screen()
                 await self._flush_all()
+                telemetry.close()
                 # Ends the process: cancelling the group would stop what is to go on.
                 self._on_leave(self._leaving)
             group.cancel_scope.cancel()
+        telemetry.close()
         assert self._leaving is not None
         if self._leaving is Leaving.DOWN:
             await machine.processes.sweep(frozenset())

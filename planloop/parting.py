@@ -7,12 +7,13 @@ without; a plan that is over is not left before they are gone, or it is said why
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from planloop import wiring
-from planloop.core import Core
+from planloop.core import Core, label_of
 from planloop.places import Place
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
@@ -73,6 +74,16 @@ async def take_down(core: Core, say: Callable[[str], None], *, with_volumes: boo
 
         for line in lines(await container.take_down(_yard(core), with_volumes=with_volumes)):
             say(line)
+
+
+async def sweep_grading(core: Core) -> None:
+    """Removes the containers in which an owner that died was grading. An engine that is down is told of elsewhere."""
+    if core.store.view.list("case"):
+        from benchmarks.grading import program
+        from containers.engine import EngineFailed
+
+        with suppress(EngineFailed):
+            await program.sweep(wiring.container_engine(), label_of(core.place))
 
 
 def without_owner(place: Place, *, with_volumes: bool) -> Left:

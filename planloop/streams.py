@@ -9,9 +9,12 @@ it, retitle it, hide a line or turn its letters round. So they are printed as es
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
 NAMES: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -53,14 +56,22 @@ def obeying(stream: TextIO) -> TextIO:
 
 
 class Shown:
-    """A text stream that is all of `stream`, except that what it writes goes through `shown`."""
+    """A text stream that is all of `stream`, except that what it writes goes through `shown`.
+
+    Raises BrokenPipeError also where a terminal has gone: its reader has left, as that of a pipe does.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        self.stream.write(shown(text))
+        with _as_broken_pipe():
+            self.stream.write(shown(text))
         return len(text)
+
+    def flush(self) -> None:
+        with _as_broken_pipe():
+            self.stream.flush()
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -68,6 +79,16 @@ class Shown:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+@contextmanager
+def _as_broken_pipe() -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno == errno.EIO:
+            raise BrokenPipeError(*fault.args) from fault
+        raise
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -6,11 +6,13 @@ Imports stay inside the functions: `plan get` asks for the time here and must no
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from functools import cache
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +34,13 @@ if TYPE_CHECKING:
     from planloop.background import Background
     from planloop.core import Core, Machine
     from planloop.forking import Forked, Wish
+    from planloop.gateway.benches import Shelves
+    from planloop.gateway.guarding import Tokens
     from planloop.replaying.machine import Stand
     from reconciler.admitting.gate import Gate
     from reconciler.admitting.language import Language
     from reconciler.contract import Reconciler
+    from reconciler.driving.engine import Engine
     from reconciler.driving.working_pools import WorkPools
     from reconciler.editing.filing import FileSave
     from reconciler.effects.processes import Processes
@@ -88,17 +93,15 @@ def image_folder() -> Path:
 
 def language(place: Place) -> Language:
     """The compiler as the engine sees it, reading what the plan of `place` refers to."""
-    from compiler import Checked, change_class, check_document, merging
+    from compiler import change_class, check_document, merging
     from compiler.codes import STOPS_APPLY
+    from planloop import referring
     from planloop.sources import FolderSources
     from reconciler.admitting.language import Language
 
-    sources = FolderSources(place.root)
-
-    def check(document: JsonObject) -> Checked:
-        return check_document(document, sources=sources)
-
-    return Language(check, merging.merge, change_class, STOPS_APPLY)
+    check = partial(check_document, sources=FolderSources(place.root))
+    check_by = partial(referring.check_by, folder=place.root)
+    return Language(check, merging.merge, change_class, STOPS_APPLY, check_by)
 
 
 def preview_without_owner(place: Place, save: FileSave) -> Json:
@@ -125,12 +128,11 @@ def why_without_owner(place: Place, at: str) -> Json:
 
     from planloop.cold import ColdStore
     from planloop.server.forms import why_answer
-    from schemas import pointer
 
     present = gate_without_owner(place).present
 
     async def ask() -> Json:
-        return await why_answer(ColdStore(place), present, pointer.parse(at))
+        return await why_answer(ColdStore(place), present, at)
 
     return anyio.run(ask)
 
@@ -451,6 +453,18 @@ def models_of(core: Core) -> RoutedModels:
     return models_for(core.place, lambda: core.plan.spec if core.plan is not None else {}, core.clock.now)
 
 
+def telemetry(core: Core, engine: Engine) -> ExitStack:
+    """What tells a collector of the plan, if the environment asks for it; closed when the owner ends. Raises Halt."""
+    from planloop.observing import telemetry as telling
+
+    open_ = ExitStack()
+    if telling.is_wanted(os.environ):
+        told = open_.enter_context(telling.telling(core.place.name, core.store.view.get))
+        core.store.on_change(lambda record, _: told.note(record))
+        engine.on_reconcile = told.reconciled
+    return open_
+
+
 def replay_stand(place: Place) -> Stand:
     """What the plan of `place` is replayed on."""
     from planloop.replaying.machine import Stand
@@ -489,15 +503,85 @@ def post_without_owner(place: Place, path: str, body: JsonObject) -> Json:
     return anyio.run(post)
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How `plan serve` was asked to: `names` beside the address, the files of TLS, another build of the `page`."""
+
+    names: tuple[str, ...] = ()
+    tls: tuple[Path | None, Path | None] = (None, None)
+    read_only: bool = False
+    new_links: bool = False
+    page: Path | None = None
+    shelves: Shelves | None = None
+
+
+def serve(place: Place, listener: socket.socket, wish: Serving) -> None:
+    """Serves the plan of `place` on `listener` until Ctrl-C, and prints its links. Raises Halt, StoreFailed."""
+    import secrets
+    import signal
+    import threading
+
+    import anyio
+    import click
+
+    from planloop.gateway import guarding, tokens
+    from planloop.gateway.application import Gateway
+    from planloop.gateway.replica import Replica
+    from planloop.gateway.serving import serving
+    from planloop.gateway.transport import context_of
+
+    secure = context_of(*wish.tls)
+    scheme: guarding.Scheme = "https" if secure else "http"
+    address, port = listener.getsockname()[:2]
+    machine = socket.gethostname()
+    names = guarding.names_of(scheme, port, [*wish.names, machine, "localhost"])
+    mint = partial(secrets.token_urlsafe, 32)
+    made = (tokens.made if wish.new_links else tokens.kept)(place.folder, mint)
+
+    async def run() -> None:
+        links = tokens.Links(place.folder, made, read_only=wish.read_only)
+        page = wish.page or Path(__file__).parent / "page"
+        gateway = Gateway(Replica(place), links, names, page, wish.shelves)
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
+            async with serving(gateway, listener, secure):
+                for line in link_lines(place.name, names.link(wish.names, address, machine), links.tokens):
+                    click.echo(line)
+                async for _ in received:
+                    return
+
+    anyio.run(run)
+    if any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
+        # A thread that still asks an owner which hangs would hold up the end; what it was asked to do is the owner's.
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def link_lines(plan: str, site: str, links: Tokens) -> list[str]:
+    """What a person clicks on: the page with a token behind the `#`, which browsers send to nobody.
+
+    Without a `plan` there is nothing to change.
+    """
+    if not plan:
+        return [f"reports  {site}/#token={links.read}", "Ctrl-C ends this"]
+    lines = [f"{plan}  {site}/#token={links.change}"] if links.change else []
+    return [
+        *lines,
+        f"{'to look only' if lines else plan}  {site}/#token={links.read}",
+        "Ctrl-C ends this; the plan goes on",
+    ]
+
+
 def stop_strays(place: Place) -> int:
     """Stops every process of the plan that an owner left behind; how many there were. Raises NotOwner."""
     import anyio
 
+    from planloop import parting
     from planloop.stopping import note_stopped
 
     async def stop() -> int:
         async with opened(place) as core:
             stopped = await enclosing_processes(core).sweep(frozenset())
+            await parting.sweep_grading(core)
             await note_stopped(core)
             return len(stopped)
 

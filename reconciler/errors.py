@@ -11,6 +11,8 @@ EngineError
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class EngineError(Exception):
     """Root of the tree above."""
@@ -40,6 +42,10 @@ class Terminal(EngineError):
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+AGAIN: Final = "run `plan apply` again"
+"""What goes on with a plan, in the cures of `StoreFailed`."""
 
 
 class StoreFailed(EngineError):

@@ -7,6 +7,7 @@ Every other module speaks in addresses, never in bare strings, except the log, w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 KINDS: Final = frozenset("plan task agent lock container hook call approval thread mcp fork conflict case".split())
@@ -54,6 +55,7 @@ class Address:
         return self.path[: len(other.path)] == other.path
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Address:
     """The address that prints as `text`. Raises BadAddress."""
     kind, slash, rest = text.partition("/")

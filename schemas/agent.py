@@ -36,7 +36,10 @@ UNPRICED: Final = "UnknownPrice"
 WITHOUT_MODEL: Final = frozenset({NO_MODEL, UNPRICED})
 """The conditions of an agent that a change of the plan's models may end."""
 
-FOR_OTHERS: Final = WITHOUT_MODEL | {"AwaitingApproval", "AwaitingInput", "BudgetSpent", "InDoubt"}
+NO_GUEST: Final = "AwaitingGuest"
+"""The condition of an agent that nobody from outside has taken."""
+
+FOR_OTHERS: Final = WITHOUT_MODEL | {"AwaitingApproval", "AwaitingInput", "BudgetSpent", "InDoubt", NO_GUEST}
 """The conditions in which an agent, and its task with it, goes on only when somebody else does something."""
 
 
@@ -97,7 +100,17 @@ class Outside:
     timeout_s: float | None = None
 
 
-Mind: TypeAlias = Script | Program | PythonFunction | Model | Outside
+@frozen
+class Guest:
+    """A program outside the plan that takes the agent's task over MCP and makes its calls.
+
+    Whoever has taken it and says nothing for `lease_s` seconds has it no longer.
+    """
+
+    lease_s: float
+
+
+Mind: TypeAlias = Script | Program | PythonFunction | Model | Outside | Guest
 
 
 @frozen
@@ -181,7 +194,7 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
 
 
 def mind_to_json(mind: Mind) -> JsonObject:
-    """A map whose `kind` is script, program, python, model or outside."""
+    """A map whose `kind` is script, program, python, model, outside or guest."""
     match mind:
         case Script():
             return {"kind": "script", "steps": list(mind.steps)}
@@ -195,6 +208,8 @@ def mind_to_json(mind: Mind) -> JsonObject:
             shape = {"prompt": mind.prompt, "output": mind.output, "pointer": mind.pointer, "session": mind.session}
             bounds = {"resume": list(mind.resume), "env": mind.env, "timeout_s": mind.timeout_s}
             return {"kind": "outside", "argv": list(mind.argv), **shape, **bounds}
+        case Guest():
+            return {"kind": "guest", "lease_s": mind.lease_s}
 
 
 def mind_from_json(raw: JsonObject) -> Mind:
@@ -217,6 +232,8 @@ def mind_from_json(raw: JsonObject) -> Mind:
                 env=raw["env"],
                 timeout_s=raw["timeout_s"],
             )
+        case "guest":
+            return Guest(raw["lease_s"])
         case _:
             return Model(raw["model"], raw["options"], raw.get("stated") or raw["model"])
 

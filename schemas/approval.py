@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
@@ -28,7 +29,8 @@ class ApprovalSpec:
     tool: a tool that describes itself anew, `before` and `after` · input: what a server wants to know, `requests`; the
     answer is in the status as `content` · conflict: `conflict`, the address of a conflict thread, and `text`, both
     sides in words; it is answered by a ruling.
-    `differences` are those of a patch when it was held. The status holds `state` (waiting, approved, rejected), `by`
+    `differences` are the first of a patch when it was held; where there were more, `difference_counts` says how many
+    of each action there were in all. The status holds `state` (waiting, approved, rejected), `by`
     and `reason`. A person's own patch leaves no approval behind once settled; what an agent asked for is dropped by
     its controller when it has read the answer.
     """
@@ -37,16 +39,18 @@ class ApprovalSpec:
     by: str
     why: str
     what: JsonObject
-    differences: tuple[JsonObject, ...] = field(default_factory=tuple)
+    differences: Sequence[JsonObject] = ()
+    difference_counts: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        return {
+        out: JsonObject = {
             "kind": self.kind,
             "by": self.by,
             "why": self.why,
             "what": self.what,
             "differences": list(self.differences),
         }
+        return out | ({"difference_counts": self.difference_counts} if self.difference_counts else {})
 
 
 def wish(spec: JsonObject) -> str:

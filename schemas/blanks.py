@@ -75,5 +75,7 @@ def blanks_in(value: Json, at: Place = ()) -> Iterator[tuple[Place, str]]:
 
 def nonce_names(value: Json) -> tuple[str, ...]:
     """The names of the nonces in `value`, without `nonce.`, each once, sorted."""
+    if OPENING not in encode_text(value):  # Only texts can have two of them: what opens a map is followed by a name.
+        return ()
     names = {name.removeprefix(NONCE) for _, name in blanks_in(value) if name.startswith(NONCE)}
     return tuple(sorted(names))

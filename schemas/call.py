@@ -7,6 +7,7 @@ decides what then happens (law 5). Source: design/runtime.md, "Calls".
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -34,6 +35,10 @@ class CallState(StrEnum):
 
 
 FINAL = frozenset({CallState.DENIED, CallState.SUCCEEDED, CallState.FAILED, CallState.CANCELLED})
+NO_SUCH_TOOL: Final = "there is no tool"
+NOT_GRANTED: Final = "you may not use"
+"""How the result of a call begins that was turned down for the name of its tool alone, which follows in backticks: the
+log has no other word for why a call was not ruled in."""
 
 
 class EffectClass(StrEnum):

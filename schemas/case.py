@@ -39,6 +39,11 @@ class Verdict(StrEnum):
         """Whether it says something of who was tested."""
         return self in (Verdict.PASS, Verdict.FAIL)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a run stays incomplete by it. INVALID is no such: that the check is at fault is known."""
+        return self is Verdict.ERROR
+
 
 class Cut(StrEnum):
     """Why a task was ended that did not end by itself."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 
 Truth: TypeAlias = Literal["True", "False", "Unknown"]
+STALLED: Final = "Stalled"
+"""The condition of an object at which nothing is tried again before something changes."""
+INTERNAL_ERROR: Final = "InternalError"
+"""Its reason when it is a bug of planloop that stands in the way."""
 
 
 @frozen

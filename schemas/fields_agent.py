@@ -73,8 +73,9 @@ MIND_FIELDS: Final = (
     ),
     Field(
         "outside",
-        Table("outside", short="run"),
-        "Another command-line agent that does the task: it is given a prompt, and what it prints is its answer.",
+        Either(plain=FLAG, map=Table("outside")),
+        "Another agent that does the task. A command-line one (`run`) is given a prompt, and what it prints is its "
+        "answer; with `true`, any MCP client takes the task by `plan mcp` and makes the agent's calls.",
         {"run": ["other-agent", "--print"], "prompt": "stdin"},
         _RESTART,
         lowered=("mind",),
@@ -218,7 +219,7 @@ STEP: Final = FieldTable(
     "One step of a script: exactly one verb, with what belongs to it.",
     (
         Field("say", ANY, "Says a text; with `to`, sends it.", "on it"),
-        Field("call", ANY, "Calls a tool, `{write: {path: a.txt, text: hi}}`, or several as a list.", {"list": {}}),
+        Field("call", ANY, "Calls a tool, `{write: {path: a.txt, content: hi}}`, or several as a list.", {"list": {}}),
         Field("patch", Many(ANY), "RFC 6902 operations on the plan.", [{"op": "add", "path": "/notes", "value": "x"}]),
         Field("task", ANY, "Adds a child task, or several as a list.", {"id": "ui", "goal": "the chat window"}),
         Field("send", ANY, "Sends a message: `{to: parent, text: half way}`.", {"to": "parent", "text": "half way"}),
@@ -316,9 +317,16 @@ AGENT_TABLES: Final = (
     ),
     FieldTable(
         "outside",
-        "A command-line agent and how to speak to it.",
+        "A command-line agent and how to speak to it, or how long an MCP client has a task.",
         (
             Field("run", COMMAND, "The command.", ["other-agent", "--print"]),
+            Field(
+                "lease",
+                DURATION,
+                "An MCP client that has taken the task and is silent for so long has it no longer.",
+                120,
+                default=300,
+            ),
             Field(
                 "prompt",
                 Scalar("word", ("stdin", "argument")),
@@ -356,7 +364,7 @@ AGENT_TABLES: Final = (
             ),
             Field("timeout", DURATION, "How long one turn of it may take.", 1800, default=3600),
         ),
-        one_of=(("run",),),
+        one_of=(("run", "lease"),),
     ),
     FieldTable(
         "compact",

@@ -82,7 +82,8 @@ def change_class(kind: str, field: str) -> ChangeClass:
 def find(dotted: str) -> tuple[FieldTable, Field | None] | None:
     """The table, and the field if one is meant, that `dotted` names: `task.budget.usd`, `acceptance.sh`, `agent`.
 
-    A first word that is no table is looked up as a field of a task, a plan and an agent, in this order.
+    A first word that is no table is looked up as a field of a task, a plan and an agent, in this order. Tables that are
+    no part of a plan come last.
     """
     words = [word for word in dotted.replace("/", ".").split(".") if word]
     if not words:
@@ -93,7 +94,7 @@ def find(dotted: str) -> tuple[FieldTable, Field | None] | None:
         found = _descend(TABLES[start], words)
         if found is not None:
             return found
-    return _descend(TABLES[words[0]], words[1:]) if words[0] in TABLES else None
+    return _descend(EVERY[words[0]], words[1:]) if words[0] in EVERY else None
 
 
 def _descend(table: FieldTable, words: list[str]) -> tuple[FieldTable, Field | None] | None:
@@ -106,7 +107,7 @@ def _descend(table: FieldTable, words: list[str]) -> tuple[FieldTable, Field | N
             below = table_of(field.type)
             if below is None:
                 return None
-            table = TABLES[below]
+            table = EVERY[below]
     return table, field
 
 

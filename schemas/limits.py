@@ -38,6 +38,8 @@ SANDBOX_REFUSALS_TOLD: Final = 8  # Hosts named in the output of a command that 
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
 OUTSIDE_TURN_S: Final = 3_600.0  # One turn of a command-line agent, when the plan does not say: it does a whole task.
+GUEST_LEASE_S: Final = 300.0  # For an MCP client to say something, when the plan does not say: models think long.
+GUEST_LEASE_MIN_S: Final = 1.0  # A shorter one would lapse between two calls of a client that is at work.
 MODEL_CONNECT_S: Final = 15.0  # A provider that does not take a connection by then will not.
 MODEL_CANCEL_S: Final = 2.0  # For litellm's process to close a connection; after that it is closed when it ends.
 MODEL_LINGER_S: Final = 0.5  # For the end of a body after its last event; then the connection is not used again.
@@ -146,6 +148,9 @@ FILES_LISTED_MAX: Final = 1_000  # Paths in one listing.
 FILES_SEARCHED_MAX: Final = 20_000  # Looked at by one search.
 SEARCH_HITS_MAX: Final = 200
 MESSAGE_BYTES_MAX: Final = 16 << 10  # Body of one message; longer things are files.
+SAID_BYTES_MAX: Final = 2 << 20  # Of one call that an MCP client makes: a file that tools write whole fits.
+SAID_MAX: Final = 16  # Calls of one MCP client that wait for their turn.
+SAID_KEPT_MAX: Final = 32  # Ids of its calls that are remembered: who sends one again does so soon.
 CHILDREN_NAMED_MAX: Final = 5  # Of children that stand in the way of something, where they are named in one line.
 CLAIM_BYTES_MAX: Final = 16 << 10  # Of a result or reason.
 INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past it is told "full".
@@ -160,6 +165,7 @@ TOOLSETS_KEPT_MAX: Final = 256  # Encoded tool lists in memory: about 8 KiB each
 OUTLINE_LINES_MAX: Final = 500  # Of the plan as text for an agent; a task below shows the rest.
 DIFF_LINES_MAX: Final = 4_000  # Of two files compared: comparing is quadratic in the worst case.
 LINKS_MAX: Final = 40  # Symbolic links on the way to a file, as the kernel has it: more is a loop.
+HOST_NAME_CHARS_MAX: Final = 63  # Of a label in the DNS: engines refuse longer ones.
 PATH_CHARS_MAX: Final = 4_096  # PATH_MAX: what is longer names no file.
 REASON_CHARS_MAX: Final = 500  # Of the reason that an agent gives for a patch.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
@@ -326,3 +332,20 @@ WEB_START_S_MAX: Final = 60.0  # For the browser to start and end, on a machine 
 WEB_NAME_CHARS_MAX: Final = 60  # Of a text that names a field or a button; what is longer is prose.
 WEB_TYPED_CHARS_MAX: Final = 200  # Typed one by one; a longer text is pasted.
 WEB_TREE_LINES_MAX: Final = 2_000  # Of an accessibility tree that is kept.
+
+# Answers of the API.
+OBJECTS_ANSWER_MAX: Final = 20_000  # Objects in one answer, about 40 MiB; who wants more asks for the next page.
+LOG_ANSWER_BYTES_MAX: Final = 8 << 20  # Records in one answer: each may have a file in it.
+TEXT_ANSWER_BYTES_MAX: Final = 4 << 20  # Of a blob or an output, in one answer.
+
+# Reports that are looked at.
+RUNS_FOLDED_MAX: Final = 64  # Kept in memory by who serves them; another is folded again from its events.
+RUNS_TOLD_MAX: Final = 1_000  # In one list, the newest.
+RUNS_COMPARED_MAX: Final = 16  # On one page: 120 pairs of models, if each run has one.
+CASE_AGENTS_MAX: Final = 20  # Transcripts of one entry: its agent and those that helped.
+CASE_ITEMS_MAX: Final = 1_000  # Of one transcript; the newest stay.
+CASE_CALLS_MAX: Final = 1_000  # Of one entry.
+SUITES_LOOKED_AT_MAX: Final = 500  # Entries of the folder in which suites are looked for.
+LOG_PAGE_BYTES: Final = 64 << 10  # Of a container's output, in one answer.
+RUN_EVENTS_TOLD_MAX: Final = 200  # Of a run that goes on, in one frame to who watches: the newest.
+CHAT_ITEMS_SHOWN_MAX: Final = 200  # Of what was said before a person began to listen.

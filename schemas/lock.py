@@ -23,6 +23,9 @@ LOCK_MODES: tuple[LockMode, ...] = ("read", "write")
 LASTING: tuple[LockKept, ...] = ("turn", "asked", "task", "declared")
 """From the shortest to the longest: of two grants to one owner the longer stays."""
 
+OF_AGENTS: tuple[LockKept, ...] = ("turn", "asked", "task")
+"""Those that an agent took itself; a task's own are its whoever does it."""
+
 DEADLOCK: Final = "Deadlock"
 """The reason of a refusal that broke a ring of waits; said by the lock controller, read by whoever it refuses."""
 

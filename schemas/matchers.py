@@ -21,6 +21,7 @@ from typing import Final
 
 from schemas import limits
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.pairing import paired
 from schemas.regular import NotRegular, Regular, regular
 
 WORDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -61,6 +62,8 @@ TYPES: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
 )
 JSON_TYPES: Final[Mapping[Json, str]] = {"string": "text", "array": "list", "object": "map"}
 """What JSON Schema calls some of them."""
+_APART: Final = ("<super>", "<sub>", "<fraction>", "<circle>")
+"""How Unicode has characters made of others that do not mean the same."""
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d([.,]\d+)?)?\s?(z|[+-]\d\d(:?\d\d)?)", re.IGNORECASE)
 
 
@@ -70,7 +73,23 @@ class BadPattern(ValueError):
 
 def fold(text: str) -> str:
     """The text with everything gone that does not count: width, case, and how much space there is where."""
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
+    return " ".join(_compatible(_compatible(text).casefold()).split())
+
+
+def _compatible(text: str) -> str:
+    """The text in Unicode's form NFKC, without what that makes another text: `10²` is not `102`, nor `1½` `11/2`."""
+    if text.isascii():
+        return text
+    opened = {ord(char): _opened(char) for char in set(text)}
+    return unicodedata.normalize("NFC", text.translate(opened))
+
+
+def _opened(char: str) -> str:
+    """What a character consists of, all the way down."""
+    parts = unicodedata.decomposition(char).split()
+    if not parts or parts[0] in _APART:
+        return char
+    return "".join(_opened(chr(int(part, 16))) for part in parts if not part.startswith("<"))
 
 
 def expression_in(pattern: Json) -> str | None:
@@ -134,8 +153,11 @@ def _differs(pattern: Json, value: Json, at: str, *, is_exact: bool) -> str:
         return "" if equal(pattern, value) else _not(value, at, shown(pattern))
     if not isinstance(value, str):
         return _not(value, at, "a text")
-    text = unicodedata.normalize("NFKC", value)
-    return "" if compiled(expression).found_in(text) else f"{_where(at)} does not match {pattern}: {shown(value)}"
+    return (
+        ""
+        if compiled(expression).found_in(_compatible(value))
+        else f"{_where(at)} does not match {pattern}: {shown(value)}"
+    )
 
 
 def compiled(expression: str) -> Regular:
@@ -274,7 +296,7 @@ def _set(wanted: Json, value: Json, at: str) -> str:
         return f"{_where(at)} has {len(value):,} items, more than are looked at"
     items = _distinct(value)
     fitting = [[n for n, one in enumerate(items) if not _plain(pattern, one, at)] for pattern in wanted]
-    taken = _paired(fitting)
+    taken = paired(fitting)
     lacking = next((n for n in range(len(wanted)) if n not in taken.values()), None)
     if lacking is not None:
         return f"{_where(at)} lacks {shown(wanted[lacking])}"
@@ -288,24 +310,6 @@ def _distinct(items: Sequence[Json]) -> list[Json]:
         if not any(equal(item, other) for other in out):
             out.append(item)
     return out
-
-
-def _paired(fitting: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Of each item the pattern that has it, for as many patterns as can have one each (augmenting paths)."""
-    taken: dict[int, int] = {}
-
-    def found_one(pattern: int, tried: set[int]) -> bool:
-        for item in fitting[pattern]:
-            if item not in tried:
-                tried.add(item)
-                if item not in taken or found_one(taken[item], tried):
-                    taken[item] = pattern
-                    return True
-        return False
-
-    for pattern in range(len(fitting)):
-        found_one(pattern, set())
-    return taken
 
 
 def _same_instant(wanted: Json, value: Json, at: str) -> str:

@@ -14,6 +14,17 @@ from schemas.encoding import JsonObject
 _FIELD: Final = ["textbox", "searchbox", "combobox"]
 _BUTTON: Final = ["button", "link", "menuitem", "tab"]
 _ENTER: Final = {"key": "Enter"}
+# Links that help with logging in ("Can't log in?", "No account?", "Forgot password?") refuse nobody, so no word alone
+# that they have is among these.
+_REFUSALS: Final = (
+    r"\b(wrong|invalid|incorrect|denied|refused|rejected|declined|fail(ed|ure)?|unsuccessful(ly)?|bad|error|unknown)\b",
+    r"\b(forbidden|unauthori[sz]ed|unrecogni[sz]ed|mismatch|sorry|oops|try again|no such|no match(es)?)\b",
+    r"(\bnot|n['’]t) ((a|an|the|your) )?"
+    r"(valid|match|recogni[sz]ed|found|allowed|correct|authori[sz]ed|right|accepted|permitted|known|possible)\b",
+    r"\b(does|do|did) ?n[o'’]t (match|work|exist|fit)\b|\bwe do ?n[o'’]t know\b",
+    r"\b(could ?n[o'’]t|(can ?not|can['’]t|unable to) (log|sign|let) you in)\b|\bcheck (your|the) credentials\b",
+    r"\bno (user|account|one|person) ((was|is) )?(found|called|named|with (that|this|such|these))\b|\bno(pe)?[.!]*$",
+)
 
 SHIPPED: Final[Mapping[str, JsonObject]] = MappingProxyType(
     {
@@ -94,9 +105,7 @@ SHIPPED: Final[Mapping[str, JsonObject]] = MappingProxyType(
             "name": r"/^[-−–▼⬇➖]|[-−] ?1|\b(minus|decrement|decrease|subtract|down|less|fewer)\b/",
         },
         "refusal": {
-            "text": r"/\b(wrong|invalid|incorrect|denied|refused|rejected|fail(ed|ure)?|bad|error|unknown|forbidden|"
-            r"unauthori[sz]ed|sorry|try again|not (valid|match|recogni[sz]ed|found|allowed|correct|authori[sz]ed))\b|"
-            r"\b(does|do|did) ?n[o'’]t match|\bno(pe)?[.!]*$/",
+            "text": f"/{'|'.join(_REFUSALS)}/",
             "or": {"role": "alert"},
         },
         "alert": {"role": "alert"},

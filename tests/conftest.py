@@ -20,6 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite expected results in tests/golden")
     parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
     parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
+    parser.addoption("--page", metavar="DIR", help="try this build of the page in the browser tests")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.checks import fitting, spoken
-from benchmarks.checks.classing import classed
+from benchmarks.checks.classing import classed, is_everybodys
 from benchmarks.checks.contract import Evidence, Judged
 from benchmarks.checks.figures import figures
 from benchmarks.checks.rules import BadCheck, Rules, members, shapes, usable
@@ -17,7 +17,7 @@ from schemas.encoding import Json, JsonObject
 
 
 def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
-    """Whether nothing but what is `free` was called, and what was said is what `asks-or-says` matches."""
+    """Whether `asks-or-says` matches what was said, and nothing was called but what is `free` or every agent has."""
     try:
         rules, wanted = read(arguments)
     except BadCheck as error:
@@ -42,7 +42,8 @@ def read(arguments: Json) -> tuple[Rules, Json]:
 
 def _called(rules: Rules, seen: Evidence) -> Iterator[str]:
     for call in seen.calls:
-        if not any(shape.covers(call, seen) for shape in rules.free):
+        is_none = not call.fault and is_everybodys(call, seen)
+        if not is_none and not any(shape.covers(call, seen) for shape in rules.free):
             yield f"`{call.tool}` was called" + (", though in a way that nobody can read" if call.fault else "")
     if spoken.is_call(seen.said, seen.offered):
         yield "a call was written into the answer"

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 from benchmarks.checks import abstain, rules, state
-from benchmarks.checks.rules import BadCheck
+from benchmarks.checks.rules import BadCheck, Rules
 from schemas.encoding import Json
-from schemas.fault_at import FaultAt
+from schemas.fault_at import FaultAt, Place
 
 _READ: Final[Mapping[str, Callable[[Json], object]]] = MappingProxyType(
     {"calls": rules.read, "state": state.read, "abstain": abstain.read}
@@ -34,3 +34,28 @@ def faults(kind: str, arguments: Json) -> Iterator[FaultAt]:
         return
     if not getattr(found, "probes", 1):
         yield FaultAt((), "P0210", f"this `{kind}` asks for nothing", _ASKS[kind])
+
+
+def tools_named(kind: str, arguments: Json) -> Iterator[tuple[Place, str]]:
+    """The tools that a check of `kind` names, but for patterns, each with its place; none of one that has faults."""
+    found = _rules(kind, arguments)
+    if found is None:
+        return
+    for at, need in enumerate(found.needs):
+        yield from ((("need", str(at), "tool", str(place)), tool) for place, tool in enumerate(need.tools))
+    for member, shapes in (("free", found.free), ("forbid", found.forbid)):
+        named = ((str(at), shape.tool) for at, shape in enumerate(shapes) if "*" not in shape.tool)
+        yield from (((member, at), tool) for at, tool in named)
+
+
+def _rules(kind: str, arguments: Json) -> Rules | None:
+    try:
+        match kind:
+            case "calls":
+                return rules.read(arguments)
+            case "abstain":
+                return abstain.read(arguments)[0]
+            case _:
+                return None
+    except BadCheck:
+        return None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from schemas import limits
+from schemas.pairing import paired
 
 Fits: TypeAlias = Sequence[Sequence[int]]
 """For each need the calls that would serve it, first ones first."""
@@ -21,20 +22,7 @@ class TooManyWays(Exception):
 
 def matched(fits: Fits) -> list[int | None]:
     """The call that serves each need, None for none: as many as can be, each call for one need only."""
-    by_call: dict[int, int] = {}
-
-    def serve(need: int, tried: set[int]) -> bool:
-        for call in fits[need]:
-            if call not in tried:
-                tried.add(call)
-                if call not in by_call or serve(by_call[call], tried):
-                    by_call[call] = need
-                    return True
-        return False
-
-    for need in range(len(fits)):
-        serve(need, set())
-    serving = {need: call for call, need in by_call.items()}
+    serving = {need: call for call, need in paired(fits).items()}
     return [serving.get(need) for need in range(len(fits))]
 
 

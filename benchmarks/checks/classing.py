@@ -13,6 +13,7 @@ from benchmarks.checks import assigning, fitting
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.checks.rules import Need, Rules
 from schemas.frozen import frozen
+from schemas.tools import CORE_TOOLS
 
 
 class CallClass(StrEnum):
@@ -22,7 +23,7 @@ class CallClass(StrEnum):
     INVENTED = "invented"  # There is no such tool.
     RIGHT = "right"  # It serves a need, or tried to.
     DUPLICATE = "duplicate"  # It does once more what a right call did.
-    FREE = "free"  # The check says that it may be made at any time.
+    FREE = "free"  # The check says that it may be made at any time, or the tool is one that every agent has.
     DECOY = "decoy"
     ARGS_WRONG = "right-args-wrong"  # The tool is needed, with other arguments.
     WRONG_TOOL = "wrong-known-tool"  # It was offered, is no decoy, and is not needed.
@@ -66,6 +67,11 @@ def serves(call: Emitted, need: Need) -> bool:
     return not call.fault and call.tool in need.tools and not wrong_arguments(call, need)
 
 
+def is_everybodys(call: Emitted, seen: Evidence) -> bool:
+    """Whether the tool is one that every agent has and is shown, and that the case says nothing of: no act in it."""
+    return call.tool in CORE_TOOLS and call.tool not in seen.offered
+
+
 def wrong_arguments(call: Emitted, need: Need) -> Mapping[str, str]:
     """What is wrong with each argument of a call, for the need: one that is missing, does not match, or is too many.
 
@@ -86,7 +92,7 @@ def _class(place: int, rules: Rules, seen: Evidence, serving: Sequence[int | Non
     if call.fault:
         return CallClass.MALFORMED
     if call.tool not in known:
-        return CallClass.INVENTED
+        return CallClass.FREE if is_everybodys(call, seen) else CallClass.INVENTED
     if asked := [at for at, need in wanted if serves(call, need)]:
         is_try = call.has_failed and any(at is None or place < at for at in asked)
         return CallClass.RIGHT if place in asked or is_try else CallClass.DUPLICATE

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from benchmarks.worlds.world import Tables, World
+from benchmarks.worlds.world import World
 from controllers.task.checking.contract import Finding, Result
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -22,7 +22,7 @@ class Emitted:
 
     `tool` is the name that the suite gives it. `fault` says why nobody could read the call, empty when it was well
     formed; arguments that do not fit the tool are no such fault. `state` is the last of the call (`schemas/call.py`),
-    `result` what the agent read.
+    `result` what the agent read. `is_invented`: it was turned down because the agent has no such tool.
     """
 
     tool: str
@@ -30,6 +30,7 @@ class Emitted:
     fault: str = ""
     state: str = "Succeeded"
     result: str = ""
+    is_invented: bool = False
 
     @property
     def has_failed(self) -> bool:
@@ -42,8 +43,8 @@ class Evidence:
     """What is known of an attempt: all calls in order, malformed ones too, and the last words of the agent.
 
     `offered` are all tools that it was shown; `near` and `far` those among them that were drawn as decoys.
-    `world` is the simulated world as the agent found it, `tables` what lay in it at the end: both None where the case
-    has none. `records` are the records of the log that are about the case, for `log`.
+    `world` is the simulated world as the agent found it, `end` as it left it: both None where the case has none.
+    `records` are the records of the log that are about the case, for `log`.
     """
 
     calls: tuple[Emitted, ...] = ()
@@ -52,7 +53,7 @@ class Evidence:
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
     world: World | None = None
-    tables: Tables | None = None
+    end: World | None = None
     records: tuple[JsonObject, ...] = ()
 
     @property
@@ -75,7 +76,7 @@ class Judged:
 
     def finding(self) -> Finding:
         """The same as a check of a task says it."""
-        return Finding(self.result, self.message, probes=self.probes, evidence=self.evidence)
+        return Finding(self.result, self.message, probes=self.probes, evidence=self.evidence, figures=self.figures)
 
 
 class Judge(Protocol):

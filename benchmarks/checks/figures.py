@@ -5,23 +5,35 @@ What could not be measured (no calls, nothing needed, no decoys offered) has no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.checks.classing import CallClass, Classed, wrong_arguments
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.checks.rules import Need, Rules
+
+
+def conduct(calls: Sequence[Emitted]) -> dict[str, float]:
+    """What is counted in every case, whatever its checks ask for.
+
+    A check of calls counts more, and by its own classes: those of its figures that have a name from here come instead.
+    """
+    return {
+        "invented": float(sum(call.is_invented for call in calls)),
+        "malformed": float(sum(bool(call.fault) for call in calls)),
+        "retries-after-error": float(_retries(calls)),
+    }
 
 
 def figures(rules: Rules, seen: Evidence, found: Classed) -> dict[str, float]:
     """Shares are of 1; the rest are counts."""
     counted = {kind: found.classes.count(kind) for kind in CallClass}
     judged = len(seen.calls) - counted[CallClass.FREE]
-    out = {
+    out = conduct(seen.calls) | {
         "calls": float(len(seen.calls)),
         "duplicates": float(counted[CallClass.DUPLICATE]),
         "invented": float(counted[CallClass.INVENTED]),
-        "malformed": float(counted[CallClass.MALFORMED]),
         "extra-arguments": float(_extra_arguments(rules, seen, found)),
         "failed-calls": float(sum(call.has_failed for call in seen.calls)),
-        "retries-after-error": float(_retries(seen)),
     }
     if judged:
         out["precision"] = counted[CallClass.RIGHT] / judged
@@ -43,11 +55,11 @@ def _extra_arguments(rules: Rules, seen: Evidence, found: Classed) -> int:
     return sum(len(seen.calls[at].arguments.keys() - need.args.keys() - need.may.keys()) for need, at in pairs)
 
 
-def _retries(seen: Evidence) -> int:
+def _retries(calls: Sequence[Emitted]) -> int:
     """Calls of a tool whose last call had failed."""
     failing: set[str] = set()
     retries = 0
-    for call in seen.calls:
+    for call in calls:
         retries += call.tool in failing
         failing = failing | {call.tool} if call.has_failed else failing - {call.tool}
     return retries

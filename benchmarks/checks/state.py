@@ -14,7 +14,7 @@ from benchmarks.checks import fitting
 from benchmarks.checks.assigning import matched
 from benchmarks.checks.contract import Evidence, Judged
 from benchmarks.checks.rules import BadCheck, listed, members, usable
-from benchmarks.worlds.world import Tables, World
+from benchmarks.worlds.world import World
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.frozen import frozen
 
@@ -40,12 +40,12 @@ def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
     """Whether the world ended as it must."""
     try:
         wanted = read(arguments)
-        if evidence.world is None or evidence.tables is None:
+        if evidence.world is None or evidence.end is None:
             raise BadCheck("the case has no world", "name one under `world`")
         golden = None if wanted.after is None else golden_end(evidence.world, wanted.after)
     except BadCheck as error:
         return Judged("error", str(error), probes=0)
-    faults = list(_faults(wanted, golden, evidence.world, evidence.tables))
+    faults = list(_faults(wanted, golden, evidence.world, evidence.end))
     more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
     return Judged(
         "fail" if faults else "pass",
@@ -72,25 +72,25 @@ def read(arguments: Json) -> Wanted:
     return Wanted(calls, tuple(ignore), tables, new)
 
 
-def golden_end(world: World, calls: Sequence[tuple[str, JsonObject]]) -> Tables:
-    """The tables after `calls` in a world whose tools never fail at first. Raises BadCheck where one fails."""
+def golden_end(world: World, calls: Sequence[tuple[str, JsonObject]]) -> World:
+    """The world after `calls`, if its tools never fail at first. Raises BadCheck where one fails."""
     world = replace(world, tools={name: replace(tool, errors=None) for name, tool in world.tools.items()})
     for tool, arguments in calls:
         world, answer = worlds.call(world, tool, arguments)
         if answer.error:
             raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}", "mend the call", ("after",))
-    return world.tables
+    return world
 
 
-def _faults(wanted: Wanted, golden: Tables | None, world: World, found: Tables) -> Iterator[str]:
+def _faults(wanted: Wanted, golden: World | None, world: World, end: World) -> Iterator[str]:
     if golden is not None:
-        yield from worlds.differences(world, found, golden, wanted.ignore)
+        yield from worlds.differences(world, end, golden, wanted.ignore)
     for name, rows in wanted.tables.items():
-        why = fitting.fault({"subset": rows}, found.get(name, {}))
+        why = fitting.fault({"subset": rows}, end.tables.get(name, {}))
         if why:
             yield f"{name}: {why}"
     for name, patterns in wanted.new.items():
-        yield from _new(name, patterns, world.start.get(name, {}), found.get(name, {}))
+        yield from _new(name, patterns, world.start.get(name, {}), end.tables.get(name, {}))
 
 
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:

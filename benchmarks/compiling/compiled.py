@@ -10,7 +10,7 @@ from schemas.encoding import JsonObject, canonical, digest
 from schemas.frozen import frozen
 
 FORMAT = 1
-SCORING = 1
+SCORING = 2
 """Raised when the same doings would be judged otherwise."""
 _NAME: Final = re.compile(r"\w[\w.-]*")
 
@@ -48,6 +48,7 @@ class Compiled:
     """A run. `cases` are maps of what a case is (`benchmarks/compiling/compiling.py`), `entries` by name, in order.
 
     `is_validated`: whether all cases were found to be valid; None when that is not known. It decides no verdict.
+    `scoring` are the rules that it is judged by: of another version of planloop they may be others than `SCORING`.
     """
 
     suite: str
@@ -62,11 +63,12 @@ class Compiled:
     entries: Mapping[str, Entry]
     worlds: Mapping[str, JsonObject]
     is_validated: bool | None = None
+    scoring: int = SCORING
 
     def to_json(self) -> JsonObject:
         return {
             "format": FORMAT,
-            "scoring": SCORING,
+            "scoring": self.scoring,
             "suite": self.suite,
             "about": self.about,
             "seed": self.seed,
@@ -104,6 +106,7 @@ def compiled_from_json(raw: JsonObject) -> Compiled:
         entries={name: Entry(name, **entry) for name, entry in raw["entries"].items()},
         worlds=raw["worlds"],
         is_validated=raw["validated"],
+        scoring=raw["scoring"],
     )
     for name, entry in compiled.entries.items():
         if not _NAME.fullmatch(name):  # Folders are called so.

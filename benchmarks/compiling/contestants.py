@@ -13,6 +13,8 @@ from schemas.frozen import frozen
 
 Kind: TypeAlias = Literal["oracle", "mutant", "cheat", "nop", "script", "model"]
 NOP: Final = "nop"
+EVERY_CASE: Final = "*"
+"""In a file of scripts: the steps for each case that it does not name."""
 _NOT_OF_IDS: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
@@ -68,7 +70,8 @@ def agent_of(who: Contestant, case: Case) -> JsonObject | None:
         case "model":
             return {**case.agent, "model": who.ref}
         case "script":
-            steps = (who.steps or {}).get(case.id, (who.steps or {}).get(case.base, (who.steps or {}).get("*")))
+            scripts = who.steps or {}
+            steps = scripts.get(case.id, scripts.get(case.base, scripts.get(EVERY_CASE)))
             return None if steps is None else {"script": steps}
         case _:
             act = act_of(who, case)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from schemas.blanks import NONCE, blanks_in, fill
+from schemas.blanks import NONCE, blanks_in, fill, nonce_names
 from schemas.encoding import Json, digest_of
 from schemas.fault_at import FaultAt, Place
 
@@ -30,8 +30,7 @@ def nonce(seed: int, case: str, trial: int, name: str) -> str:
 
 def nonces_in(value: Json, seed: int, case: str, trial: int) -> dict[str, str]:
     """The nonces that `value` has blanks for, as `filled` takes them."""
-    names = {name.removeprefix(NONCE) for _, name in blanks_in(value) if name.startswith(NONCE)}
-    return {f"{NONCE}{name}": nonce(seed, case, trial, name) for name in sorted(names)}
+    return {f"{NONCE}{name}": nonce(seed, case, trial, name) for name in nonce_names(value)}
 
 
 def blank_faults(value: Json, known: Collection[str] = ("language", "url"), at: Place = ()) -> Iterator[FaultAt]:

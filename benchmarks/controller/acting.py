@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -62,7 +63,7 @@ class CaseReconciler:
             return Done()
         match decide(seen):
             case Grade():
-                self._work.start(job_key(seen.case), seen.case.address, partial(self._run, seen), pool=POOL)
+                self._work.start(job_key(seen.case), seen.case.address, _Run(partial(self._run, seen)), pool=POOL)
             case Stop():
                 self._work.cancel(job_key(seen.case))
             case Close() as step:
@@ -94,6 +95,18 @@ class CaseReconciler:
         with self._work.driving(case.address):  # An ended case has nothing to learn from its own end.
             rev = self._store.propose(draft)
         await self._store.flush(rev)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The job that grades a case: once the end is written, nothing is left that the case would have to look at."""
+
+    work: Callable[[], Awaitable[None]]
+    went_on: bool = False
+
+    async def __call__(self) -> None:
+        await self.work()
+        self.went_on = True
 
 
 def _broken(fault: Fault) -> str:

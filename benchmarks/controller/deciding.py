@@ -19,6 +19,8 @@ ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", 
 """Why one stands still by what agents and people do: that can end at any time."""
 REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
 """Why one stands still that was refused what it needs, after all that is done about it: no use in waiting."""
+OF_THE_MODEL: Final = frozenset({"Empty", "ContextTooLong"})
+"""Why a model gives no reply that answers with nothing, or that was told more than it can take: its own doing."""
 PATIENCE_S: Final = 20.0
 """How long the world may withhold what else a task needs."""
 LEAVING_S: Final = 120.0
@@ -89,8 +91,12 @@ def _left_alone(seen: Observed) -> Step:
 def _unfinished(seen: Observed) -> Step:
     assert seen.task is not None, "decide has looked"
     ready = seen.ready
+    if seen.bug:
+        return Close(Cut.WORLD, f"a bug of planloop: {seen.bug}")
     if seen.task.state == "blocked" and ready is not None and ready.reason not in ITS_OWN:
-        if ready.reason in SPENT | ALONE:
+        # As an error, which no rate counts, it would be a way around being found wanting.
+        is_own = ready.reason == NO_MODEL and bool(seen.failures) and seen.failures <= OF_THE_MODEL
+        if is_own or ready.reason in SPENT | ALONE:
             return Close(Cut.LIMIT, ready.message)
         left_s = 0.0 if ready.reason in REFUSED else ready.since + PATIENCE_S - seen.now
         return Close(Cut.WORLD, f"{ready.reason}: {ready.message}") if left_s <= 0 else Rest(left_s)
@@ -101,4 +107,6 @@ def _unfinished(seen: Observed) -> Step:
     if not isinstance(started_at, int | float):
         return Rest()
     left_s = started_at + seen.spec.within_s - seen.now
+    if left_s < -PATIENCE_S:  # A look is due when the time is up: this process was stopped, or the machine asleep.
+        return Close(Cut.WORLD, f"this machine stood still, {-left_s:.0f} s beyond the {seen.spec.within_s:g} s of it")
     return Close(Cut.LIMIT, f"it was not done within {seen.spec.within_s:g} s") if left_s <= 0 else Rest(left_s)

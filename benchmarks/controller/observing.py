@@ -7,7 +7,7 @@ from typing import Final
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas.case import CaseSpec, CaseState, case_from_json
-from schemas.condition import Condition, of_status
+from schemas.condition import INTERNAL_ERROR, STALLED, Condition, condition_from_json
 from schemas.container import OVER, ContainerState
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -21,7 +21,8 @@ class Observed:
     """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more.
 
     `ready` is the task's condition of that name, which says why it does not go on; `now` in seconds since 1970.
-    `trouble` is what is the matter with a container of the case, empty when nothing is.
+    `trouble` is what is the matter with a container of the case, empty when nothing is; `failures` are the reasons why
+    models of its agents give no reply. `bug` is what of planloop broke at one of its agents, empty when nothing did.
     """
 
     case: Resource
@@ -32,6 +33,8 @@ class Observed:
     is_graded_now: bool
     now: float
     trouble: str = ""
+    failures: frozenset[str] = frozenset()
+    bug: str = ""
 
     @property
     def has_ended(self) -> bool:
@@ -45,12 +48,15 @@ def observe(view: View, work: WorkPlane, address: str, now: float) -> Observed |
         return None
     spec = case_from_json(case.spec)
     task = view.get(spec.task)
-    ready = of_status(task.status).get(READY) if task is not None else None
+    said = task.status.get("conditions", {}).get(READY) if task is not None else None
+    ready = condition_from_json(READY, said) if said is not None else None
     is_over = task is not None and task.state in ENDED
     near = [one for one in map(view.get, case.refs) if one is not None]
     is_closed = is_over and all(map(_is_over, near))
     trouble = next((words for one in near if (words := trouble_of(one))), "")
-    return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now, trouble)
+    failures = frozenset(reason for one in near if (reason := _failure_of(one)))
+    bug = next((words for one in near if (words := bug_at(one))), "")
+    return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now, trouble, failures, bug)
 
 
 def _is_over(one: Resource) -> bool:
@@ -62,6 +68,20 @@ def _is_over(one: Resource) -> bool:
             return one.state == "ended"
         case _:
             return True
+
+
+def _failure_of(one: Resource) -> str:
+    """Why the model of a blocked agent gives no reply; empty for all else."""
+    if one.kind != "agent" or one.state != "blocked":
+        return ""
+    kept = (one.status.get("open") or {}).get("failure")
+    return str(kept[0]["reason"]) if kept else ""
+
+
+def bug_at(one: Resource) -> str:
+    """The bug of planloop that an agent stands still for, which nothing tries again; empty when there is none."""
+    said = one.status.get("conditions", {}).get(STALLED) if one.kind == "agent" else None
+    return f"{one.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
 
 
 def trouble_of(one: Resource) -> str:

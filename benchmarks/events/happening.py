@@ -10,7 +10,7 @@ by, why (a patch that the gate turned down) · parked: by (its budget is used up
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from benchmarks.events.ruling import turned_down, writer
@@ -24,14 +24,15 @@ _AGENT: Final = "agent/"
 def rows_of(record: Record) -> Iterator[tuple[str, JsonObject]]:
     """The rows of a record, each with the id of the task at the top that it is about. The order is that of the log."""
     draft, actor = record.draft, writer(record)
+    told = {said.subject for said in draft.entries if said.data.get("told")}
     for change in draft.changes:
         match change:
             case Put() if change.address.startswith(_TASK):
                 yield from _made(change, actor)
             case SetStatus() if change.address.startswith(_TASK):
                 yield from _state(change)
-            case SetStatus() if change.address.startswith(_AGENT):
-                yield from _read(change)
+            case SetStatus() if change.address.startswith(_AGENT) and change.address not in told:
+                yield from _read(change.address, (change.merge.get("open") or {}).get("messages") or ())
             case Drop() if change.address.startswith(_TASK):
                 yield from _row(change.address, {"what": "removed"}, "task")
             case _:
@@ -43,6 +44,8 @@ def rows_of(record: Record) -> Iterator[tuple[str, JsonObject]]:
 def _said(said: Also, actor: str) -> Iterator[tuple[str, JsonObject]]:
     data = said.data
     match said.type:
+        case "turn.started":
+            yield from _read(said.subject, data.get("told") or ())
         case "model.replied":
             for call in data.get("calls", ()):
                 row = {"what": "call", "fault": call.get("fault", "")}
@@ -84,13 +87,12 @@ def _state(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
         yield from _row(change.address, {"what": "state", "state": change.merge["state"]}, "task")
 
 
-def _read(change: SetStatus) -> Iterator[tuple[str, JsonObject]]:
-    """The messages that an agent reads in the turn that begins with this change."""
-    opened = change.merge.get("open") or {}
-    for message in opened.get("messages") or ():
+def _read(agent: str, messages: Iterable[JsonObject]) -> Iterator[tuple[str, JsonObject]]:
+    """The messages that an agent reads in the turn that begins."""
+    for message in messages:
         body = message["body"]
         text = body if isinstance(body, str) else encode(body).decode()
-        yield from _row(change.address, {"what": "read", "text": text}, "by")
+        yield from _row(agent, {"what": "read", "text": text}, "by")
 
 
 def _row(address: str, row: JsonObject, member: str = "") -> Iterator[tuple[str, JsonObject]]:

@@ -7,12 +7,12 @@ one, so that two deterministic runs have the same events but for what lies under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from benchmarks.compiling.compiled import SCORING, Compiled, Entry
+from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.events.ruling import turned_down, writer
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
@@ -22,6 +22,8 @@ ENDING: Final = frozenset({"done", "fail"})
 """Tools that only end an agent's work."""
 TIMES: Final = frozenset({"runtime"})
 """Soft figures in seconds: they lie under `timing`, since no two runs have the same."""
+RUNS_OWN: Final = "human:file"
+"""In whose name the plan of the run itself is applied."""
 UP: Final = frozenset({"running", "healthy"})
 
 
@@ -59,7 +61,7 @@ class Projection:
                 yield from read(self, record, entry)
         if self.is_open and not self.is_closed and len(self.ended) == len(self.compiled.entries):
             self.is_closed = True
-            errors = sum(1 for verdict in self.ended.values() if not Verdict(verdict).is_decided)
+            errors = sum(Verdict(verdict).is_unknown for verdict in self.ended.values())
             yield self._event(record, "run/close", None, {"complete": errors == 0, "errors": errors})
 
     def _event(self, record: Record, type_: str, attempt: _Attempt | None, data: JsonObject) -> JsonObject:
@@ -80,12 +82,16 @@ class Projection:
     # What each type of record says. All of them: (projection, record, one of its entries) → events.
 
     def _planned(self, record: Record, said: Also) -> Iterator[JsonObject]:
-        """New tasks of the plan are new attempts."""
-        del said
+        """New tasks of the plan are new attempts; what a person does to one marks its entry."""
+        if record.draft.actor.startswith("human:") and record.draft.actor != RUNS_OWN:
+            for difference in said.data.get("differences", ()):
+                self._touch(str(difference["address"]))
         puts = (change for change in record.draft.changes if isinstance(change, Put))
         new = [put.spec for put in puts if put.address.startswith(f"{KIND}/") and put.spec["task"] not in self.attempts]
         for spec in new:
-            self.attempts[spec["task"]] = _Attempt(self.compiled.entries[spec["entry"]], spec["attempt"])
+            # Its key is what was asked of this attempt: `resume --suite` may ask another thing of the next.
+            entry = replace(self.compiled.entries[spec["entry"]], key=spec["key"])
+            self.attempts[spec["task"]] = _Attempt(entry, spec["attempt"])
             self.ended.pop(spec["entry"], None)
         if not new:
             return
@@ -95,7 +101,8 @@ class Projection:
             yield self._event(record, "run/open", None, self._opening())
         else:
             again = len(self.compiled.entries) - len(self.ended)
-            yield self._event(record, "run/resume", None, {"kept": len(self.ended), "again": again})
+            data = {"kept": len(self.ended), "again": again, "validated": self.compiled.is_validated}
+            yield self._event(record, "run/resume", None, data)
 
     def _opening(self) -> JsonObject:
         compiled = self.compiled
@@ -103,7 +110,7 @@ class Projection:
             "run": self.run,
             "plan": compiled.digest,
             "seed": compiled.seed,
-            "scoring": SCORING,
+            "scoring": compiled.scoring,
             "models": list(compiled.models),
             "cases": len(compiled.cases),
             "entries": len(compiled.entries),
@@ -125,7 +132,7 @@ class Projection:
         yield self._event(record, "case/start", attempt, data)
 
     def _replied(self, record: Record, said: Also) -> Iterator[JsonObject]:
-        attempt = self._of_agent(said.subject)
+        attempt = self._of(said.subject)
         if attempt is None:
             return
         _add(attempt.usage, {"turns": 1})
@@ -144,7 +151,7 @@ class Projection:
 
     def _billed(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """Requests that brought no reply, and summaries, cost as well."""
-        attempt = self._of_agent(said.subject)
+        attempt = self._of(said.subject)
         if attempt is not None:
             _used(record, said, attempt)
         return iter(())
@@ -158,7 +165,7 @@ class Projection:
         yield from self._result(record, writer(record), said.subject, said.data.get("result") or {})
 
     def _result(self, record: Record, agent: str, call: str, result: JsonObject) -> Iterator[JsonObject]:
-        attempt = self._of_agent(agent)
+        attempt = self._of(agent)
         if attempt is not None and call in attempt.calls:
             data = {"call": attempt.calls[call], "state": result.get("state", ""), "text": result.get("text", "")}
             yield self._event(record, "tool/result", attempt, data)
@@ -177,10 +184,13 @@ class Projection:
     def _touched(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """A person's word to an agent marks the entry."""
         if record.draft.actor.startswith("human:"):
-            attempt = self._of_agent(str(said.data.get("to", said.subject)))
-            if attempt is not None:
-                attempt.is_touched = True
+            self._touch(str(said.data.get("to", said.subject)))
         return iter(())
+
+    def _touch(self, address: str) -> None:
+        attempt = self._of(address)
+        if attempt is not None:
+            attempt.is_touched = True
 
     def _case(self, record: Record, said: Also) -> Iterator[JsonObject]:
         attempt = self.attempts.get("task/" + said.subject.partition("/")[2])
@@ -204,8 +214,8 @@ class Projection:
         }
         yield self._event(record, "case/end", attempt, data)
 
-    def _of_agent(self, address: str) -> _Attempt | None:
-        """The attempt that an agent works for: its own, or as a helper below."""
+    def _of(self, address: str) -> _Attempt | None:
+        """The attempt that an agent works for, or that a task is of: its own, or as a helper below."""
         path = address.partition("/")[2]
         return self.attempts.get("task/" + path.partition("/")[0])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.checks.contract import Emitted, Evidence
@@ -10,7 +10,7 @@ from benchmarks.compiling.compiled import Compiled
 from benchmarks.compiling.worlds import world_file
 from benchmarks.events.happening import rows_of
 from benchmarks.events.projecting import ENDING
-from benchmarks.events.ruling import turned_down, writer
+from benchmarks.events.ruling import is_invented, turned_down, writer
 from benchmarks.planning import offered
 from benchmarks.worlds import World, WorldFile, file_of, with_kept
 from controllers.worlds import WORLDS
@@ -42,12 +42,14 @@ class Witness:
         self._doings: dict[str, _Doings] = {}
         self._rows: dict[str, list[JsonObject]] = {}
         self._files: dict[str, WorldFile] = {}
+        self._keeps_rows = any(check["kind"] == "log" for case in compiled.cases.values() for check in case["checks"])
+        store.on_change(self._hear)
 
     async def evidence(self, case: CaseSpec) -> Evidence:
         """All that is known of the attempt `case`, once its task is over."""
-        await self._store.flush(self._store.view.rev)
-        while records := await self._store.log(self._rev, PAGE):
-            self.note(records)
+        while self._rev < self._store.view.rev:  # What was there before us; all since then was heard.
+            await self._store.flush(self._store.view.rev)
+            self.note(await self._store.log(self._rev, PAGE))
         doings = self._doings.get("agent/" + case.task.partition("/")[2], _Doings())
         compiled = self._compiled.cases[self._compiled.entries[case.entry].case]
         world, end = self._worlds(compiled, case)
@@ -58,7 +60,7 @@ class Witness:
             near=frozenset(compiled["near"]),
             far=frozenset(compiled["far"]),
             world=world,
-            tables=None if end is None else end.tables,
+            end=end,
             records=tuple(self._rows.get(case.task.partition("/")[2], ())),
         )
 
@@ -73,13 +75,18 @@ class Witness:
         kept = {} if agent is None else (agent.status.get(WORLDS) or {}).get(world_file(name)) or {}
         return start, with_kept(start, kept)
 
+    def _hear(self, record: Record, changed: Sequence[str]) -> None:
+        del changed
+        if record.rev == self._rev + 1:
+            self.note([record])
+
     def note(self, records: Iterable[Record]) -> None:
         """Folds `records`. What was noted already is passed over: several attempts may have read it at once."""
         for record in records:
             if record.rev <= self._rev:
                 continue
             self._rev = record.rev
-            for top, row in rows_of(record):
+            for top, row in rows_of(record) if self._keeps_rows else ():
                 self._rows.setdefault(top, []).append(row)
             for said in record.draft.entries:
                 match said.type:
@@ -87,7 +94,7 @@ class Witness:
                         self._replied(said.subject, said.data)
                     case "call.authorized":
                         for call, state, text in turned_down(said.data):
-                            self._end(said.subject, call, state, text)
+                            self._end(said.subject, call, state, text, is_invented=is_invented(text))
                     case "call.settled":
                         self._settled(writer(record), said.subject, said.data)
 
@@ -111,8 +118,8 @@ class Witness:
         if isinstance(result, dict):
             self._end(agent, call, str(result.get("state", "")), str(result.get("text", "")))
 
-    def _end(self, agent: str, call: str, state: str, text: str) -> None:
+    def _end(self, agent: str, call: str, state: str, text: str, *, is_invented: bool = False) -> None:
         doings = self._doings.get(agent)
         place = None if doings is None else doings.places.get(call)
         if doings is not None and place is not None:
-            doings.calls[place] = replace(doings.calls[place], state=state, result=text)
+            doings.calls[place] = replace(doings.calls[place], state=state, result=text, is_invented=is_invented)

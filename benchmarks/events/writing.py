@@ -1,20 +1,22 @@
 """`events.jsonl` as it is written: appended to by one process, and gone on with exactly where it ended.
 
 The run's log is durable before its events are, and they are made of it alone. So whoever opens the file folds the log
-from its beginning and leaves out what the file has already: a crash loses no event and doubles none.
+from its beginning, holds what the file has already against it (`holding.py`), and appends the rest: a crash loses no
+event and doubles none, and a line that somebody has edited is found.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
+from benchmarks.events.holding import Holding
 from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import read
-from schemas.encoding import JsonObject, canonical, decode
+from schemas.encoding import JsonObject, canonical
 from schemas.record import Record
 
 FILE: Final = "events.jsonl"
@@ -31,7 +33,6 @@ class EventFile:
     """
 
     def __init__(self, folder: Path, projection: Projection) -> None:
-        self._projection = projection
         self._path = folder / FILE
         self._file = self._path.open("ab+", buffering=0)
         try:
@@ -39,7 +40,7 @@ class EventFile:
         except BlockingIOError:
             self._file.close()
             raise EventsTaken(str(self._path)) from None
-        self._seq, self._after = self._look()
+        self._holding = Holding(self._look(), projection)
 
     def __enter__(self) -> Self:
         return self
@@ -50,14 +51,10 @@ class EventFile:
     def note(self, records: Iterable[Record]) -> list[JsonObject]:
         """Appends the events of `records` that are not there yet, and gives these back.
 
-        Raises OSError, as for a full disk: what was written is gone on with by whoever opens the file next.
+        Raises BadEvents when a line that is there is not what the log says; OSError, as for a full disk: what was
+        written is gone on with by whoever opens the file next.
         """
-        fresh: list[JsonObject] = []
-        for record in records:
-            for number, event in enumerate(self._projection.note(record)):
-                if (record.rev, number) > self._after:
-                    self._seq += 1
-                    fresh.append({"seq": self._seq, "n": number, **event})
+        fresh = list(self._holding.note(records))
         if fresh:
             # As one: a reader sees whole lines but for the last, whatever happens.
             self._write(b"".join(canonical(event) + b"\n" for event in fresh))
@@ -73,8 +70,8 @@ class EventFile:
         while content:  # A disk that fills up takes a part, and says so only when it is asked again.
             content = content[self._file.write(content) :]
 
-    def _look(self) -> tuple[int, tuple[int, int]]:
-        """The `seq` and the place in the log of the last event. What is torn after it is moved to a file of its own."""
+    def _look(self) -> Iterator[bytes]:
+        """The lines that are there. What is torn after the last is moved to a file of its own."""
         self._file.seek(0)
         content = self._file.read()
         reading = read(content)
@@ -82,10 +79,7 @@ class EventFile:
             self._set_aside(reading.torn.content)
             os.ftruncate(self._file.fileno(), reading.torn.offset)
             content = content[: reading.torn.offset]
-        if not content:
-            return 0, (0, 0)
-        last = decode(content.rstrip(b"\n").rpartition(b"\n")[2])
-        return last["seq"], (last["rev"], last["n"])
+        return iter(content.splitlines())
 
     def _set_aside(self, torn: bytes) -> None:
         number = 1

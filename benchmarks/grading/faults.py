@@ -24,7 +24,14 @@ def infrastructure(case: Resource, task: Resource, containers: Iterable[Resource
     if task.state == TaskState.CANCELLED and cut is None:
         return "it was cancelled"
     ready = (task.status.get("conditions") or {}).get("Ready") or {}
-    lost = next((one.address for one in containers if int(one.status.get("starts", 0)) > 1), "")
+    lost = next((one.address for one in containers if _is_lost(one)), "")
     if lost:
         return f"{lost} went away while it was worked in"
     return f"{ready['reason']}: {ready.get('message', '')}" if ready.get("reason") in OF_THE_WORLD else ""
+
+
+def _is_lost(container: Resource) -> bool:
+    """Whether it ended, or was started or made again: nothing that is at work in it asks for that."""
+    status = container.status
+    again = max(int(status.get("starts", 0)), int(status.get("incarnation", 0)))
+    return again > 1 or bool(status.get("failures") or status.get("losses"))

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from math import fsum
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
 
+from benchmarks.checks.contract import Evidence
+from benchmarks.checks.figures import conduct
 from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.filling import nonce
 from benchmarks.controller.acting import Graded
 from benchmarks.grading import exporting, measuring, program, room
-from benchmarks.grading.blobs import keep
-from benchmarks.grading.checking import Checking, has_command, looks_at_files
+from benchmarks.grading.blobs import keep, kept
+from benchmarks.grading.checking import JUDGES, Checking, counted, has_command, looks_at_files
 from benchmarks.grading.faults import infrastructure
 from benchmarks.grading.ground import Ground
 from benchmarks.planning import task_name, workspace
@@ -41,12 +44,13 @@ find no answer beside it."""
 
 @frozen
 class _Attempt:
-    """What is graded: `case` is the compiled case, filled in for the entry."""
+    """What is graded: `case` is the compiled case, filled in for the entry; `evidence` what its agent did."""
 
     name: str
     case: JsonObject
     checks: tuple[CheckSpec, ...]
     folder: Path
+    evidence: Evidence
 
 
 async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
@@ -60,7 +64,7 @@ async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
         return Graded(Verdict.ERROR, f"plan.json has no entry {case.entry}")
     try:
         graded = await _graded(ground, case, entry)
-    except exporting.TooLarge as error:
+    except exporting.Ungradable as error:
         # Its own doing: as an error, which is not counted, it would be a way around being found wanting.
         return Graded(Verdict.FAIL, str(error))
     except OSError as error:
@@ -74,42 +78,91 @@ async def grade(ground: Ground, item: Resource, task: Resource) -> Graded:
 
 async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
     name = task_name(entry.name, case.attempt)
-    source, target = ground.folder / workspace(entry.name, case.attempt), ground.folder / exporting.GRADED / name
-    await anyio.to_thread.run_sync(exporting.export, source, target)
-    compiled: JsonObject = for_entry(ground.compiled, entry, ground.compiled.cases[entry.case])
-    checks = tuple(_check(ground.compiled, entry, each) for each in ground.compiled.cases[entry.case]["checks"])
-    attempt = _Attempt(name, compiled, checks, target)
-    soft = await _measured(attempt)
+    target = ground.folder / exporting.GRADED / name
+    written = ground.compiled.cases[entry.case]
+    compiled: JsonObject = for_entry(ground.compiled, entry, written)
+    pairs = zip(written["checks"], compiled["checks"], strict=True)
+    checks = tuple(_check(ground.compiled, entry, blank, filled) for blank, filled in pairs)
+    attempt = _Attempt(name, compiled, checks, target, await ground.witness(case))
+    if _looks_at_work(attempt):  # A copy that nobody reads would cost as much as judging what is in the log.
+        await _export(ground.folder / workspace(entry.name, case.attempt), target)
+    soft = conduct(attempt.evidence.calls) | await _measured(attempt)
     # Before anything that the agent wrote is run: it could put links there that lead to what it should have made.
     looked = {check.key: await _looked(ground, attempt, check) for check in checks if looks_at_files(check)}
+    tried = await _tried(ground, attempt, looked)
+    if tried.is_killed:
+        # By somebody outside, or made to look so by what was graded: then it fails again.
+        tried = await _tried(ground, attempt, looked)
+    soft |= tried.figures
+    if "runtime" in attempt.case["soft"]:
+        soft["runtime"] = round(sum(result["timing"]["s"] for result in tried.results), 6)
+    return verdict_of(tried.results, soft)
+
+
+@frozen
+class _Tried:
+    """`is_killed`: not all held, and a container was killed under it, so that it says nothing yet."""
+
+    results: tuple[JsonObject, ...]
+    figures: JsonObject
+    is_killed: bool = False
+
+
+async def _tried(ground: Ground, attempt: _Attempt, looked: Mapping[str, JsonObject]) -> _Tried:
+    """All checks, in containers made for this; those that were `looked` at have their results. Raises EngineFailed."""
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(_served(ground, attempt))
         if served is not None and not served.url:
             # There is nobody to ask: what became of the program is all there is to say.
             log = {"log": served.log} if served.log else {}
             finding = Finding("fail", served.words, evidence=log)
-            return verdict_of([await _result(ground, PROGRAM, PROGRAM, finding, 0.0)], soft)
+            result = await _result(ground, PROGRAM, PROGRAM, finding, 0.0)
+            return _Tried((result,), {}, await _is_killed(ground, (served.ref,)))
         url = served.url if served is not None else ""
-        checking = await stack.enter_async_context(_checking(ground, case, attempt, url))
+        checking = await stack.enter_async_context(_checking(ground, attempt, url))
         results: list[JsonObject] = []
-        for check in checks:
+        figures: list[Mapping[str, float]] = []
+        for check in attempt.checks:
             if check.key in looked:
                 results.append(looked[check.key])
                 continue
             began = ground.clock.now()
-            checked = await checking.check(check)
-            soft |= checked.figures
+            finding = await checking.check(check)
+            figures.append(finding.figures)
             took_s = ground.clock.now() - began
-            results.append(await _result(ground, check.key, check.kind, checked.finding, took_s))
-    if "runtime" in attempt.case["soft"]:
-        soft["runtime"] = round(sum(result["timing"]["s"] for result in results), 6)
-    return verdict_of(results, soft)
+            results.append(await _result(ground, check.key, check.kind, finding, took_s))
+        if all(result["result"] == "pass" for result in results):
+            return _Tried(tuple(results), together(figures))
+        refs = (served.ref if served is not None else "", checking.room.ref if checking.room is not None else "")
+        return _Tried(tuple(results), together(figures), await _is_killed(ground, refs))
+
+
+async def _is_killed(ground: Ground, refs: Sequence[str]) -> bool:
+    """Whether one of the containers `refs` was. Raises EngineFailed when one is not there, or nobody tells."""
+    killed = [await program.is_killed(ground.engine(), ref) for ref in refs if ref]
+    return any(killed)
 
 
 async def _looked(ground: Ground, attempt: _Attempt, check: CheckSpec) -> JsonObject:
     began = ground.clock.now()
-    finding = await ground.run_check(check, _bench(ground, attempt))
+    finding = counted(check, await ground.run_check(check, _bench(ground, attempt)))
     return await _result(ground, check.key, check.kind, finding, ground.clock.now() - began)
+
+
+async def _export(source: Path, target: Path) -> None:
+    if exporting.is_light(source):
+        exporting.export(source, target)
+    else:
+        await anyio.to_thread.run_sync(exporting.export, source, target)
+
+
+def _looks_at_work(attempt: _Attempt) -> bool:
+    """Whether anything that is asked of the case is found out from the files that were left, not from the log alone."""
+    return (
+        attempt.case["serve"] is not None
+        or bool(attempt.case["soft"])
+        or any(check.kind not in JUDGES for check in attempt.checks)
+    )
 
 
 def _bench(ground: Ground, attempt: _Attempt) -> Bench:
@@ -129,11 +182,13 @@ def _figures(attempt: _Attempt) -> JsonObject:
     return dict(measuring.measured(attempt.case["soft"], attempt.case["files"], measuring.texts(attempt.folder)))
 
 
-def _check(compiled: Compiled, entry: Entry, written: JsonObject) -> CheckSpec:
+def _check(compiled: Compiled, entry: Entry, written: JsonObject, filled: JsonObject) -> CheckSpec:
     """A check with the entry's nonces; one that is done several times makes more of them, so it is told them."""
-    spec = check_from_json(for_entry(compiled, entry, written))
+    spec = check_from_json(filled)
+    if spec.kind not in REPEATED:
+        return spec
     nonces = {name: nonce(compiled.seed, entry.case, entry.trial, name) for name in nonce_names(written)}
-    return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if spec.kind in REPEATED and nonces else spec
+    return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if nonces else spec
 
 
 @asynccontextmanager
@@ -148,18 +203,17 @@ async def _served(ground: Ground, attempt: _Attempt) -> AsyncIterator[program.Se
 
 
 @asynccontextmanager
-async def _checking(ground: Ground, case: CaseSpec, attempt: _Attempt, url: str) -> AsyncIterator[Checking]:
+async def _checking(ground: Ground, attempt: _Attempt, url: str) -> AsyncIterator[Checking]:
     """Where its checks are run. Commands get a container that the program never was in."""
-    evidence = await ground.witness(case)
     bench = _bench(ground, attempt)
-    checking = Checking(evidence, bench, ground.run_check, url=url)
+    checking = Checking(attempt.evidence, bench, ground.run_check, url=url)
     if not attempt.case["image"] or not any(has_command(check) for check in attempt.checks):
         yield checking
         return
     files = await anyio.to_thread.run_sync(_check_files, ground.folder, attempt)
     image = _image(ground, attempt)
     async with room.opened(ground.engine(), ground.label, attempt.name, image, attempt.folder, files) as inside:
-        yield Checking(evidence, bench, ground.run_check, inside, url)
+        yield Checking(attempt.evidence, bench, ground.run_check, inside, url)
 
 
 def _image(ground: Ground, attempt: _Attempt) -> str:
@@ -182,7 +236,9 @@ def _check_files(run: Path, attempt: _Attempt) -> Path:
 async def _result(ground: Ground, name: str, kind: str, finding: Finding, took_s: float) -> JsonObject:
     """One result as events have it."""
     evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
-    blobs = await anyio.to_thread.run_sync(keep, ground.folder, dict(evidence)) if evidence else {}
+    blobs = kept(ground.folder, evidence) if evidence else {}
+    if blobs is None:
+        blobs = await anyio.to_thread.run_sync(keep, ground.folder, dict(evidence))
     # A pass without a look at anything is no pass.
     result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
     return {
@@ -196,12 +252,21 @@ async def _result(ground: Ground, name: str, kind: str, finding: Finding, took_s
     }
 
 
+def together(figures: Sequence[Mapping[str, float]]) -> JsonObject:
+    """The figures of a case from those of its checks: of each the mean over the checks that have it."""
+    found: dict[str, list[float]] = {}
+    for name, value in (figure for one in figures for figure in one.items()):
+        found.setdefault(name, []).append(value)
+    return {name: fsum(values) / len(values) for name, values in found.items()}
+
+
 def verdict_of(results: Sequence[JsonObject], soft: JsonObject) -> Graded:
-    """All must hold. One that could not be run leaves the case undecided, whatever the others say."""
+    """All must hold: one that failed decides, whatever came of the others. Else one that could not be run leaves the
+    case undecided."""
     by_result: dict[str, list[JsonObject]] = {}
     for one in results:
         by_result.setdefault(one["result"], []).append(one)
-    for verdict in (Verdict.ERROR, Verdict.INVALID, Verdict.FAIL):
+    for verdict in (Verdict.FAIL, Verdict.ERROR, Verdict.INVALID):
         found = by_result.get(verdict)
         if found:
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from benchmarks.grading.patience import Patience, stalled_s
 from benchmarks.grading.serving import entry_of
 from containers.engine import Bound, Creation, Engine, EngineFailed, Found, Placed, Reason
 from schemas import durations
@@ -23,6 +24,8 @@ from schemas.encoding import Json, JsonObject, digest
 from schemas.frozen import frozen
 
 INSIDE: Final = "/work"
+HOST_NAME: Final = "work"
+"""What containers that grade call themselves: nothing that differs between equal runs."""
 LABEL: Final = "planloop.bench"
 ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": "/tmp"}
 BOUND: Final = Bound(memory_bytes=1 << 30, pids=256)
@@ -31,6 +34,9 @@ PAUSE_S: Final = 0.05
 ASK_S: Final = 5.0
 WITHIN_S: Final = 30.0
 LOG_BYTES_MAX: Final = 1 << 20
+KILLED: Final = frozenset({128 + 9, 128 + 15})
+"""Exit codes of a container that was killed or stopped."""
+REMOVED: Final = "a container was removed while it was used for grading"
 
 
 @frozen
@@ -58,11 +64,14 @@ class Program:
 
 @frozen
 class Serving:
-    """How it stands. `url` is empty when nobody answers; then `words` say why. `log` is what it wrote."""
+    """How it stands. `url` is empty when nobody answers; then `words` say why. `log` is what it wrote.
+
+    `ref` is its container, empty when none was made."""
 
     words: str
     url: str = ""
     log: bytes = b""
+    ref: str = ""
 
 
 @asynccontextmanager
@@ -80,12 +89,23 @@ async def serving(engine: Engine, program: Program) -> AsyncIterator[Serving]:
         why = await _why_not_ready(engine, id_, program)
         shown = f"`{' '.join(start.argv)}`"
         if why:
-            yield Serving(f"not-ready: {why}; started {shown}", log=await _log(engine, id_))
+            yield Serving(f"not-ready: {why}; started {shown}", log=await _log(engine, id_), ref=id_)
         else:
-            yield Serving(f"{shown} answers", await _url(engine, id_, program))
+            yield Serving(f"{shown} answers", await _url(engine, id_, program), ref=id_)
     finally:
         with anyio.CancelScope(shield=True), suppress(EngineFailed):
             await _clear(engine, program)
+
+
+async def is_killed(engine: Engine, ref: str) -> bool:
+    """Whether what grades ended by a signal, and not for want of memory. Raises EngineFailed when it is not there.
+
+    Only from outside can its first process be killed; what runs in it can make that end look the same.
+    """
+    found = await engine.container(ref)
+    if found is None:
+        raise EngineFailed(Reason.NOT_FOUND, REMOVED)
+    return found.state in ("exited", "dead") and found.exit_code in KILLED and not found.is_out_of_memory
 
 
 async def sweep(engine: Engine, run: str) -> None:
@@ -105,6 +125,7 @@ def _creation(program: Program, argv: tuple[str, ...]) -> Creation:
         entrypoint=(),
         env={**ENV, "PORT": str(program.serve["port"]), "HOST": "0.0.0.0"},
         workdir=INSIDE,
+        host_name=HOST_NAME,
         mounts=(Placed(INSIDE, host=str(program.folder)), Placed("/tmp")),
         networks=(program.container,),
         bound=BOUND,
@@ -135,17 +156,17 @@ async def _why_not_ready(engine: Engine, id_: str, program: Program) -> str:
     """Empty once it answers; else why it will not, at the latest when its time is over."""
     ready = program.serve["ready"]
     within_s = _seconds(ready.get("within", WITHIN_S))
-    with anyio.move_on_after(within_s):
-        while True:
-            found = await engine.container(id_)
-            if found is None:
-                raise EngineFailed(Reason.NOT_FOUND, "the container of the program was removed")
-            if found.state in ("exited", "dead"):
-                return await _end(engine, id_, found)
-            url = _url_of(found, program)
-            if url and await _answers(url, ready):
-                return ""
-            await anyio.sleep(PAUSE_S)
+    patience = Patience(within_s, anyio.current_time(), stalled_s())
+    while not patience.is_over(anyio.current_time(), stalled_s()):
+        found = await engine.container(id_)
+        if found is None:
+            raise EngineFailed(Reason.NOT_FOUND, REMOVED)
+        if found.state in ("exited", "dead"):
+            return await _end(engine, id_, found)
+        url = _url_of(found, program)
+        if url and await _answers(url, ready):
+            return ""
+        await anyio.sleep(PAUSE_S)
     return f"nothing answered on port {program.serve['port']} within {within_s:g} s"
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from benchmarks.grading.program import BOUND, ENV, INSIDE, LABEL
+from benchmarks.grading.program import BOUND, ENV, HOST_NAME, INSIDE, LABEL
 from containers.engine import Creation, Ended, Engine, EngineFailed, Inside, Placed
 from schemas.encoding import digest
 from schemas.frozen import frozen
@@ -49,6 +49,7 @@ async def opened(engine: Engine, run: str, name: str, image: str, workspace: Pat
         entrypoint=(),
         env=ENV,
         workdir=INSIDE,
+        host_name=HOST_NAME,
         mounts=mounts,
         bound=BOUND,
         is_read_only=True,

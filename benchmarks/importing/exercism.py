@@ -1,9 +1,10 @@
 """A track of Exercism as a suite: its practice exercises, with their own tests, in one of three languages.
 
 What an agent is told are the instructions; it finds the stub, and is graded by the track's tests with none skipped, in
-a fresh container that the tests are mounted into. The oracle is the track's own example, the mutant its stub. A test
-run says that it came to its end with a word that only its command line has, so that a program that ends itself early,
-or prints what a good run prints, passes nothing.
+a fresh container that the tests are mounted into. The oracle is the track's own example, the mutant its stub. A shell
+that loads nothing of the solution judges: it makes a key, hands it to the runner on stdin, which takes it before it
+loads a solution, and passes what says the key with its counts on fd 3. So a program that ends itself early, or prints
+what a good run prints, passes nothing.
 Source: exercism/clojure, exercism/clojurescript, exercism/typescript (MIT); nothing of them ships here.
 """
 
@@ -21,10 +22,17 @@ from schemas.frozen import frozen
 
 PRACTICE: Final = "exercises/practice/"
 TIMEOUT: Final = "2m"
-RAN: Final = "RAN"
-"""Stands in a command for the word that it must say at its end, which its script is given."""
 RUN: Final = "run.sh"
+CLOJURE_RUN: Final = "clojure-run.clj"
+CLOJURESCRIPT_RUN: Final = "nbb-run.mjs"
+TYPESCRIPT_RUN: Final = "jest-run.mjs"
+RUN_KEY: Final = "run-key.mjs"
+_COPIED: Final = """\
+rm -rf /tmp/t && mkdir /tmp/t && cp -R . /tmp/t/ && find /tmp/t -type l -exec rm {} + &&
+  cp -R /checks/. /tmp/t/ && cd /tmp/t || exit 1"""
+"""What it copies has no links: Node that may read some folders only would follow them out of there."""
 TOLD: Final = ("introduction.md", "instructions.md", "instructions.append.md")
+_TEST: Final = re.compile(r"^\s*(?:(?:it|test)(?:\.\w+)*\(|\(deftest-?\s)", re.MULTILINE)
 
 
 @frozen
@@ -146,7 +154,7 @@ def _case(exercise: Exercise, rules: Track) -> JsonObject:
         "tags": tags,
         "files": f"stub/{exercise.slug}",
         "check-files": f"checks/{exercise.slug}",
-        "checks": {"tests": {"sh": f"sh /checks/{RUN} {{{{nonce.ran}}}}", "timeout": TIMEOUT}},
+        "checks": {"tests": {"sh": f"sh /checks/{RUN}", "timeout": TIMEOUT}},
         "proof": {
             "oracles": {"example": {"files": f"example/{exercise.slug}"}},
             "mutants": {"stub": {"files": f"stub/{exercise.slug}", "kills": "tests"}},
@@ -182,39 +190,45 @@ def _namespaces(exercise: Exercise) -> list[str]:
 
 
 def _clojure(exercise: Exercise) -> str:
-    spaces = " ".join(f"'{name}" for name in _namespaces(exercise))
-    says = f'(println) (println "{RAN}" (:test r) (+ (:fail r) (:error r)))'
-    code = f"(require 'clojure.test {spaces}) (let [r (clojure.test/run-tests {spaces})] {says} (System/exit 0))"
-    return _ended(f"clojure -cp src:/checks/test -e {_quoted(code)}")
+    spaces = " ".join(_namespaces(exercise))
+    return _judged(exercise, f"clojure -cp src:/checks/test /checks/{CLOJURE_RUN} {spaces}")
 
 
 def _clojurescript(exercise: Exercise) -> str:
-    spaces = " ".join(f"'{name}" for name in _namespaces(exercise))
-    end = (
-        "(defmethod t/report [:cljs.test/default :end-run-tests] [r] "
-        f'(println) (println "{RAN}" (:test r) (+ (:fail r) (:error r))))'
-    )
-    code = f"(require '[cljs.test :as t] {spaces}) {end} (t/run-tests {spaces})"
-    return _ended(f"nbb --classpath src:/checks/test -e {_quoted(code)}")
+    spaces = " ".join(_namespaces(exercise))
+    return f"{_COPIED}\n" + _judged(exercise, f"{_node('--allow-fs-read=/node_modules/')} {CLOJURESCRIPT_RUN} {spaces}")
 
 
 def _typescript(exercise: Exercise) -> str:
     tests = " ".join(path for path in exercise.tests if path.endswith(".test.ts"))
-    copied = "rm -rf /tmp/t && mkdir /tmp/t && cp -R . /checks/. /tmp/t/ && cd /tmp/t"
-    return f"{copied} || exit 1\n" + _ended(
-        f"node --experimental-transform-types --no-warnings jest-run.mjs '{RAN}' {tests}"
+    return f"{_COPIED}\n" + _judged(
+        exercise, f"{_node('--frozen-intrinsics', '--experimental-transform-types')} {TYPESCRIPT_RUN} {tests}"
     )
 
 
-def _ended(command: str) -> str:
-    """The command, which has passed when its last word says that tests ran and none failed."""
-    given = command.replace(RAN, "'\"$1\"'")
-    said = '"${TMPDIR:-/tmp}/said"'
-    return f'{given} > {said} 2>&1\ntail -c 4000 {said}\ngrep -qE "^$1 [1-9][0-9]* 0\\$" {said}'
+def _node(*options: str) -> str:
+    """Node that reads the copied files and no others: not `/proc`, where commands, memory and pipes can be read."""
+    return " ".join(("node --permission --allow-fs-read=/tmp/t/ --no-warnings", *options))
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
+def _tests_min(exercise: Exercise) -> int:
+    """How many tests must have run at least: those that are written out, where one of a table counts once."""
+    return max(1, sum(len(_TEST.findall(text)) for text in exercise.tests.values()))
+
+
+def _judged(exercise: Exercise, command: str) -> str:
+    """The script's end: the command is run, and has passed when it says, with the key, that no test failed of enough.
+
+    The key stands in the memory of the shell alone. What a run prints goes elsewhere than what it says of its tests.
+    """
+    return f"""\
+key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')
+printed="${{TMPDIR:-/tmp}}/printed"
+said=$(printf %s "$key" | {command} 3>&1 > "$printed" 2>&1)
+tail -c 4000 "$printed"
+set -f
+set -- "$key" $said
+[ $# = 4 ] && [ "$2" = "$1" ] && [ "$3" -ge {_tests_min(exercise)} ] && [ "$4" = 0 ]"""
 
 
 def _lisp_files(ending: str) -> Callable[[str], JsonObject]:
@@ -230,13 +244,22 @@ def _typescript_files(slug: str) -> JsonObject:
     return {"solution": [f"{slug}.ts"], "test": [f"{slug}.test.ts"], "example": [".meta/proof.ci.ts"]}
 
 
-def _runner() -> Mapping[str, str]:
+def _part(name: str) -> str:
+    return resources("benchmarks.importing").joinpath(name).read_text()
+
+
+def _jest() -> Mapping[str, str]:
     """A small stand-in for jest, which the images do not have: what the tests of the track use of it."""
-    here = resources("benchmarks.importing")
-    shim, run = (here.joinpath(name).read_text() for name in ("jest_globals.mjs", "jest_run.mjs"))
     package = '{"name": "@jest/globals", "type": "module", "main": "index.mjs"}\n'
-    own = {"node_modules/@jest/globals/package.json": package, "node_modules/@jest/globals/index.mjs": shim}
-    return {**own, "jest-run.mjs": run, "package.json": '{"type": "module"}\n'}
+    jest = "node_modules/@jest/globals/"
+    own = {f"{jest}package.json": package, f"{jest}index.mjs": _part("jest_globals.mjs")}
+    runner = {RUN_KEY: _part("run_key.mjs"), TYPESCRIPT_RUN: _part("jest_run.mjs")}
+    return {**own, **runner, "package.json": '{"type": "module"}\n'}
+
+
+def _nbb() -> Mapping[str, str]:
+    """nbb looks for its settings in the folders above, too, unless some lie beside what it runs."""
+    return {RUN_KEY: _part("run_key.mjs"), CLOJURESCRIPT_RUN: _part("nbb_run.mjs"), "nbb.edn": "{}\n"}
 
 
 TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
@@ -246,6 +269,7 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
             _lisp_files("clj"),
             _clojure,
             {"wordy": "it needs Clojure 1.12", "state-of-tic-tac-toe": "it needs Clojure 1.12"},
+            {CLOJURE_RUN: _part("clojure_run.clj")},
         ),
         "clojurescript": Track(
             "ClojureScript",
@@ -256,6 +280,7 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
                 "change": "it names an exception of the JVM",
                 "isogram": "nbb has no `goog.string`",
             },
+            _nbb(),
         ),
         "typescript": Track(
             "TypeScript",
@@ -266,7 +291,7 @@ TRACKS: Final[Mapping[str, Track]] = MappingProxyType(
                 "pythagorean-triplet": "it takes longer than 40 seconds",
                 "crypto-square": "it fails a test that the track skips",
             },
-            _runner(),
+            _jest(),
         ),
     }
 )

@@ -1,6 +1,9 @@
 // A stand-in for `@jest/globals`: describe, it, hooks and expect, as far as exercises use them. Nothing is skipped.
 import { AssertionError } from 'node:assert'
-import { inspect, isDeepStrictEqual } from 'node:util'
+import util from 'node:util'
+
+// Taken now: a solution may write over a module of Node, but not over what was taken from it.
+const { inspect, isDeepStrictEqual } = util
 
 const top = { name: '', tests: [], groups: [], each: { before: [], after: [] }, all: { before: [], after: [] } }
 let at = top
@@ -21,7 +24,9 @@ const rows = (make) => (table) => (name, body) =>
 export function it(name, body) {
   at.tests.push({ name, body })
 }
-for (const each of [describe, it]) Object.assign(each, { only: each, skip: each, concurrent: each, each: rows(each) })
+for (const each of [describe, it]) {
+  Object.freeze(Object.assign(each, { only: each, skip: each, concurrent: each, each: rows(each) }))
+}
 export const test = it
 export const xit = it
 export const xtest = it
@@ -35,7 +40,7 @@ export const afterAll = (body) => at.all.after.push(body)
 const called = async (body) =>
   body.length > 0 ? new Promise((done, fail) => body((error) => (error ? fail(error) : done()))) : body()
 
-export async function run(say, group = top, before = [], after = []) {
+async function run(say, group, before, after) {
   const counts = { tests: 0, failed: 0 }
   const [first, last] = [[...before, ...group.each.before], [...group.each.after, ...after]]
   for (const body of group.all.before) await called(body)
@@ -57,6 +62,13 @@ export async function run(say, group = top, before = [], after = []) {
   }
   for (const body of group.all.after) await called(body)
   return counts
+}
+let isTaken = false
+// What runs the tests: for the runner, which is first; a solution that asks is told nothing of what the tests expect.
+export function takeRun() {
+  if (isTaken) throw new Error('the tests are run by their runner')
+  isTaken = true
+  return (say) => run(say, top, [], [])
 }
 
 // Equality of `toEqual`: members that are undefined do not count, nor what something is an instance of.
@@ -98,7 +110,9 @@ const subset = (value, wanted) =>
     ? like(value, wanted)
     : Reflect.ownKeys(wanted).every((key) => value != null && subset(value[key], wanted[key]))
 
+const isNumber = (value) => typeof value === 'number' || typeof value === 'bigint'
 const matchers = {
+  __proto__: null,
   toBe: Object.is,
   toEqual: like,
   toStrictEqual: isDeepStrictEqual,
@@ -112,16 +126,16 @@ const matchers = {
   toBeDefined: (value) => value !== undefined,
   toBeNaN: (value) => Number.isNaN(value),
   toBeCloseTo: (value, other, digits = 2) => value === other || Math.abs(value - other) < 10 ** -digits / 2,
-  toBeGreaterThan: (value, other) => value > other,
-  toBeGreaterThanOrEqual: (value, other) => value >= other,
-  toBeLessThan: (value, other) => value < other,
-  toBeLessThanOrEqual: (value, other) => value <= other,
+  toBeGreaterThan: (value, other) => isNumber(value) && value > other,
+  toBeGreaterThanOrEqual: (value, other) => isNumber(value) && value >= other,
+  toBeLessThan: (value, other) => isNumber(value) && value < other,
+  toBeLessThanOrEqual: (value, other) => isNumber(value) && value <= other,
   toBeInstanceOf: (value, other) => value instanceof other,
   toContain: (value, other) => (typeof value === 'string' ? value.includes(other) : [...value].includes(other)),
   toContainEqual: (value, other) => [...value].some((one) => like(one, other)),
   toHaveLength: (value, length) => value.length === length,
   toHaveProperty: (value, key, ...other) => key in value && (other.length === 0 || like(value[key], other[0])),
-  toMatch: (value, other) => (other instanceof RegExp ? other.test(value) : value.includes(other)),
+  toMatch: (value, other) => typeof value === 'string' && (other instanceof RegExp ? other.test(value) : value.includes(other)),
 }
 
 function check(value, name, isNot, args) {
@@ -159,7 +173,13 @@ export const expect = (value) => ({
   resolves: promised(value, settled),
   rejects: promised(value, refused),
 })
-expect.extend = (more) => Object.assign(matchers, more)
+// Each name is given once: a solution is loaded before its tests are, and would give theirs another meaning.
+expect.extend = (more) => {
+  for (const name of Object.keys(more)) {
+    if (name in matchers) throw new Error(`there is a matcher ${name} already`)
+    matchers[name] = more[name]
+  }
+}
 expect.assertions = () => {}
 expect.anything = () => ({ asymmetricMatch: (value) => value != null })
 expect.any = (kind) => ({ asymmetricMatch: (value) => Object(value) instanceof kind })
@@ -168,3 +188,4 @@ expect.arrayContaining = (wanted) => ({
 })
 expect.objectContaining = (wanted) => ({ asymmetricMatch: (value) => subset(value, wanted) })
 expect.stringContaining = (wanted) => ({ asymmetricMatch: (value) => String(value).includes(wanted) })
+Object.freeze(expect)

@@ -15,6 +15,7 @@ from benchmarks.reading.sources import SuiteSources
 from benchmarks.reading.suite import Case, ReadSuite, Suite
 from compiler.checking_served import check_served, check_web
 from compiler.faults import Faults, Origins, Pointer, placed
+from compiler.graph import Sources
 from compiler.lowering import check_arguments
 from compiler.normalising import Work, normalise
 from compiler.reading import read_source
@@ -32,15 +33,25 @@ KINDS: Final = tuple(row.name for row in CASE_KIND_FIELDS)
 SERVE: Final[JsonObject] = {"run": "auto", "port": 8080, "ready": {"http": "/", "within": 30.0}}
 
 
-def read_suite(content: bytes, *, file: str, sources: SuiteSources, limits: SizeLimits | None = None) -> ReadSuite:
-    """The suite in `content`, whose neighbours `sources` reads."""
+def read_suite(
+    content: bytes,
+    *,
+    file: str,
+    sources: SuiteSources,
+    limits: SizeLimits | None = None,
+    library: Sources | None = None,
+) -> ReadSuite:
+    """The suite in `content`, whose neighbours `sources` reads.
+
+    With `library`, which plans read, the tools of ours that its cases name are looked for.
+    """
     tree = read_source(content, file=file, limits=limits or SizeLimits())
     texts = {file: tree.text}
     if tree.value is None:
         return ReadSuite(None, tuple(in_order(tree.diagnostics)), texts)
     work = Work(Faults(), {})
     document = normalise(tree.value, "suite", work)
-    reading = _Reading(document, Reader(sources, work.faults))
+    reading = _Reading(document, Reader(sources, work.faults), library)
     suite = reading.suite()
     told = [*tree.diagnostics, *placed(work.faults.found, Origins(tree, work.moved))]
     diagnostics = tuple(
@@ -56,6 +67,7 @@ class _Reading:
 
     document: JsonObject
     reader: Reader
+    library: Sources | None
     cases: dict[str, Case] = field(default_factory=dict)
 
     @property
@@ -67,7 +79,7 @@ class _Reading:
         for name in ("suite", "cases"):
             if not document.get(name) and not self.faults.is_at((name,)):
                 self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
-        shelf = read_shelf(document, self.reader)
+        shelf = read_shelf(document, self.reader, self.library)
         defaults = document.get("defaults", {})
         for base, written in document.get("cases", {}).items():
             for case in self._cases(base, _over(defaults, written)):
@@ -121,7 +133,7 @@ class _Reading:
             world=world,
             serve=_serve(written.get("serve")),
             agent=written.get("agent", {}),
-            agents=written.get("agents", {}),
+            agents=self._agents(written, to),
             task=written.get("task", {}),
             budget=written.get("budget", {}),
             within_s=float(written.get("within", CASE_S)),
@@ -131,6 +143,14 @@ class _Reading:
             mutants=proof.mutants,
             cheats=proof.cheats,
         )
+
+    def _agents(self, written: JsonObject, to: Pointer) -> JsonObject:
+        """The agents by name, as far as anything of them can be told before a plan is made of them."""
+        agents: Json = written.get("agents", {})
+        if isinstance(agents, dict):
+            return agents
+        self.faults.add("P0202", "`agents` is no map", "write `name: agent`", to=(*to, "agents"))
+        return {}
 
     def _blanks(self, written: JsonObject, to: Pointer) -> None:
         """Tells of blanks that nothing fills, but not in files: there they may be their language's own."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from benchmarks.checks.asking import tools_named
+from benchmarks.checks.rules import READS
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.suite import Case
 from benchmarks.worlds import world_of
-from compiler.faults import Pointer
-from compiler.suggesting import did_you_mean
+from compiler.compiling import read_library
+from compiler.faults import Faults, Pointer
+from compiler.graph import Sources
+from compiler.shelves import Shelves
+from compiler.suggesting import did_you_mean, nearest
+from compiler.toolsets import Toolsets
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
+from schemas.tools import AGENT_TOOL, TOOLS
 
 
 @frozen
@@ -20,24 +27,64 @@ class Shelf:
     worlds: Mapping[str, JsonObject]
     pools: Mapping[str, JsonObject]
     reader: Reader
+    library: Sources | None = None
 
     def check(self, case: Case, to: Pointer) -> None:
-        """Tells of tools of the case that nobody has, and of rows that it lays over no table."""
+        """Tells of tools of the case and of its checks that nobody has, and of rows that it lays over no table."""
         use = None if case.world is None else str(case.world.get("use"))
         pool = None if case.decoys is None else str(case.decoys.get("pool"))
-        shelves = [self.worlds.get(use or ""), self.pools.get(pool or "")]
-        if all(shelf != {} for shelf in shelves):  # Else it has faults of its own.
-            self._check_tools(case, [shelf for shelf in shelves if shelf], to)
+        shelves = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
+        if all(shelves):  # Else there are faults of its own.
+            self._check_tools(case, shelves, to)
+            self._check_calls(case, shelves, to)
         if case.world is not None and case.world.get("with") and (world := self.worlds.get(use or "")):
             self._check_rows(world, case.world["with"], (*to, "world", "with"))
 
     def _check_tools(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
-        known = [tool for shelf in shelves for tool in shelf.get("tools", {})]
+        known = _simulated(shelves)
         for index, tool in enumerate(case.tools or ()):
-            if "." not in tool or "*" in tool or tool in known:
+            if "." not in tool.partition("(")[0]:
+                self._check_own(case, tool, (*to, "tools", str(index)))
+                continue
+            if "*" in tool or tool in known:
                 continue
             hint = did_you_mean(tool, known) if known else "name the `world` that it acts in"
             self.reader.faults.add("P0213", f"nobody simulates `{tool}`", hint, to=(*to, "tools", str(index)))
+
+    def _check_calls(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
+        """Tells of tools that the checks of the case name and that there are not.
+
+        What is needed must be there for this very case. What is free or forbidden may be so for several cases, each
+        with another world. An invented tool may be forbidden, but hardly one that is called nearly as another is.
+        """
+        ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.agents), *(case.tools or ()))
+        here = dict.fromkeys((*_simulated(shelves), *ours))
+        for check in case.checks:
+            for at, tool in tools_named(check.kind, check.arguments):
+                known = here if at[0] == "need" or tool in here else self._anywhere | here
+                if tool in known or (at[0] == "forbid" and nearest(tool, known) is None):
+                    continue
+                place = (*to, "checks", check.key, check.kind, *at)
+                self.reader.faults.add("P0213", f"the case has no tool `{tool}`", did_you_mean(tool, known), to=place)
+
+    @property
+    def _anywhere(self) -> dict[str, None]:
+        """What may be free or forbidden in some case of the suite."""
+        return dict.fromkeys((READS, *_simulated((*self.worlds.values(), *self.pools.values()))))
+
+    def _check_own(self, case: Case, tool: str, to: Pointer) -> None:
+        """Tells of a tool of ours as the plan of a run would, whose text nobody has written."""
+        if self.library is None:
+            return
+        faults = Faults()
+        named = Shelves(self.library, faults, read_library)
+        named.take_plan({"agents": case.agents})
+        Toolsets(named, faults).opened((tool,), ())
+        for one in (found.diagnostic for found in faults.found):
+            if one.code == "P0410":  # A plan can do without a tool; who is measured is to have what the case says.
+                self.reader.faults.add("P0213", one.summary, "`plan explain tools` lists what there is", to=to)
+            else:
+                self.reader.faults.add(one.code, one.summary, one.hint, to=to)
 
     def _check_rows(self, world: JsonObject, rows: JsonObject, to: Pointer) -> None:
         for one in world_of({**world, "overlays": {"with": rows}}).diagnostics:
@@ -45,8 +92,12 @@ class Shelf:
             self.reader.faults.add(one.code, one.summary, one.hint, to=(*to, *below))
 
 
-def read_shelf(document: JsonObject, reader: Reader) -> Shelf:
-    """What the suite's `worlds` and `pools` name."""
+def _simulated(shelves: Iterable[JsonObject]) -> list[str]:
+    return [tool for shelf in shelves for tool in shelf.get("tools", {})]
+
+
+def read_shelf(document: JsonObject, reader: Reader, library: Sources | None) -> Shelf:
+    """What the suite's `worlds` and `pools` name. `library` has the toolsets that a case may name."""
     worlds = {name: reader.world(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
     pools = {name: reader.world(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
     of: dict[str, str] = {}
@@ -55,4 +106,4 @@ def read_shelf(document: JsonObject, reader: Reader) -> Shelf:
             if (other := of.setdefault(server, name)) != name:
                 words = f"the worlds `{other}` and `{name}` both have tools of `{server}`"
                 reader.faults.add("P0208", words, "call those of one of them otherwise", to=("worlds", name))
-    return Shelf(worlds, pools, reader)
+    return Shelf(worlds, pools, reader, library)

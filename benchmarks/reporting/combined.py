@@ -1,7 +1,8 @@
 """One report over runs of several suites and models: what `report.json` holds and the other forms are drawn from.
 
 A column is a model in a run. Where a suite was run several times, models of different runs stand side by side and are
-compared on the keys that they share. Nothing is averaged over suites. The same runs give the same bytes in any order.
+compared on the keys that they share, and each is held against what doing nothing and the oracle score in its own run.
+Nothing is averaged over suites. The same runs give the same bytes in any order.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 
 from benchmarks.scoring.folding import Entry, Run
 from benchmarks.scoring.kinds import Kind, kind_of
-from benchmarks.scoring.pairing import Pair, Side, pair
+from benchmarks.scoring.pairing import Pair, Side, key_of, pair
 from benchmarks.scoring.standing import Counts, Standing
 from benchmarks.scoring.summary import Summary, beside, entry_to_json
 from benchmarks.scoring.suspecting import Suspects, suspects
@@ -67,20 +68,45 @@ class State:
 
 
 @frozen
+class Ends:
+    """The ends of the scale of a run: what doing nothing and the oracle score on its cases, None where nobody knows."""
+
+    run: str
+    nop: Column | None
+    oracle: Column | None
+
+    def to_json(self) -> JsonObject:
+        return {"nop": _label(self.nop), "oracle": _label(self.oracle)}
+
+
+@frozen
 class Section:
-    """One suite. `columns` are all models, the tested ones first; `nop` and `oracle` are the ends of its scale."""
+    """One suite. `columns` are all models, the tested ones first; `ends` are of each of `runs`."""
 
     suite: str
     runs: tuple[State, ...]
     columns: tuple[Column, ...]
-    nop: Column | None
-    oracle: Column | None
+    ends: tuple[Ends, ...]
     pairs: tuple[Pair, ...]
     suspects: Suspects
 
     @property
     def tested(self) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if column.kind is Kind.TESTED)
+
+    @property
+    def nop(self) -> Column | None:
+        """What stands for doing nothing in all runs; None where they differ."""
+        return _alike([one.nop for one in self.ends])
+
+    @property
+    def oracle(self) -> Column | None:
+        """The same of the oracle."""
+        return _alike([one.oracle for one in self.ends])
+
+    def ends_of(self, column: Column) -> Ends:
+        """What a model of a run is held against."""
+        return next(one for one in self.ends if one.run == column.run)
 
     @property
     def cases(self) -> tuple[str, ...]:
@@ -90,8 +116,9 @@ class Section:
         return {
             "runs": [one.to_json() for one in self.runs],
             "models": [one.to_json() for one in self.columns],
-            "nop": None if self.nop is None else self.nop.label,
-            "oracle": None if self.oracle is None else self.oracle.label,
+            "nop": _label(self.nop),
+            "oracle": _label(self.oracle),
+            "ends": {one.run: one.to_json() for one in self.ends},
             "pairs": [one.to_json() for one in self.pairs],
             "suspects": self.suspects.to_json(),
             "cases": _cases(self.columns),
@@ -144,8 +171,7 @@ def _section(suite: str, summaries: Sequence[Summary]) -> Section:
         suite,
         tuple(_state(one) for one in summaries),
         columns,
-        _beside(columns, Kind.NOP),
-        _beside(columns, Kind.ORACLE),
+        _ends(summaries, columns),
         tuple(pair(a, b) for a, b in combinations(sides, 2)),
         suspects(entry for one in summaries for entry in one.entries),
     )
@@ -167,6 +193,28 @@ def _columns(summaries: Sequence[Summary]) -> tuple[Column, ...]:
 
 
 _ORDER: Final = (Kind.TESTED, Kind.ORACLE, Kind.NOP, Kind.CHEAT, Kind.MUTANT)
+
+
+def _ends(summaries: Sequence[Summary], columns: Sequence[Column]) -> tuple[Ends, ...]:
+    keys = {one.run.name: {key_of(entry, one.run) for entry in one.entries} for one in summaries}
+
+    def end(run: str, kind: Kind) -> Column | None:
+        """The run's own; where it has none, that of another run of the very same cases."""
+        runs = (one for one in (run, *keys) if keys[one] == keys[run])
+        found = (_beside([column for column in columns if column.run == one], kind) for one in runs)
+        return next((one for one in found if one is not None), None)
+
+    return tuple(Ends(run, end(run, Kind.NOP), end(run, Kind.ORACLE)) for run in keys)
+
+
+def _alike(found: Sequence[Column | None]) -> Column | None:
+    counts = [None if one is None else one.standing.share.counts for one in found]
+    scores = {None if one is None else (one.passed, one.decided) for one in counts}
+    return found[0] if len(scores) == 1 else None
+
+
+def _label(column: Column | None) -> str | None:
+    return None if column is None else column.label
 
 
 def _beside(columns: Sequence[Column], kind: Kind) -> Column | None:

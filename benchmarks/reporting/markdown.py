@@ -48,7 +48,7 @@ def _warnings(runs: Iterable[State]) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     tables = sheets.sheets(section)
-    parts = [f"## {escaped(section.suite)}", wording.scale(section), _runs(section), *_in_full(tables)]
+    parts = [f"## {escaped(section.suite)}", escaped(wording.scale(section)), _runs(section), *_in_full(tables)]
     for sheet in tables:
         parts += [f"### {sheet.title}", *_table(sheet)]
     if section.pairs:

@@ -23,6 +23,9 @@ ROW: Final = 44
 
 AXIS: Final = 26
 HEAD: Final = 22
+LINE: Final = 14
+"""Of small text."""
+
 FIELD: Final = 260
 NAME_MAX: Final = 22
 """Cells of a name beside its figures, on the narrowest screen."""
@@ -30,13 +33,21 @@ PAIR_NAME_MAX: Final = 11
 
 
 def rates(section: Section, ident: str) -> Markup | None:
-    """Pass rates with their intervals; what doing nothing and the oracle score are lines across. None without any."""
+    """Pass rates with their intervals; what doing nothing and the oracle score are lines across. None without any.
+
+    Where runs differ in what these score, each rate has its line, with the runs that it is of.
+    """
     columns = [column for column in section.columns if column.standing.share.rate is not None]
     if not columns:
         return None
-    height = HEAD + ROW * len(columns) + AXIS
-    marks = [_across(column, height, word) for column, word in ((section.nop, "nop"), (section.oracle, "oracle"))]
-    rows = [_rate_row(column, HEAD + ROW * place) for place, column in enumerate(columns)]
+    ends = [
+        _levels([(one.run, one.nop) for one in section.ends], "nop"),
+        _levels([(one.run, one.oracle) for one in section.ends], "oracle"),
+    ]
+    head = HEAD + LINE * (max(1, *map(len, ends)) - 1)
+    height = head + ROW * len(columns) + AXIS
+    marks = [_across(share, words, LINE * at, head, height) for of in ends for at, (share, words) in enumerate(of)]
+    rows = [_rate_row(column, head + ROW * place) for place, column in enumerate(columns)]
     said = "; ".join(f"{column.label} {wording.percent(column.standing.share.rate)}" for column in columns)
     ticks = [(share, f"{share:.0%}".replace("%", " %")) for share in (0, 0.25, 0.5, 0.75, 1)]
     return _svg(ident, height, f"Pass rates of {section.suite}", said, [_axis(ticks, height), *marks, *rows])
@@ -170,15 +181,23 @@ def _bar(interval: Interval | None, share: float, y: int) -> list[Markup]:
     return [line, dot]
 
 
-def _across(column: Column | None, height: int, word: str) -> Markup | None:
-    if column is None or column.standing.share.rate is None:
-        return None
-    share = column.standing.share.rate
+def _levels(ends: Sequence[tuple[str, Column | None]], word: str) -> list[tuple[float, str]]:
+    """Each rate once, in words; where there are several, with the runs that it is of."""
+    runs: dict[float, list[str]] = {}
+    for run, column in ends:
+        if column is not None and (rate := column.standing.share.rate) is not None:
+            runs.setdefault(rate, []).append(run)
+    names = {rate: cut(f" ({', '.join(of)})", NAME_MAX) if len(runs) > 1 else "" for rate, of in runs.items()}
+    return [(rate, f"{word}{name} {wording.percent(rate)}") for rate, name in names.items()]
+
+
+def _across(share: float, words: str, down: int, head: int, height: int) -> Markup:
+    """A line from top to bottom, its words above it and `down` pixels below the top."""
     anchor = "end small" if share > 0.5 else "small"
     return element(
         "g",
-        element("line", x1=_x(share), x2=_x(share), y1=HEAD - 6, y2=height - AXIS + 4),
-        element("text", f"{word} {wording.percent(share)}", x=_x(share), y=12, class_=anchor),
+        element("line", x1=_x(share), x2=_x(share), y1=head - 6, y2=height - AXIS + 4),
+        element("text", words, x=_x(share), y=12 + down, class_=anchor),
         class_="across",
     )
 

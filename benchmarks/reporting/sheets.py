@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.reporting import wording
-from benchmarks.reporting.combined import Column, Report, Section
+from benchmarks.reporting.combined import Column, Ends, Report, Section
 from benchmarks.scoring.kinds import Kind
 from benchmarks.scoring.standing import AtK, Spread
 from benchmarks.scoring.statistics import Interval
@@ -30,9 +30,14 @@ def sheets(section: Section) -> list[Sheet]:
 
 
 def overview(report: Report) -> Sheet:
-    """All suites at a glance: each tested model between the ends of the scale."""
+    """All suites at a glance: each tested model between the ends of its run's scale."""
     rows = [
-        (section.suite, column.label, *_share(column.standing.share.rate, column.standing.interval), *_ends(section))
+        (
+            section.suite,
+            column.label,
+            *_share(column.standing.share.rate, column.standing.interval),
+            *_ends(section.ends_of(column)),
+        )
         for section in report.sections
         for column in section.tested or section.columns
     ]
@@ -110,9 +115,9 @@ def verdicts(section: Section) -> Sheet:
     return Sheet("Cases", head, tuple(rows))
 
 
-def _ends(section: Section) -> list[str]:
-    ends = (section.nop, section.oracle)
-    return [wording.NOTHING if end is None else wording.percent(end.standing.share.rate) for end in ends]
+def _ends(ends: Ends) -> list[str]:
+    columns = (ends.nop, ends.oracle)
+    return [wording.NOTHING if one is None else wording.percent(one.standing.share.rate) for one in columns]
 
 
 def _rate(column: Column, has_bounds: bool) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from benchmarks.reporting.combined import Column, Section, State
+from benchmarks.reporting.combined import Column, Ends, Section, State
 from benchmarks.scoring.pairing import Pair
 from benchmarks.scoring.standing import Counts
 from benchmarks.scoring.statistics import Interval
@@ -74,11 +74,13 @@ def p_value(p: float) -> str:
 
 
 def scale(section: Section) -> str:
-    """Where doing nothing and knowing the answer stand."""
-    nop = _stands(section.nop, "Doing nothing", "it is not known what doing nothing scores: add --model nop")
-    oracle = _stands(section.oracle, "the oracle", "the oracle was not run: add --model oracle")
-    text = f"{nop}; {oracle}."
-    return text[0].upper() + text[1:]
+    """Where doing nothing and knowing the answer stand; in which runs, where that differs."""
+    runs: dict[str, list[str]] = {}
+    for ends in section.ends:
+        runs.setdefault(_scale(ends), []).append(ends.run)
+    if len(runs) > 1:
+        return " ".join(f"In {', '.join(of)}: {text}" for text, of in runs.items())
+    return "".join(text[0].upper() + text[1:] for text in runs)
 
 
 def troubles(state: State) -> list[str]:
@@ -127,6 +129,12 @@ def suspicions(found: Suspects) -> list[tuple[str, tuple[str, ...]]]:
 def sliced(by: str) -> str:
     """`tag:kind` as `kind`, `variant` as `prompt variant`."""
     return "prompt variant" if by == "variant" else by.removeprefix("tag:")
+
+
+def _scale(ends: Ends) -> str:
+    nop = _stands(ends.nop, "doing nothing", "it is not known what doing nothing scores: add --model nop")
+    oracle = _stands(ends.oracle, "the oracle", "the oracle was not run: add --model oracle")
+    return f"{nop}; {oracle}."
 
 
 def _stands(column: Column | None, who: str, otherwise: str) -> str:

@@ -8,7 +8,7 @@ folds to. What all attempts together took is kept apart. Figures are made of ent
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import Final
 
@@ -40,7 +40,8 @@ class Usage:
 class Run:
     """What `run/open` says. `plan` is the digest of plan.json; `planned` has model → case → how many trials.
 
-    `is_validated`: whether the suite is known to measure what it says; None when nobody looked.
+    `is_validated`, which `run/resume` says anew: whether the suite is known to measure what it says; None when nobody
+    looked.
     """
 
     suite: str
@@ -54,6 +55,11 @@ class Run:
     pass_at: tuple[int, ...]
     pass_hat: tuple[int, ...]
     is_validated: bool | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a `run/open` was there."""
+        return self.name != ""
 
     @property
     def entry_count(self) -> int:
@@ -163,8 +169,9 @@ class Fold:
         self.run = _run(event.suite, event.data)
 
     def _resume(self, event: Event) -> None:
-        del event
+        """Cases may have been edited since it was opened."""
         self._resumes += 1
+        self.run = replace(self.run, is_validated=event.data.get("validated", self.run.is_validated))
 
     def _start(self, event: Event) -> None:
         attempt = self._attempt(event)

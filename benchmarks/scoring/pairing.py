@@ -74,9 +74,16 @@ def pair(a: Side, b: Side) -> Pair:
     return Pair(a.label, b.label, len(decided), len(both) - len(decided), unpaired, found)
 
 
+def key_of(entry: Entry, run: Run) -> Hashable:
+    """Equal for entries of any model and run that were given the same.
+
+    Where a run does not say what its cases are made of, only entries of the same plan.json are the same.
+    """
+    return entry.case, entry.trial, entry.case_key or ("plan", run.plan)
+
+
 def _keyed(side: Side) -> dict[Hashable, Entry]:
-    """Where a run does not say what its cases are made of, only entries of the same plan.json are the same."""
-    return {(one.case, one.trial, one.case_key or ("plan", side.run.plan)): one for one in side.entries}
+    return {key_of(one, side.run): one for one in side.entries}
 
 
 def _tallies(pairs: Iterable[tuple[Entry, Entry]]) -> list[tuple[Tally, Tally]]:

@@ -43,7 +43,8 @@ class Summary:
     @property
     def is_complete(self) -> bool:
         """Whether no entry is missing, and none ended because the world failed."""
-        return not (self.counts.errors or self.counts.missing)
+        is_unknown = any(entry.verdict is not None and entry.verdict.is_unknown for entry in self.entries)
+        return not (is_unknown or self.counts.missing)
 
     @property
     def nop(self) -> Standing | None:

@@ -46,24 +46,24 @@ class Cost:
     cpu_s: float
 
 
-def run(cases: int, model: str) -> Cost:
-    """`plan bench run` of a suite of so many cases, all of which must pass."""
-    with tempfile.TemporaryDirectory(prefix="cases-") as name:
-        rows = "".join(f"  c{number:04}: {CASE}\n" for number in range(cases))
-        (Path(name) / "suite.yaml").write_text(f"suite: cases\ncases:\n{rows}")
-        command = [sys.executable, "-m", "planloop", "bench", "run", "suite.yaml"]
-        command += ["--model", model, "--parallel", str(PARALLEL), "--name", "run"]
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=name, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.perf_counter() - start
-        events = (Path(name) / "reports/cases/run/events.jsonl").read_text().splitlines()
-        ends = [event["data"] for event in map(json.loads, events) if event["type"] == "case/end"]
-        assert process.returncode == 0, "every case has a verdict"
-        assert [end["verdict"] for end in ends] == ["pass"] * cases, "every case passes"
+def run(cases: int, model: str, below: Path) -> Cost:
+    """`plan bench run` of a suite of so many cases in a new folder below `below`; all of them must pass."""
+    folder = Path(tempfile.mkdtemp(dir=below))
+    rows = "".join(f"  c{number:04}: {CASE}\n" for number in range(cases))
+    (folder / "suite.yaml").write_text(f"suite: cases\ncases:\n{rows}")
+    command = [sys.executable, "-m", "planloop", "bench", "run", "suite.yaml"]
+    command += ["--model", model, "--parallel", str(PARALLEL), "--name", "run"]
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.perf_counter() - start
+    events = (folder / "reports/cases/run/events.jsonl").read_text().splitlines()
+    ends = [event["data"] for event in map(json.loads, events) if event["type"] == "case/end"]
+    assert process.returncode == 0, "every case has a verdict"
+    assert [end["verdict"] for end in ends] == ["pass"] * cases, "every case passes"
     return Cost(wall, used.ru_utime + used.ru_stime)
 
 
@@ -133,15 +133,16 @@ def main() -> None:
     arguments = parser.parse_args()
     least: list[tuple[float, float]] = []
     starts, wholes, mocks, https = [], [], [], []
-    with model_server(0) as server:
+    with model_server(0) as server, tempfile.TemporaryDirectory(prefix="cases-") as name:
+        below = Path(name)
         url = server.url("case/v1")
         for _ in range(arguments.rounds):
             least.append(floors(url))
-            starts.append(run(1, "oracle"))
-            wholes.append(run(arguments.cases, "oracle"))
+            starts.append(run(1, "oracle", below))
+            wholes.append(run(arguments.cases, "oracle", below))
             mocks.append(each(wholes[-1], starts[-1], arguments.cases))
             model = f"openai/m@{url}"
-            https.append(each(run(OVER_HTTP, model), run(1, model), OVER_HTTP))
+            https.append(each(run(OVER_HTTP, model, below), run(1, model, below), OVER_HTTP))
     mock, http = (statistics.median(side) for side in zip(*least, strict=True))
     load, rounds = os.getloadavg()[0], arguments.rounds
     print(f"load {load:.1f}; {PARALLEL} at a time; medians of {rounds} rounds")

@@ -14,7 +14,7 @@ from schemas.case import Verdict
 from schemas.widths import cells_wide, cut, padded
 
 WIDTH = 79
-NAME_WIDTH = 30
+NAME_WIDTH = 40
 KILLS, TELLS, HOLDS, MISSES, OPEN = "✗", "x", "·", "!", "?"
 LEGEND = f"{KILLS} kills the mutant as it must   {TELLS} kills it, too   {HOLDS} holds   {MISSES} had to kill it"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from benchmarks.worlds.arguments import BadArguments, fitted
+from benchmarks.worlds.values import ABSENT
 from benchmarks.worlds.world import Answer, Moment, Refusal, World, WorldTool
 from schemas.encoding import Json, JsonObject, encode_text
 
@@ -25,10 +27,13 @@ def call(world: World, tool: str, arguments: JsonObject) -> tuple[World, Answer]
     try:
         for step in found.does:
             step(moment)
+        answer = _answer(found.returns.of(moment.scope))
     except Refusal as refusal:
         return world, Answer(str(refusal), None, "ToolError")
+    except (ArithmeticError, ValueError) as error:  # Whoever calls chose the values: no bug that it would wait for.
+        return world, Answer(f"That cannot be worked out: {error}.", None, "ToolError")
     after = replace(world, tables=moment.tables, serials=moment.serials) if found.writes else world
-    return after, _answer(found.returns.of(moment.scope))
+    return after, answer
 
 
 def replay(world: World, calls: Iterable[tuple[str, JsonObject]]) -> World:
@@ -46,5 +51,6 @@ def _failing(world: World, tool: WorldTool) -> tuple[World, Answer] | None:
     return replace(world, failed={**world.failed, tool.name: count + 1}), Answer(tool.errors.says, None, "ToolError")
 
 
-def _answer(value: Json) -> Answer:
+def _answer(found: Any) -> Answer:
+    value: Json = None if found is ABSENT else found
     return Answer(value if isinstance(value, str) else encode_text(value), value)

@@ -1,39 +1,38 @@
 """Whether two worlds that began as one are the same now, whatever their new rows are called.
 
-Rows that were there from the start are compared by their ids. New ones are numbered in the order of their making, which
-is nobody's concern: they are compared by what is in them, and a reference to one by what it refers to. Texts are the
-same after case and spaces are folded; the order of lists does not count.
+Rows that were there from the start, or whose id a call has named, are compared by their ids. What the world numbers, it
+does in the order of the making, which is nobody's concern: such rows are compared by what is in them, and a reference
+to one by what it refers to. Texts are the same after case and spaces are folded; the order of lists does not count.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from benchmarks.worlds.world import Tables, World
+from benchmarks.worlds.world import Row, Tables, World
 from schemas.encoding import Json, canonical, digest, encode_text
+from schemas.matchers import fold
 
-_NUMBERED: Final = re.compile(r"(.*-)(\d+)")
+_NUMBERED: Final = re.compile(r"(.*-)([1-9][0-9]{0,17})")  # As they are given: more digits count nothing.
 _ROUNDS: Final = 4  # New rows that refer to new rows that refer to … so deep they are told apart.
 _SHOWN_CHARS: Final = 200
 
 
-def differences(world: World, found: Tables, wanted: Tables, ignore: Collection[str] = ()) -> list[str]:
-    """What `found` has otherwise than `wanted`, both come of `world`; empty when they are the same.
+def differences(world: World, end: World, golden: World, ignore: Collection[str] = ()) -> list[str]:
+    """What `end` has otherwise than `golden`, both come of `world`; empty when they are the same.
 
     `ignore` names tables (`messages`) and fields of tables (`messages.body`) that do not count.
     """
-    new_here, new_there = _new_rows(world, found), _new_rows(world, wanted)
+    new_here, new_there = _new_rows(world, end), _new_rows(world, golden)
+    found, wanted = end.tables, golden.tables
     names_here, names_there = _named(new_here, found, ignore), _named(new_there, wanted, ignore)
     out: list[str] = []
     for table in sorted({*found, *wanted} - set(ignore)):
-        here, there = found.get(table, {}), wanted.get(table, {})
+        here, there = _known(found, table, new_here), _known(wanted, table, new_there)
         for id_ in sorted({*here, *there}):
-            if (table, id_) in new_here or (table, id_) in new_there:
-                continue
             out += _row_differences(
                 f"{table}/{id_}",
                 _plain(here.get(id_), table, names_here, ignore),
@@ -42,15 +41,28 @@ def differences(world: World, found: Tables, wanted: Tables, ignore: Collection[
     return [*out, *_new_differences((names_here, found), (names_there, wanted), ignore)]
 
 
-def _new_rows(world: World, tables: Tables) -> frozenset[tuple[str, str]]:
-    """The rows that were given a number since the start."""
+def _new_rows(world: World, end: World) -> frozenset[tuple[str, str]]:
+    """The rows that the world gave a number since it was as in `world`."""
     return frozenset(
-        (table, id_) for table, rows in tables.items() for id_ in rows if _is_new(world.start.get(table, {}), id_)
+        (table, id_)
+        for table, rows in end.tables.items()
+        for id_ in rows.keys() - world.tables.get(table, {}).keys()
+        if _is_given(world, end, table, id_)
     )
 
 
-def _is_new(start: Mapping[str, Json], id_: str) -> bool:
-    return id_ not in start and _NUMBERED.fullmatch(id_) is not None
+def _known(tables: Tables, table: str, new: Collection[tuple[str, str]]) -> Mapping[str, Row]:
+    """The rows of a table that are compared by their ids."""
+    return {id_: row for id_, row in tables.get(table, {}).items() if (table, id_) not in new}
+
+
+def _is_given(world: World, end: World, table: str, id_: str) -> bool:
+    """Whether the id is one of the numbers that were counted up to since; one that a call has named need be none."""
+    parts = _NUMBERED.fullmatch(id_)
+    if parts is None:
+        return False
+    key = f"{table}/{parts[1]}"
+    return world.serials.get(key, 0) < int(parts[2]) <= end.serials.get(key, 0)
 
 
 def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[str]) -> dict[tuple[str, str], str]:
@@ -76,7 +88,7 @@ def _plain(value: Json, table: str, names: Mapping[tuple[str, str], str], ignore
 def _folded(value: Json, by_id: Mapping[str, str]) -> Json:
     match value:
         case str():
-            return by_id.get(value) or " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+            return by_id.get(value) or fold(value)
         case list():
             return sorted((_folded(each, by_id) for each in value), key=encode_text)
         case dict():
@@ -88,7 +100,7 @@ def _folded(value: Json, by_id: Mapping[str, str]) -> Json:
 
 
 def _row_differences(name: str, here: Json, there: Json) -> Iterator[str]:
-    if here == there:
+    if _is_same(here, there):
         return
     if here is None:
         yield f"{name} is gone"
@@ -97,8 +109,13 @@ def _row_differences(name: str, here: Json, there: Json) -> Iterator[str]:
     else:
         for key in sorted({*here, *there}):
             one, other = here.get(key), there.get(key)
-            if one != other:
+            if not _is_same(one, other):
                 yield f"{name}: {key} is {_shown(one)}, not {_shown(other)}"
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Whether two values as they are compared are one: true is no 1, as it would be to Python."""
+    return canonical(one) == canonical(other)
 
 
 def _new_differences(

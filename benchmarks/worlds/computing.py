@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from operator import mul, sub
+from operator import add, mul, sub
 from typing import Any, Final
 
 from benchmarks.worlds import times
@@ -13,6 +14,7 @@ from benchmarks.worlds.world import Refusal
 from schemas.encoding import Json, JsonObject
 
 _DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
+_MOST: Final = sys.float_info.max
 
 
 def parse_computed(raw: Json) -> Value:
@@ -46,7 +48,14 @@ def _numbers(values: Any) -> list[Any]:
     found = _items(values)
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in found):
         raise Refusal("That is no number.")
-    return found
+    return [_bounded(each) for each in found]
+
+
+def _bounded(value: Any) -> Any:
+    """The number, if a float can hold it: JSON has no infinity, and whole numbers beyond mix with no float."""
+    if not abs(value) <= _MOST:  # This way around, since what is no number at all compares as false.
+        raise Refusal("That number is too large.")
+    return value
 
 
 def _items(values: Any) -> list[Any]:
@@ -59,9 +68,15 @@ def _neat(value: Any) -> Any:
     return round(value, _DIGITS) if isinstance(value, float) else value
 
 
+def _reduced(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """The numbers taken together, from the left; 0 for none."""
+    return _neat(reduce(lambda one, other: _bounded(operation(one, other)), values)) if values else 0
+
+
 def _sum(given: JsonObject) -> Any:
     rows = (row for row in _items(given.get("of", [])) if isinstance(row, dict))
-    return _neat(sum(_numbers([row.get(given["field"], 0) for row in rows])))
+    name = str(given.get("field"))
+    return _reduced(add, _numbers([row.get(name, 0) for row in rows]))
 
 
 def _shifted(given: JsonObject) -> Any:
@@ -69,7 +84,10 @@ def _shifted(given: JsonObject) -> Any:
     time, start, end = (times.instant(given.get(name)) for name in ("time", "from", "to"))
     if time is None or start is None or end is None:
         return ABSENT
-    return times.written(time + (end - start))
+    moved = times.moved(time, end - start)
+    if moved is None:
+        raise Refusal("That is no time that a calendar has.")
+    return times.written(moved)
 
 
 def _at(index: int) -> Callable[[Any], Any]:
@@ -77,9 +95,9 @@ def _at(index: int) -> Callable[[Any], Any]:
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "add": lambda values: _neat(sum(_numbers(values))),
-    "subtract": lambda values: _neat(reduce(sub, _numbers(values) or [0])),
-    "multiply": lambda values: _neat(reduce(mul, _numbers(values) or [0])),
+    "add": lambda values: _reduced(add, _numbers(values)),
+    "subtract": lambda values: _reduced(sub, _numbers(values)),
+    "multiply": lambda values: _reduced(mul, _numbers(values)),
     "count": lambda values: len(_items(values)),
     "sum": _sum,
     "first": _at(0),

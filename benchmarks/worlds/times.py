@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from schemas.encoding import Json
@@ -17,9 +17,9 @@ def instant(value: Json) -> datetime | None:
         return None
     try:
         found = datetime.fromisoformat(value)
-    except ValueError:
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # In UTC it may lie before the year 1 or after 9999.
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def as_time(value: str) -> str | None:
@@ -33,6 +33,14 @@ def as_day(value: str) -> str | None:
     try:
         return date.fromisoformat(value).isoformat()
     except ValueError:
+        return None
+
+
+def moved(time: datetime, by: timedelta) -> datetime | None:
+    """The time that long after, or before; None when no year from 1 to 9999 has it."""
+    try:
+        return time + by
+    except OverflowError:
         return None
 
 

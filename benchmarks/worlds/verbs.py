@@ -97,10 +97,11 @@ def _update(raw: JsonObject) -> Written:
 
     def change(row: Row, moment: Moment) -> Row:
         after: Row = {**row, **fields.of(moment.scope)}
-        if put:
+        name, entry = key.of(moment.scope), value.of(moment.scope)
+        if put and name is not ABSENT and entry is not ABSENT:
             entries = row.get(put["field"])
             held = entries if isinstance(entries, dict) else {}
-            after[put["field"]] = {**held, str(key.of(moment.scope)): value.of(moment.scope)}
+            after[put["field"]] = {**held, str(name): entry}
         return after
 
     return _changing(raw, change, fields.names | key.names | value.names)

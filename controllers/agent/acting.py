@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from controllers.agent import budget, conditions, deciding, steps, turn
+from controllers.agent import budget, conditions, deciding, seating, steps, turn
 from controllers.agent.ahead import Ahead
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
@@ -47,7 +47,7 @@ from schemas.agent import UNPRICED, AgentState
 from schemas.call import CallResult, CallState, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
-from schemas.lock import LASTING, LockKept
+from schemas.lock import LASTING, OF_AGENTS, LockKept
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -57,7 +57,7 @@ class AgentReconciler:
 
     def __init__(self, world: World, tools: Mapping[str, Tool] = BUILT_IN) -> None:
         self._world = world
-        served = ServedTools(AgentTools(tools, world.store), lambda: world.store.view)
+        served = ServedTools(AgentTools(tools, lambda: world.store.view), lambda: world.store.view)
         self._tools = KeptTools(served, lambda: world.store.view)
         self._specs = Specs()
         self._prompts = Prompts()
@@ -73,6 +73,8 @@ class AgentReconciler:
     async def reconcile(self, address: Address) -> Outcome:
         """Takes steps until the agent rests or waits for a job."""
         store = self._world.store
+        if _is_untouched(store.view, str(address)):
+            return Done()
         before = store.view.rev
         self._permits.sweep()
         outcome = await self._go_on(str(address), self._ahead(str(address)), "")
@@ -110,7 +112,8 @@ class AgentReconciler:
             if outcome is None:
                 seen = observe_again(seen, ahead, self._specs, self._world.plan)
         ahead.commit()
-        return outcome or Done()
+        outcome = outcome or Done()
+        return outcome if seen is None else seating.bounded(seen, outcome)
 
     async def _settled(self, seen: Observed, draft: Draft, key: str) -> bool:
         """The last act of a call's job: its result, and the steps that follow from it."""
@@ -138,8 +141,8 @@ class AgentReconciler:
             self._desk.life,
             partial(self._firing.unasked, seen),
         )
-        if isinstance(step, steps.Start) and seen.nature.is_instant:
-            ahead.commit()  # Each turn of a script is a record of its own: people read them.
+        if _is_apart(seen, step, ahead):
+            ahead.commit()
         draft = self._turned(seen, step, ahead) or self._ruled(seen, step)
         if draft is not None:
             ahead.add(seen.resource.address, draft)
@@ -188,6 +191,8 @@ class AgentReconciler:
                 kept = ("turn",)
             case steps.Interrupt():
                 gone = tuple(seen.calls.values())
+            case steps.Vacate():
+                kept = OF_AGENTS
             case steps.Close() | steps.Begin() | steps.Release() | steps.Rest(state=AgentState.ENDED):
                 gone, kept = tuple(seen.calls.values()), LASTING
             case _:
@@ -218,6 +223,8 @@ class AgentReconciler:
                 return ruling.collected(seen, ended[0])
             case steps.Reply(answer=answer):
                 return turn.answered(seen, answer)
+            case steps.Vacate(why=why):
+                return seating.left(seen, why)
             case steps.Resolve(call=call, ending=ending):
                 tool = self._tools.get(str(call.spec["tool"]))
                 return running.draft_of(seen, call, starting.waited_out(seen, call, tool, ending))
@@ -330,7 +337,6 @@ class AgentReconciler:
                 ahead.add(seen.resource.address, turn.settled(seen, turn.Outcome(call, calls.denied(why))))
                 return None
             if tool is None or starting.is_in_place(seen, call, tool):
-                ahead.commit()  # What a tool reads of others is what there is.
                 await self._run_instantly(seen, call, tool, ahead)
                 return None
         if not self._take_locks(seen, startable, ahead):
@@ -378,6 +384,8 @@ class AgentReconciler:
         return self._world.ids.mint()
 
     async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None, ahead: Ahead) -> None:
+        if tool is not None and not tool.is_apart:
+            ahead.commit()  # What a tool reads of others is what there is.
         context = self._context(seen, call)
         ending: Ending
         if tool is None:
@@ -427,6 +435,8 @@ class AgentReconciler:
         raw = seen.resource.status
         # Why it runs is in its open turn; said once more, it would be a record for every step.
         is_said = rest.state is AgentState.RUNNING and not rest.is_wait and raw.get("state") == AgentState.RUNNING
+        # One that never began is idle without a word: a plan of 1,000 agents would begin with 1,000 writes.
+        is_said = is_said or (rest.state is AgentState.IDLE and "state" not in raw)
         if not is_said and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
             merge |= {"state": str(rest.state), "why": rest.why}
         opened = seen.status.open
@@ -450,9 +460,33 @@ def unpriced(model: Unpriced) -> steps.Rest:
     return steps.Rest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
 
 
+def _is_untouched(view: View, address: str) -> bool:
+    """Whether nobody has written anything about the agent or its task yet: what its task writes first wakes it.
+
+    Most agents of a large plan are first looked at like this, and looking closely would come to the same.
+    """
+    agent = view.get(address)
+    if agent is None or agent.status or agent.deleting or agent.spec.get("watches"):
+        return False
+    task = view.get(agent.spec["task"])
+    return task is not None and not task.status and not task.deleting
+
+
 def _opened(seen: Observed) -> OpenTurn:
     assert seen.status.open is not None, "decided on inside a turn"
     return seen.status.open
+
+
+def _is_apart(seen: Observed, step: steps.Step, ahead: Ahead) -> bool:
+    """Whether what comes before `step` is a record of its own, though the step could be in it."""
+    match step:
+        case steps.Start():
+            return seen.nature.is_instant and seen.status.turn > 0  # People read each turn of a script by itself.
+        case steps.End():
+            # A replay takes a reply from the open turn, and in the record that ends the turn it is no longer open.
+            return not seen.nature.is_instant and ahead.says("model.replied")
+        case _:
+            return False
 
 
 def _has_waiting(seen: Observed) -> bool:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from reconciler.storing.store import Store, View
 from schemas import record as records
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Put, Record, SetStatus
+from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
 from schemas.resource import Resource
 
 
@@ -83,6 +83,10 @@ class Ahead:
     def is_empty(self) -> bool:
         return not self._drafts
 
+    def says(self, type_: str) -> bool:
+        """Whether a step that is not proposed yet is of that type."""
+        return any(draft.type == type_ for draft in self._drafts)
+
     def get(self, address: str) -> Resource | None:
         return self._objects.get(address)
 
@@ -116,7 +120,7 @@ class Ahead:
         if not drafts:
             return self.rev
         with self._driving():
-            return self._store.propose(one_of(drafts), expect)
+            return self._store.propose(one_of(drafts, lambda address: self._store.view.get(address) is None), expect)
 
     def _merged(self, found: Sequence[Resource], belongs: object) -> Sequence[Resource]:
         if not self._objects.made:
@@ -131,31 +135,46 @@ class Ahead:
         return [by_address[address] for address in sorted(by_address)]
 
 
-def one_of(drafts: Sequence[Draft]) -> Draft:
-    """The record that is all of `drafts`, in order: their changes, and what each says."""
+def one_of(drafts: Sequence[Draft], is_new: Callable[[str], bool] = lambda _: False) -> Draft:
+    """The record that is all of `drafts`, in order: their changes, and what each says.
+
+    `is_new` of an address: there is no object yet. One that is made and gone within the record is in what it says only.
+    """
     first = drafts[0]
     if len(drafts) == 1:
         return first
-    changes = squashed([change for draft in drafts for change in draft.changes])
+    changes = squashed([change for draft in drafts for change in draft.changes], is_new)
     also = tuple(one for draft in drafts for one in draft.entries)[1:]
     blobs = tuple(dict.fromkeys(blob for draft in drafts for blob in draft.blobs))
     return Draft(first.type, first.actor, first.subject, changes, first.data, blobs, first.cause, also)
 
 
-def squashed(changes: Sequence[Change]) -> tuple[Change, ...]:
+def squashed(changes: Sequence[Change], is_new: Callable[[str], bool] = lambda _: False) -> tuple[Change, ...]:
     """Fewer changes with the same fold: what is put, and what is merged, is said once for each object."""
     out: list[Change | None] = []
-    last: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
     for change in changes:
-        at = last.get(change.address)
-        before = None if at is None else out[at]
-        both = None if before is None or at is None else _both(before, change)
-        if both is not None and at is not None:
-            out[at] = both
+        at = places.setdefault(change.address, [])
+        if isinstance(change, Drop) and _is_passing([out[one] for one in at], change) and is_new(change.address):
+            for one in at:
+                out[one] = None
+            at.clear()
+            continue
+        before = out[at[-1]] if at else None
+        both = None if before is None else _both(before, change)
+        if both is not None:
+            out[at[-1]] = both
         else:
-            last[change.address] = len(out)
+            at.append(len(out))
             out.append(change)
     return tuple(change for change in out if change is not None)
+
+
+def _is_passing(before: Sequence[Change | None], drop: Drop) -> bool:
+    """Whether `before`, all that is said at its address, is about one object from its making on, which `drop` ends."""
+    if not before or not isinstance(before[0], Put):
+        return False
+    return all(isinstance(one, Put | SetStatus | Mark) and one.uid == drop.uid for one in before)
 
 
 def _both(first: Change, second: Change) -> Change | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from controllers.agent.observing import Observed
-from schemas.agent import NO_MODEL, UNPRICED
+from schemas.agent import NO_GUEST, NO_MODEL, UNPRICED
 from schemas.condition import Condition, condition_from_json, updated
 from schemas.encoding import JsonObject
 
@@ -17,6 +17,7 @@ BLOCKING: Final = (
     "AwaitingServer",
     "BudgetSpent",
     "InDoubt",
+    NO_GUEST,
     NO_MODEL,
     "Paused",
     UNPRICED,
@@ -44,7 +45,8 @@ def condition_merge(seen: Observed, kind: str, message: str, *, unblocks: Sequen
 
 def blocking_merge(seen: Observed, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
     """The merge after which `kind` (empty: none) is the one blocking condition."""
-    return united(condition_merge(seen, each, message if each == kind else "", unblocks=unblocks) for each in BLOCKING)
+    stand = [each for each in BLOCKING if each == kind or each in seen.status.conditions]
+    return united(condition_merge(seen, each, message if each == kind else "", unblocks=unblocks) for each in stand)
 
 
 def standing_merge(seen: Observed, failed: str) -> JsonObject:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from controllers.agent import budget
+from controllers.agent import budget, seating
 from controllers.agent.calling import approving, waiting
 from controllers.agent.hooking import watchers
 from controllers.agent.hooking.moments import Moment, Waits
@@ -35,6 +35,7 @@ from controllers.agent.steps import (
     Run,
     Start,
     Step,
+    Vacate,
 )
 from controllers.agent.thinking import attempts
 from controllers.agent.tools.tool import Ending
@@ -130,11 +131,15 @@ def _without_go(seen: Observed) -> Step:
     if (stop := _stop(seen, f"its task is {seen.task_state or 'gone'}")) is not None:
         return stop
     if seen.task_state in ENDED:
-        return Rest(AgentState.ENDED, f"its task is {seen.task_state}")
+        return _over(seen, f"its task is {seen.task_state}")
     if seen.is_over:
-        return Rest(AgentState.ENDED, "its own part of its task is done")
+        return _over(seen, "its own part of its task is done")
     is_leaving = seen.task_state == "stopping"
     return Rest(AgentState.IDLE, "its task is stopping" if is_leaving else "its task has not started")
+
+
+def _over(seen: Observed, why: str) -> Step:
+    return Rest(AgentState.ENDED, why) if seen.status.seat is None else Vacate(why)
 
 
 def _answering(seen: Observed, around: Surroundings) -> Step | None:
@@ -178,6 +183,8 @@ def _gone(seen: Observed) -> Step:
 
 
 def _paused(seen: Observed) -> Step:
+    if seen.status.open is None and (why := seating.vacated(seen)):
+        return Vacate(why)
     # The boundary: what runs comes to its end, nothing new begins.
     if seen.live:
         return Rest(AgentState.RUNNING, "paused after what runs now")
@@ -278,8 +285,11 @@ def too_long(seen: Observed) -> Rest | None:
 
 
 def _is_stopped(seen: Observed, turn: OpenTurn) -> bool:
-    """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait."""
-    if seen.interrupts:
+    """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait.
+
+    That of an outside agent is, too, when its client is gone or takes it back; what it said first becomes a reply.
+    """
+    if seen.interrupts or (turn.is_replied and seating.is_given_up(seen)):
         return True
     if not turn.is_replied and seen.nature.is_redirected:
         return is_redirected(seen)
@@ -366,6 +376,8 @@ def _running(why: str) -> Rest:
 
 def _between(seen: Observed) -> Step:
     """No turn is open: start one if there is a reason and the budget allows, else rest."""
+    if why := seating.vacated(seen):
+        return Vacate(why)
     found = news(seen)
     claim = seen.status.claim
     if claim is not None and not found.reopens:
@@ -429,6 +441,8 @@ def _unit(unit: str) -> str:
 
 
 def _asleep(seen: Observed) -> Rest:
+    if seen.nature.is_guest:
+        return seating.waiting(seen)
     live = [child.address for child in seen.children if child.is_live]
     due = next_due(seen)
     after_s = None if due is None else max(0.0, due - seen.now)

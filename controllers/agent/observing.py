@@ -225,6 +225,8 @@ class Observed:
     @property
     def unread(self) -> tuple[Message, ...]:
         """What is to be read, oldest first: expired messages and those for an earlier run are not."""
+        if not self.status.inbox:
+            return ()
         incarnation = self.status.incarnation
         found = (each for each in self.status.inbox.values() if not each.is_void(self.now, incarnation))
         return tuple(sorted(found, key=lambda message: (message.sent_at, message.seq, message.id)))
@@ -343,9 +345,9 @@ def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:
     """The calls, approvals and threads of an agent, by kind and address."""
     kinds: dict[str, dict[str, Resource]] = {"call": {}, "approval": {}, "thread": {}, "conflict": {}}
     for each in view.owned_by(address):
-        kind = each.kind
-        if kind in kinds:
-            kinds[kind][each.address] = each
+        of_kind = kinds.get(each.kind)
+        if of_kind is not None:
+            of_kind[each.address] = each
     return kinds
 
 

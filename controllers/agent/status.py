@@ -93,6 +93,41 @@ def fired_key(hook: str, point: Point, index: int, rewrites: int) -> str:
 
 
 @frozen
+class Seat:
+    """Who plays an outside agent: an MCP client, for as long as it says something now and then.
+
+    `number` counts the seats of the agent and never falls; `key` is the digest of what the client shows, which
+    is in no log; `heard_at` is when it was
+    last heard, in seconds since 1970; `leaving` says why the seat is to be given up. `said` are ids of its last calls.
+    """
+
+    number: int
+    key: str
+    client: str
+    since: float
+    heard_at: float
+    leaving: str = ""
+    said: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        at: JsonObject = {"since": self.since, "heard_at": self.heard_at, "leaving": self.leaving}
+        return {"number": self.number, "key": self.key, "client": self.client, **at, "said": list(self.said)}
+
+
+@frozen
+class Said:
+    """A call that the client of an outside agent makes. No `tool`: it only wants to hear what is new."""
+
+    id: str
+    tool: str
+    arguments: Json
+    at: float
+
+    def to_json(self) -> JsonObject:
+        return {"id": self.id, "tool": self.tool, "arguments": boxed(self.arguments), "at": self.at}
+
+
+@frozen
 class OpenTurn:
     """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
 
@@ -101,7 +136,8 @@ class OpenTurn:
     of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`:
     the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `Fired.key`,
     `consulted` the hooks whose agents were asked for one, by that key, `rewritten` the arguments that hooks gave to
-    calls, by their address.
+    calls, by their address. `said` is what the client of an outside agent says in it, `is_withdrawn` that it takes it
+    back.
     """
 
     turn: int
@@ -128,6 +164,8 @@ class OpenTurn:
     fired: dict[str, Fired] = field(default_factory=dict)
     consulted: dict[str, str] = field(default_factory=dict)
     rewritten: dict[str, JsonObject] = field(default_factory=dict)
+    said: Said | None = None
+    is_withdrawn: bool = False
 
     def standing(self, call: TurnCall) -> TurnCall:
         """The call with the arguments that it is started with, where hooks gave it others."""
@@ -226,7 +264,8 @@ class AgentStatus:
     `requests` counts what it has asked for, over all incarnations. `system` is the blob of the system message that its
     model was asked with last. `sent_back` counts how
     often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
-    it, `spoken` the turn in which it last spoke with a child, by the child's agent.
+    it, `spoken` the turn in which it last spoke with a child, by the child's agent. `seat` is who plays it, if it is an
+    outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn.
     """
 
     state: str = ""
@@ -258,6 +297,9 @@ class AgentStatus:
     sent_back: int = 0
     nudges: int = 0
     spoken: dict[str, int] = field(default_factory=dict)
+    seat: Seat | None = None
+    seats: int = 0
+    said: dict[str, Said] = field(default_factory=dict)
 
 
 def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
@@ -320,7 +362,21 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         fired={key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
         consulted=raw.get("consulted", {}),
         rewritten={key: value[0] for key, value in raw.get("rewritten", {}).items()},
+        said=_said(raw["said"]) if raw.get("said") else None,
+        is_withdrawn=raw.get("is_withdrawn", False),
     )
+
+
+def _said(raw: JsonObject) -> Said:
+    return Said(raw["id"], raw["tool"], unboxed(raw["arguments"]), raw["at"])
+
+
+def _all_said(raw: JsonObject) -> dict[str, Said]:
+    return {key: _said(value) for key, value in raw.items()}
+
+
+def _seat(raw: JsonObject | None) -> Seat | None:
+    return None if raw is None else Seat(**(raw | {"said": tuple(raw.get("said", ()))}))
 
 
 def _fired(raw: JsonObject) -> Fired:
@@ -368,5 +424,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "used": _used,
     "same": _same,
     "asked": _messages,
+    "seat": _seat,
+    "said": _all_said,
 }
 """How the members are read that are kept in another form."""

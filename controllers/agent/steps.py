@@ -106,6 +106,13 @@ class Reply:
 
 
 @frozen
+class Vacate:
+    """The client of the outside agent has it no longer."""
+
+    why: str
+
+
+@frozen
 class End:
     """Every call has its result."""
 
@@ -140,6 +147,7 @@ Step: TypeAlias = (
     | Run
     | Collect
     | Reply
+    | Vacate
     | End
     | Rest
 )

@@ -56,8 +56,9 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     What the old one was asked and has not answered is unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
-    heard = ("sent_back", "nudges", "spoken", WORLDS)
-    merge: JsonObject = dict.fromkeys((*fresh, *heard, "asked", "is_answering", "transcript"))
+    heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said")
+    old = seen.resource.status
+    merge: JsonObject = {name: None for name in (*fresh, *heard, "asked", "is_answering", "transcript") if name in old}
     if seen.status.asked:
         merge["inbox"] = answering.asked_again(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
@@ -106,8 +107,25 @@ def started(seen: Observed, news: News, op: str, view: View, *, is_last: bool = 
     drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
     if news.told.get("budget"):
         drops += told_above(seen, view, "low")
-    data: JsonObject = {"turn": turn, "reasons": list(news.reasons), "read": list(news.read)}
+    data = {"turn": turn, **_words_of(seen, news, merge)}
     return Draft("turn.started", ACTOR, seen.resource.address, (change(seen, merge), *drops), data)
+
+
+def _words_of(seen: Observed, news: News, merge: JsonObject) -> JsonObject:
+    """What the record says of a turn that begins. One that is over in the same record is never seen open."""
+    data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
+    if seen.nature.is_instant and news.messages:
+        data["told"] = merge["open"]["messages"]
+    if seen.nature.is_guest and seen.status.said:
+        data["said"] = _taken_in(seen, merge)
+    return data
+
+
+def _taken_in(seen: Observed, merge: JsonObject) -> str:
+    """Takes the first call of an outside agent's client into the turn; its id, by which the client finds the turn."""
+    said = min(seen.status.said.values(), key=lambda each: (each.at, each.id))
+    merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
+    return said.id
 
 
 def told_above(seen: Observed, view: View, how: str) -> tuple[Change, ...]:
@@ -299,6 +317,8 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
     merge |= left.merge
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
+    if seen.nature.is_guest and (said := closing.opening_comments(turn)):
+        data["comments"] = list(said)  # Its client reads the log.
     if turn.is_last and turn.text:
         spent += _handed_over(seen, view, turn)
     blobs = () if blob is None else (blob,)

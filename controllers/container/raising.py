@@ -24,6 +24,7 @@ from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from controllers.inside import Ground, ground_of
 from controllers.sandboxes import mounted_folders, steering_files
+from schemas import limits
 from schemas.container import INTERNAL, ContainerSpec, container_from_json, what_runs
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -146,6 +147,8 @@ class Raising:
             entrypoint=spec.entrypoint,
             env=environment(spec, self.yard),
             workdir=spec.workdir,
+            # Its first alias; the engine's own would be another each time.
+            host_name=name[: limits.HOST_NAME_CHARS_MAX],
             user=spec.user,
             mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports),

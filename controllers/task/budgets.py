@@ -8,7 +8,6 @@ count as time: only a command that runs, and a turn of an agent, spend it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 
 from controllers.ledger import Books, added_up
@@ -18,7 +17,7 @@ from controllers.task.step import Says, after
 from schemas import patching
 from schemas.budget import Cost
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, named, shown
 from schemas.record import Change, SetStatus
 from schemas.resource import Resource
@@ -191,10 +190,10 @@ def _entry(observed: Observed, books: Books) -> Entry:
         return Entry(observed, {})
     merges = {change.uid: change.merge for change in changes}
     above = tuple(
-        replace(task, status=patching.merge(task.status, merges[task.uid])) if task.uid in merges else task
+        remade(task, status=patching.merge(task.status, merges[task.uid])) if task.uid in merges else task
         for task in observed.above
     )
-    return Entry(replace(after(observed, merge), above=above), merge, changes)
+    return Entry(remade(after(observed, merge), above=above), merge, changes)
 
 
 def _align(observed: Observed, books: Books) -> Sequence[tuple[Unit, Decimal, Decimal]]:

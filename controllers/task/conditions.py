@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from controllers.task import budgets, containing, forking
 from controllers.task.observing import Observed
-from controllers.task.slots import AWAITING_SLOT
 from controllers.task.step import Says, Step
 from schemas import patching
 from schemas.condition import Condition, Truth, condition_from_json, updated
 from schemas.container import AWAITING_CONTAINERS
 from schemas.encoding import Json, JsonObject
 from schemas.fork import MERGE_CONFLICT, asked_of
+from schemas.frozen import remade
 from schemas.task import ByAgent, TaskState
 
 BUDGET = "BudgetGranted"
@@ -22,7 +20,7 @@ _MOVING = (TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING)
 def complete(observed: Observed, step: Step) -> Step:
     """`step` with everything that its status is to say, less what it says already."""
     if _is_plain_wait(observed, step):
-        return replace(step, merge={})
+        return remade(step, merge={})
     if not step.merge and _is_written(observed, step.says) and not _is_pending_news(observed):
         return step
     says = step.says
@@ -35,7 +33,7 @@ def complete(observed: Observed, step: Step) -> Step:
     }
     absent = [type_ for type_ in written if type_ not in merge["conditions"] and type_ in _OURS]
     merge["conditions"].update(dict.fromkeys(absent))
-    return replace(step, merge=news(observed.me.status, merge))
+    return remade(step, merge=news(observed.me.status, merge))
 
 
 def _is_plain_wait(observed: Observed, step: Step) -> bool:
@@ -44,9 +42,8 @@ def _is_plain_wait(observed: Observed, step: Step) -> bool:
     if step.merge or step.says.state is not TaskState.WAITING:
         return False
     is_queued = step.says.reason == "Queued" and observed.progress.state is TaskState.WAITING
-    # But a container that is for this task comes up when it hears that the task waits for it, and that others are at
-    # work is not in the plan.
-    return is_queued or (not observed.me.status and step.says.reason not in (AWAITING_CONTAINERS, AWAITING_SLOT))
+    # But a container that is for this task comes up when it hears that the task waits for it.
+    return is_queued or (not observed.me.status and step.says.reason != AWAITING_CONTAINERS)
 
 
 def _is_written(observed: Observed, says: Says) -> bool:
@@ -102,7 +99,7 @@ def _conditions(observed: Observed, says: Says, status: JsonObject) -> list[Cond
         out.append(Condition(MERGE_CONFLICT, "True", MERGE_CONFLICT, conflict, now, generation))
     if observed.spec.acceptance:
         out.append(_accepted(observed, says, status))
-    if observed.me.spec["budget"] and (pending := budgets.pending(replace(observed.me, status=status))):
+    if observed.me.spec["budget"] and (pending := budgets.pending(remade(observed.me, status=status))):
         now, generation = observed.now, observed.me.generation
         out.append(Condition(BUDGET, "False", budgets.NO_BUDGET_LEFT, pending, now, generation, budgets.RAISE))
     return out

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
-from controllers.task import enclosing, finding, running
+from controllers.task import enclosing, finding, granting, running
 from controllers.task.clearing import Clearing
 from controllers.task.deciding import decide
-from controllers.task.observing import Observer
+from controllers.task.observing import Observed, Observer
 from controllers.task.running import Desk
 from controllers.task.slots import Slots
-from controllers.task.step import CheckJob, Job, RunJob, StopJob, TryJob
+from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob, TryJob
 from controllers.task.surroundings import Surroundings
 from controllers.task.tallying import Tallies
 from controllers.task.writing import write
@@ -21,6 +22,7 @@ from reconciler.effects.processes import Processes
 from reconciler.storing.store import Store
 from schemas.address import Address
 from schemas.resource import Uid
+from schemas.task import ENDED
 
 POOL = "tools"
 
@@ -55,7 +57,8 @@ class TaskController:
         if observed is None:
             return Done()
         step = decide(observed)
-        write(self._store, observed, step)
+        with nullcontext() if _leads_on(observed, step) else self._plane.driving(observed.address):
+            write(self._store, observed, step)
         for key in step.cancel:
             self._plane.cancel(key)
         for job in step.start:
@@ -77,3 +80,11 @@ class TaskController:
 
     def _queue(self, address: str, key: str, job: Callable[[], Awaitable[None]], priority: int) -> None:
         self._plane.start(key, address, job, pool=POOL, priority=priority)
+
+
+def _leads_on(observed: Observed, step: Step) -> bool:
+    """Whether the task is to be looked at again for what it writes itself: grants go back once an end is written.
+
+    Everywhere else a decision on what was just written would write nothing.
+    """
+    return step.says.state in ENDED and any(map(granting.holds_grant, (observed.me, *observed.above)))

@@ -6,7 +6,6 @@ rule is next door, in the file of its concept.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from controllers.task import budgets, conditions, forking, halting, reopening, starting, verifying, working
@@ -14,6 +13,7 @@ from controllers.task.family import not_done
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Step
+from schemas.frozen import remade
 from schemas.task import Group
 
 
@@ -28,7 +28,7 @@ def decide(observed: Observed) -> Step:
         step = step.on_top_of(entry.merge).first(entry.changes)
     step = conditions.complete(observed, step)
     if observed.over and (refunds := budgets.refunded(entry.then)):
-        return replace(step, changes=(*step.changes, *refunds), type="budget.refunded")
+        return remade(step, changes=(*step.changes, *refunds), type="budget.refunded")
     return step
 
 

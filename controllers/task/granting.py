@@ -23,7 +23,7 @@ def over(view: View, me: Resource, above: Sequence[Resource]) -> tuple[str, ...]
     for task in (me, *above):
         if task.state not in ENDED:
             break
-        if _holds_grant(task) and _has_ended(view, task) and _grantees(task) <= set(found):
+        if holds_grant(task) and _has_ended(view, task) and _grantees(task) <= set(found):
             found.append(task.uid)
     return tuple(found)
 
@@ -40,7 +40,8 @@ def kin(view: View, me: Resource, above: Sequence[Resource]) -> tuple[Resource, 
     return tuple(task for task in view.list("task") if task.uid in wanted) if wanted else ()
 
 
-def _holds_grant(task: Resource) -> bool:
+def holds_grant(task: Resource) -> bool:
+    """Whether it has something of another's budget that it has not given back."""
     return any(one.get("giver") and not one.get("closed") for one in task.status.get("ledger", {}).values())
 
 

@@ -156,7 +156,7 @@ class Observer:
             sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
-            running=frozenset(key for key in jobs if self._plane is not None and self._plane.is_running(key)),
+            running=jobs if self._plane is None else frozenset(filter(self._plane.is_running, jobs)),
         )
 
     def _wish(self, me: Resource) -> Wish:

@@ -5,8 +5,6 @@ Each is decided on what will be true once it is written, so that one append hold
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from controllers.task import budgets, conditions, keys, starting
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed
@@ -15,6 +13,7 @@ from controllers.task.status import Stage
 from controllers.task.step import CheckJob, Says, Step, after, composed
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.resource import Resource
 from schemas.task import TaskState
 
@@ -40,15 +39,15 @@ def ended(before: Observed, call: Resource, outcome: Outcome) -> Step:
     merge: JsonObject = {**used.merge, "spent_s": round(before.progress.spent_s + running_s, 6)}
     jobs = frozenset(key for key in before.jobs if not keys.is_run(key) and not keys.is_stop(key))
     if outcome.call.state is CallState.UNKNOWN:
-        doubt = replace(call, status={**call.status, "state": str(CallState.UNKNOWN)})
-        then = replace(after(used.then, merge), jobs=jobs, call=doubt)
+        doubt = remade(call, status={**call.status, "state": str(CallState.UNKNOWN)})
+        then = remade(after(used.then, merge), jobs=jobs, call=doubt)
     else:
         merge |= {"call": None, "result": outcome.result}
         if outcome.result is None:
             merge["stage"] = ""
-        then = replace(after(used.then, merge), jobs=jobs)
+        then = remade(after(used.then, merge), jobs=jobs)
     step = conditions.complete(before, step_for(then).on_top_of(merge))
-    return replace(step, changes=(*used.changes, *step.changes))
+    return remade(step, changes=(*used.changes, *step.changes))
 
 
 def found(before: Observed, job: CheckJob, entry: JsonObject) -> Step:

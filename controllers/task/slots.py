@@ -85,8 +85,10 @@ class Slots:
         if plan is not None and (bound := _bound(plan)) != self._bound:
             self._bound = bound
             self._count_anew(view)
+            told = frozenset(addresses)  # Whoever changed looks anyhow.
             for address in [*self._resting, *(place[2] for place in self._line)]:
-                self._call(address)  # Everybody looks once; who is told in vain says so.
+                if address not in told:
+                    self._call(address)  # Everybody looks once; who is told in vain says so.
             return
         if self._bound is None:
             return

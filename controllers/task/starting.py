@@ -154,7 +154,8 @@ def _slot(observed: Observed) -> Says | None:
     slot = observed.slot
     if slot is None or slot.is_mine:
         return None
-    return Says(TaskState.WAITING, AWAITING_SLOT, slot.words, ("a task at work ends", "or limits.tasks is raised"))
+    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1} lets one more begin")
+    return Says(TaskState.WAITING, AWAITING_SLOT, slot.words, ways)
 
 
 def _untried_sandbox(observed: Observed) -> Says | None:

@@ -5,14 +5,14 @@ Values only. `controller.py` carries them out; the rules next door make them.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TypeAlias
 
 from controllers.task.observing import Observed
 from controllers.task.status import progress_of
 from schemas import patching
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.record import Change
 from schemas.sandbox import Wish
 from schemas.task import CheckSpec, TaskState
@@ -88,11 +88,11 @@ class Step:
 
     def on_top_of(self, merge: JsonObject) -> Step:
         """The same step with an earlier merge below its own."""
-        return replace(self, merge=composed(merge, self.merge))
+        return remade(self, merge=composed(merge, self.merge))
 
     def first(self, changes: tuple[Change, ...]) -> Step:
         """The same step with other writes before its own."""
-        return replace(self, changes=(*changes, *self.changes)) if changes else self
+        return remade(self, changes=(*changes, *self.changes)) if changes else self
 
 
 def composed(first: JsonObject, second: JsonObject) -> JsonObject:
@@ -108,4 +108,4 @@ def after(observed: Observed, merge: JsonObject) -> Observed:
     """What would be observed once `merge` is written: lets one append take several steps."""
     status = patching.merge(observed.me.status, merge)
     call = observed.call if status.get("call") else None
-    return replace(observed, me=replace(observed.me, status=status), progress=progress_of(status), call=call)
+    return remade(observed, me=remade(observed.me, status=status), progress=progress_of(status), call=call)

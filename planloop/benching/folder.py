@@ -10,15 +10,15 @@ from typing import Final
 from benchmarks.compiling.compiled import Compiled, compiled_from_json
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.worlds import world_file
-from benchmarks.planning import PLAN, workspace
+from benchmarks.planning import entries_max, plan_document, workspace
+from planloop import going_on
 from planloop.exits import Exit, Halt
 from schemas.encoding import Json, JsonObject, canonical, decode
 
-PLAN_JSON: Final = "plan.json"
-PLAN_FILE: Final = f"{PLAN}.plan.yaml"
+PLAN_JSON: Final = going_on.RUN_JSON
+PLAN_FILE: Final = going_on.RUN_PLAN
 SUMMARY: Final = "summary.json"
-VALIDATION: Final = "validation"
-"""The run that `plan bench validate` makes; it is nobody's result."""
+VALIDATION: Final = going_on.VALIDATION
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -37,15 +37,40 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def begin(folder: Path, compiled: Compiled) -> None:
-    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises Halt when it cannot."""
+    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises Halt when it cannot.
+
+    It comes whole or not at all: what is killed in between leaves no run that nobody can go on with.
+    """
+    _check_size(compiled)
+    half = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        hint = f"plan bench resume {folder} goes on with it; --name gives another name"
-        raise Halt(Exit.CONFLICT, f"{folder} is there already", hint) from None
+        must_be_new(folder)
+        half.mkdir(parents=True)
     except OSError as error:
         where = f"{folder} cannot be made: {error.strerror}"
         raise Halt(Exit.FAILED, where, "--reports gives another folder, --name another name") from None
+    write(half, compiled)
+    half.rename(folder)
+
+
+def must_be_new(folder: Path) -> None:
+    """Raises Halt when there is a run in `folder`, or anything else."""
+    if folder.exists():
+        hint = f"plan bench resume {folder} goes on with it; --name gives another name"
+        raise Halt(Exit.CONFLICT, f"{folder} is there already", hint)
+
+
+def _check_size(compiled: Compiled) -> None:
+    """Raises Halt when the plan of the run would be larger than a plan may be."""
+    count = len(compiled.entries)
+    possible = entries_max(plan_document(compiled, dict.fromkeys(compiled.entries, 1), parallel=1))
+    if count > possible:
+        what = f"{compiled.suite} has {count:,} entries, and a run of such entries has {possible:,} at most"
+        raise Halt(Exit.USAGE, what, "take some of the cases with --cases, fewer trials or fewer models")
+
+
+def write(folder: Path, compiled: Compiled) -> None:
+    """Writes the `plan.json` of the run in `folder`, after the files of its worlds."""
     for name, world in compiled.worlds.items():
         path = folder / world_file(name)
         path.parent.mkdir(exist_ok=True)
@@ -77,8 +102,9 @@ def lay_out(folder: Path, compiled: Compiled, attempts: Mapping[str, int]) -> No
         files: JsonObject = for_entry(compiled, entry, compiled.cases[entry.case]["files"])
         for path, text in files.items():
             file = half / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            if "/" in path:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode())
         half.rename(place)
 
 
@@ -94,4 +120,4 @@ def runs(reports: Path) -> Iterator[Path]:
     for suite in sorted(reports.iterdir()) if reports.is_dir() else ():
         if suite.is_dir():
             found = (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())
-            yield from (run for run in found if run.name != VALIDATION)
+            yield from (run for run in found if run.name != VALIDATION and not run.name.startswith("."))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import anyio
 
 from benchmarks.reading.suite import Case
 from containers.engine import EngineFailed
-from containers.images.stock import PREFIX
+from containers.images.stock import PREFIX, STOCK
 from planloop import wiring
 from planloop.exits import Exit, Halt
+
+_STOCK: Final = frozenset(f"{PREFIX}{name}" for name in STOCK)
 
 
 def ids_of(cases: Iterable[Case]) -> dict[str, str]:
@@ -27,11 +30,18 @@ async def _ids(names: list[str]) -> dict[str, str]:
         raise Halt(Exit.FAILED, f"the suite works in containers: {failed}", failed.hint) from None
     missing = [name for name, image in found.items() if image is None]
     if missing:
-        raise Halt(Exit.FAILED, f"there is no image {', '.join(missing)}", _cure(missing))
+        raise Halt(Exit.FAILED, f"there is no image {', '.join(missing)}", cure(missing))
     return {name: image.id for name, image in found.items() if image is not None}
 
 
-def _cure(missing: list[str]) -> str:
-    stock = [name.removeprefix(PREFIX) for name in missing if name.startswith(PREFIX)]
+def cure(missing: Sequence[str]) -> str:
+    """The commands after which the images in `missing` are there."""
+    stock = [name.removeprefix(PREFIX) for name in missing if name in _STOCK]
     made = [f"plan image make {' '.join(stock)}"] if stock else []
-    return " · ".join([*made, *(f"docker pull {name}" for name in missing if not name.startswith(PREFIX))])
+    return " · ".join([*made, *map(_own_cure, (name for name in missing if name not in _STOCK))])
+
+
+def _own_cure(name: str) -> str:
+    """How an image that is none of ours comes to be there: nobody publishes one under our prefix."""
+    built = f"docker build -t {name} DIR"
+    return built if name.startswith(PREFIX) else f"docker pull {name}, or {built}"

@@ -18,7 +18,7 @@ STATES = {True: "yes", False: "no", None: "unknown"}
 
 def listed(names: Sequence[str], reports: Path, output: str | None) -> None:
     """Lists the shipped suites, or the cases of those in `names`. `reports` is where validations are looked for."""
-    paths = [suites.find(name, Path.cwd()) for name in names] or list(suites.shipped().values())
+    paths = suites.named(names, is_all=not names)
     found = [suites.required(path).suite for path in paths]
     if output is not None:
         printing.structured([_shown(suite, reports) for suite in found], output)

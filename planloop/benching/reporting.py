@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import click
 
+from benchmarks.compiling.compiled import Compiled
+from benchmarks.events.holding import Holding
+from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import HINT, BadEvents, Torn, read
 from benchmarks.events.writing import FILE as EVENTS
+from benchmarks.planning import PLAN
 from benchmarks.reporting import combined, sheets, wording
 from benchmarks.reporting.combined import Report
 from benchmarks.reporting.html import html
@@ -18,15 +22,19 @@ from benchmarks.reporting.markdown import markdown
 from benchmarks.scoring.folding import BadRun, Fold
 from benchmarks.scoring.summary import Summary, printed, summarise
 from compiler.naming import id_hint, is_id
+from planloop import cold, crash
 from planloop.benching import folder as files
 from planloop.exits import Exit, Halt
+from planloop.places import of_file
 from planloop.rendering import printing
 from planloop.rendering.tables import table
+from reconciler.errors import EngineError
+from reconciler.storing import layout
 from schemas.encoding import digest_of
 from schemas.frozen import frozen
 
 INDEX: Final = "index"
-FORMS: Final = ("json", "md", "html")
+_Found = TypeVar("_Found")
 
 
 @frozen
@@ -41,7 +49,10 @@ class Asked:
 
 
 def report(asked: Asked) -> None:
-    """Writes the report over the runs that are asked for; with none, lists those that there are. Raises Halt."""
+    """Writes the report over the runs that are asked for; with none, lists those that there are. Raises Halt.
+
+    Of all that there are, those that are broken are left out, and told at the end.
+    """
     if not asked.runs and not asked.is_all:
         if asked.output is not None:
             raise Halt(Exit.USAGE, f"-o {asked.output} prints a report, and no run is named", "name runs, or add --all")
@@ -52,18 +63,45 @@ def report(asked: Asked) -> None:
             Exit.USAGE, f"a report cannot be called {asked.name!r}", f"--name takes an id: {id_hint(asked.name)}"
         )
     folders = _folders(asked)
-    found = combined.combine([_summary(folder) for folder in folders])
-    forms = {"json": combined.printed(found), "md": markdown(found).encode(), "html": html(found).encode()}
-    place = asked.reports / INDEX / (asked.name or _name(asked, folders))
-    place.mkdir(parents=True, exist_ok=True)
-    for form, content in forms.items():
-        files.write_durably(place / f"report.{form}", content)
-    if asked.output is not None:
-        click.echo(forms[asked.output], nl=False)
+    read_in = [_or_fault(_summary, folder) if asked.is_all else _summary(folder) for folder in folders]
+    faults = [one for one in read_in if isinstance(one, Halt)]
+    if len(faults) == len(folders):
+        raise _all_of(faults)
+    found = combined.combine(one for one in read_in if not isinstance(one, Halt))
+    place = asked.reports / INDEX / (asked.name or ("all" if asked.is_all else name_of(folders)))
+    _give(found, place, asked.output)
+    if faults:
+        raise _all_of(faults)
+
+
+def _give(found: Report, place: Path, output: str | None) -> None:
+    """Writes the report into the folder `place`, and prints it as it is asked for, also where it cannot be written."""
+    forms = forms_of(found)
+    paths = write(forms, place)
+    if output is not None:
+        click.echo(forms[output], nl=False)
         return
     show(found)
-    for form in FORMS:
-        click.echo(str(place / f"report.{form}"))
+    for path in paths:
+        click.echo(str(path))
+
+
+def forms_of(found: Report) -> Mapping[str, bytes]:
+    """The report in each of its forms, by how its file ends."""
+    return {"json": combined.printed(found), "md": markdown(found).encode(), "html": html(found).encode()}
+
+
+def write(forms: Mapping[str, bytes], place: Path) -> tuple[Path, ...]:
+    """Writes a report into the folder `place`; gives its files. Where that fails it is said, and there are none."""
+    paths = {place / f"report.{form}": content for form, content in forms.items()}
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for path, content in paths.items():
+            files.write_durably(path, content)
+    except OSError as error:
+        _warn(f"the report is not written into {place}: {error.strerror}")
+        return ()
+    return tuple(paths)
 
 
 def folder_of(name: str, reports: Path) -> Path:
@@ -79,15 +117,21 @@ def folded(folder: Path) -> Fold:
         _tell(folder, reading.torn)
         return Fold().add_all(reading.events)
     except FileNotFoundError:
-        hint = f"plan bench resume {folder} goes on with it"
-        raise Halt(Exit.NOT_FOUND, f"{folder} has no {EVENTS}", hint) from None
+        raise _unbegun(f"{folder} has no {EVENTS}", folder) from None
     except (BadEvents, BadRun) as error:
         raise Halt(Exit.FAILED, f"{folder}: {error}", HINT) from None
 
 
-def write_summary(folder: Path) -> Summary:
-    """Makes `summary.json` of the run in `folder` say what its events say, and gives it. Raises Halt."""
-    summary = summarise(folded(folder))
+def _unbegun(why: str, folder: Path) -> Halt:
+    return Halt(Exit.NOT_FOUND, why, f"plan bench resume {folder} goes on with it")
+
+
+def write_summary(folder: Path, fold: Fold | None = None) -> Summary:
+    """Makes `summary.json` of the run in `folder` say what its events say, and gives it. Raises Halt.
+
+    `fold` is that of all its events, for who has it already.
+    """
+    summary = summarise(fold or folded(folder))
     content, path = printed(summary), folder / files.SUMMARY
     if not path.is_file() or path.read_bytes() != content:
         files.write_durably(path, content)
@@ -104,39 +148,63 @@ def show(found: Report) -> None:
 
 
 def _summary(folder: Path) -> Summary:
-    files.compiled_of(folder)
-    return write_summary(folder)
+    _hold(folder, files.compiled_of(folder))
+    fold = folded(folder)
+    if not fold.run.has_begun:
+        raise _unbegun(f"{folder}: {EVENTS} does not say that it has begun", folder)
+    try:
+        return write_summary(folder, fold)
+    except OSError as error:  # Who may only read is told what there is all the same.
+        _warn(f"{folder / files.SUMMARY} is not written: {error.strerror}")
+        return summarise(fold)
+
+
+def _hold(folder: Path, compiled: Compiled) -> None:
+    """Raises Halt when the events in `folder` are not those of the run's log, where that is still there."""
+    place = of_file(folder / files.PLAN_FILE, PLAN)
+    if not ((folder / EVENTS).is_file() and layout.log_file(place.folder).exists()):
+        return
+    content = (folder / EVENTS).read_bytes()  # Before the log, which is ahead of the events of a run that goes on.
+    try:
+        torn = read(content).torn
+        holding = Holding(content[: torn.offset if torn else None].splitlines(), Projection(compiled, folder.name))
+        for _ in holding.note(cold.records(place)):
+            pass  # What the log has beyond the events is written by who goes on with the run.
+        holding.end()
+    except BadEvents as error:
+        raise Halt(Exit.FAILED, f"{folder}: {error}", HINT) from None
 
 
 def _tell(folder: Path, torn: Torn | None) -> None:
     """What is left out is said."""
     if torn is not None:
-        text = f"{folder / EVENTS}: line {torn.line} is torn and left out ({len(torn.content)} bytes)"
-        click.echo(f"warning: {text}", err=True)
+        _warn(f"{folder / EVENTS}: line {torn.line} is torn and left out ({len(torn.content)} bytes)")
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
 
 
 def _folders(asked: Asked) -> list[Path]:
     """The runs that are asked for, each once."""
     named = [folder_of(name, asked.reports) for name in asked.runs]
-    every = [folder for folder in files.runs(asked.reports) if _has_begun(folder)] if asked.is_all else []
+    every = [folder for folder in files.runs(asked.reports) if _can_be_reported(folder)] if asked.is_all else []
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
     if not found:
         raise Halt(Exit.NOT_FOUND, f"there are no runs in {asked.reports}", "plan bench run makes one; --reports DIR")
     return list(found.values())
 
 
-def _has_begun(folder: Path) -> bool:
+def _can_be_reported(folder: Path) -> bool:
     """Whether there is something to report; that there is not is said."""
-    has_begun = (folder / EVENTS).is_file()
+    has_begun = _has_begun(folder)
     if not has_begun:
-        click.echo(f"warning: {folder} has not begun and is left out", err=True)
+        _warn(f"{folder} has not begun and is left out")
     return has_begun
 
 
-def _name(asked: Asked, folders: Sequence[Path]) -> str:
-    """`all`, `SUITE-RUN`, or for several runs a name that the same runs give again."""
-    if asked.is_all:
-        return "all"
+def name_of(folders: Sequence[Path]) -> str:
+    """What a report over the runs in `folders` is called: `SUITE-RUN`, or a name that the same runs give again."""
     if len(folders) == 1:
         folder = folders[0].resolve()
         return f"{folder.parent.name}-{folder.name}"
@@ -144,17 +212,49 @@ def _name(asked: Asked, folders: Sequence[Path]) -> str:
 
 
 def _list(reports: Path) -> None:
-    """A line a run."""
-    rows = [(f"{folder.parent.name}/{folder.name}", *_standing(folder)) for folder in files.runs(reports)]
-    if not rows:
+    """A line a run. Raises Halt after them, where some are broken."""
+    found = {folder: _or_fault(_standing, folder) for folder in files.runs(reports)}
+    if not found:
         raise Halt(Exit.NOT_FOUND, f"there are no runs in {reports}", "plan bench run makes one; --reports DIR")
+    rows = [
+        (f"{folder.parent.name}/{folder.name}", *(("broken", "") if isinstance(one, Halt) else one))
+        for folder, one in found.items()
+    ]
     click.echo(table(("run", "state", "passed"), rows, width=printing.width()))
     click.echo("\nplan bench report RUN... or --all writes a report over them")
+    faults = [one for one in found.values() if isinstance(one, Halt)]
+    if faults:
+        raise _all_of(faults)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether there are events of the run."""
+    events = folder / EVENTS
+    return events.is_file() and events.stat().st_size > 0
 
 
 def _standing(folder: Path) -> tuple[str, str]:
-    if not (folder / EVENTS).is_file():
+    if not _has_begun(folder):
         return "not begun", ""
-    summary = write_summary(folder)
+    summary = _summary(folder)
     state = "complete" if summary.is_complete else wording.undecided(summary.counts)
     return state, ", ".join(f"{one.model} {wording.percent(one.share.rate)}" for one in summary.standings)
+
+
+def _or_fault(read: Callable[[Path], _Found], folder: Path) -> _Found | Halt:
+    """What `read` finds in the folder of a run, or why that cannot be read: one of many does not hide the others."""
+    try:
+        return read(folder)
+    except Halt as fault:
+        return fault
+    except (OSError, EngineError) as error:
+        known = crash.explained(error)
+        if known is None:
+            raise
+        return Halt(known.exit, f"{folder}: {known.summary}", known.hint)
+
+
+def _all_of(faults: Iterable[Halt]) -> Halt:
+    """One ending that says all of `faults`, and each cure once."""
+    summaries, hints = zip(*((one.summary, one.hint) for one in faults), strict=True)
+    return Halt(Exit.FAILED, "\n".join(summaries), "\n".join(dict.fromkeys(hint for hint in hints if hint)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -13,19 +12,17 @@ from benchmarks.compiling.compiled import Compiled
 from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import HINT, BadEvents
 from benchmarks.events.writing import EventFile, EventsTaken
-from benchmarks.grading import program
 from benchmarks.planning import plan_document
-from containers.engine import EngineFailed
-from planloop import compiling, wiring
+from planloop import compiling, crash, parting, wiring
 from planloop.benching import folder as files
 from planloop.benching.screen import BenchScreen
 from planloop.cli.applying import leave_at_once
-from planloop.core import Core, label_of
+from planloop.core import Core
 from planloop.exits import Exit, Halt
 from planloop.hosting import Leaving, Owning, Wish
 from planloop.places import Place, of_file
 from reconciler.editing.filing import FileSave
-from reconciler.errors import NotOwner
+from reconciler.errors import AGAIN, EngineError, NotOwner
 from reconciler.storing.store import View
 from schemas.case import CaseState, Verdict, case_from_json
 from schemas.frozen import frozen
@@ -63,7 +60,23 @@ def attempts_of(compiled: Compiled, view: View | None) -> dict[str, int]:
 
 
 def run(going: Going, screen: BenchScreen) -> Leaving:
-    """Runs the entries until all have ended. Raises Halt when somebody else runs them, or what is there is broken."""
+    """Runs the entries until all have ended. Raises Halt: somebody else runs them, what is there is broken, no room."""
+    try:
+        return _owned(going, screen)
+    except (EngineError, OSError, BaseExceptionGroup) as error:
+        fault = crash.explained(error)
+        if fault is None:
+            raise
+        raise Halt(fault.exit, fault.summary, _cure(fault.hint, going.command)) from error
+
+
+def _cure(hint: str, command: str) -> str:
+    """Nobody gives the same command again: a run that has begun is gone on with by another."""
+    named = hint.replace(AGAIN, f"run `{command}`")
+    return named if named != hint else f"{hint}\n{command} goes on from here"
+
+
+def _owned(going: Going, screen: BenchScreen) -> Leaving:
     document = plan_document(going.compiled, going.attempts, parallel=going.parallel)
     path = files.write_plan(going.folder, document)
     file = compiling.required(path, size_max=SUITE_BYTES_MAX, is_run=True)
@@ -83,8 +96,7 @@ def run(going: Going, screen: BenchScreen) -> Leaving:
 
 async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> Leaving:
     async with wiring.opened(place) as core:
-        if going.compiled.images:
-            await _sweep(place)
+        await parting.sweep_grading(core)
         projection = Projection(going.compiled, going.folder.name)
         with EventFile(going.folder, projection) as events:
             follower = _Follower(core, events, screen)
@@ -100,12 +112,6 @@ async def _run(place: Place, wish: Wish, going: Going, screen: BenchScreen) -> L
                 group.cancel_scope.cancel()
             await follower.finish()
         return leaving
-
-
-async def _sweep(place: Place) -> None:
-    """Removes the containers that an owner that died left of its grading. An engine that is down is told of later."""
-    with suppress(EngineFailed):
-        await program.sweep(wiring.container_engine(), label_of(place))
 
 
 class _Follower:

@@ -25,13 +25,17 @@ DRAWN_S: Final = 0.5  # Between two drawings of the line below: it says how long
 
 
 class BenchScreen:
-    """A `Screen` that is told of events beside. `fold` has the events that were there before, if there were any."""
+    """A `Screen` that is told of events beside. `fold` has the events that were there before, if there were any.
+
+    `total` is how many entries are tried: those that were decided before are not among them.
+    """
 
     def __init__(self, total: int, fold: Fold | None = None, parallel: int = 1) -> None:
-        self._fold = fold or Fold()
+        self.fold = fold or Fold()
+        """Of all events so far."""
         self._total = total
         self._parallel = parallel
-        self._ended = sum(entry.is_decided for entry in self._fold.entries())
+        self._ended: set[tuple[str, str, int]] = set()
 
     def begin(self, view: View, plan: str) -> None:
         """Nothing: what counts here are events."""
@@ -47,13 +51,13 @@ class BenchScreen:
     def events(self, events: Iterable[JsonObject]) -> None:
         """Shows what is new."""
         for event in events:
-            self._fold.add(event_of(event, event["seq"]))
+            self.fold.add(event_of(event, event["seq"]))
             if event["type"] == "case/end":
                 _clear()
-                self._ended += 1
+                self._ended.add((event["case"], event["model"], event["trial"]))
                 data = event["data"]
                 why = "" if data["verdict"] == "pass" else f"  {data['why']}"
-                head = f"{self._ended}/{self._total}  {SIGNS[data['verdict']]} {event['case']}  {event['model']}"
+                head = f"{len(self._ended)}/{self._total}  {SIGNS[data['verdict']]} {event['case']}  {event['model']}"
                 click.echo(f"{head} {event['trial']}{why}")
         sys.stdout.flush()
 
@@ -70,7 +74,7 @@ class BenchScreen:
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns - 1  # A full last column would wrap on some terminals.
-        found = progress(self._fold, wiring.now(), parallel=self._parallel)
+        found = progress(self.fold, wiring.now(), parallel=self._parallel)
         styled(f"\r{line(found, width=width)}\033[K", sys.stderr)
         sys.stderr.flush()
 
@@ -88,4 +92,4 @@ class ProofScreen(BenchScreen):
     def events(self, events: Iterable[JsonObject]) -> None:
         """Counts them."""
         for event in events:
-            self._fold.add(event_of(event, event["seq"]))
+            self.fold.add(event_of(event, event["seq"]))

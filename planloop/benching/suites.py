@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -13,9 +14,10 @@ from benchmarks.reading.suite import ReadSuite, Suite
 from compiler.source import SizeLimits
 from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
-from planloop.sources import read_bounded
+from planloop.sources import FolderSources, read_bounded
 from planloop.streams import styled
 from schemas.collecting import collector_off
+from schemas.diagnostic import Diagnostic
 from schemas.frozen import frozen
 from schemas.limits import SUITE_BYTES_MAX
 
@@ -28,6 +30,11 @@ class SuiteFile:
 
     path: Path
     read: ReadSuite
+
+    @property
+    def asked(self) -> str:
+        """A name that a command takes for it: where it comes with the product its own, else its file."""
+        return self.suite.name if self.path in shipped().values() else near(self.path)
 
     @property
     def suite(self) -> Suite:
@@ -56,6 +63,11 @@ def find(name: str, cwd: Path) -> Path:
     return found
 
 
+def named(names: Sequence[str], *, is_all: bool) -> list[Path]:
+    """The files of the suites in `names`, or of all that are shipped. Raises Halt."""
+    return list(shipped().values()) if is_all else [find(name, Path.cwd()) for name in names]
+
+
 def required(path: Path) -> SuiteFile:
     """The suite in the file `path`, its faults printed. Raises Halt INVALID when one is an error."""
     try:
@@ -64,12 +76,18 @@ def required(path: Path) -> SuiteFile:
         raise Halt(Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
     with collector_off():
         sources, bounds = FolderSuiteSources(path.parent), SizeLimits(size_bytes=SUITE_BYTES_MAX)
-        read = read_suite(content, file=near(path), sources=sources, limits=bounds)
-    if read.diagnostics:
-        styled(rendering.render(read.diagnostics, dict(read.texts), color=sys.stderr.isatty()), sys.stderr)
+        library = FolderSources(path.parent)
+        read = read_suite(content, file=near(path), sources=sources, limits=bounds, library=library)
+    tell(read.diagnostics, read.texts)
     if read.suite is None:
         raise Halt(Exit.INVALID, "")
     return SuiteFile(path, read)
+
+
+def tell(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str]) -> None:
+    """Prints what is wrong, at its places in `texts`, which go by file name."""
+    if diagnostics:
+        styled(rendering.render(diagnostics, dict(texts), color=sys.stderr.isatty()), sys.stderr)
 
 
 def near(path: Path) -> str:

@@ -89,7 +89,7 @@ class Asked:
 
 def validate_all(asked: Asked, output: str | None) -> None:
     """Validates every suite that is asked for, one after the other, and prints what came of it. Raises Halt."""
-    paths = list(suites.shipped().values()) if asked.is_all else [suites.find(each, Path.cwd()) for each in asked.names]
+    paths = suites.named(asked.names, is_all=asked.is_all)
     if not paths:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all validates them all")
     read_in = [suites.required(path) for path in paths]  # All faults of the texts before anything runs.
@@ -110,7 +110,9 @@ def validate_all(asked: Asked, output: str | None) -> None:
 def _validated(suite: suites.SuiteFile, asked: Asked) -> Validated:
     cases = suite.suite.chosen(asked.cases)
     if not cases:
-        raise Halt(Exit.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", "look at --cases")
+        raise Halt(
+            Exit.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", f"plan bench list {suite.asked}"
+        )
     wish = Wish(trials=1, cases=asked.cases, images=images.ids_of(cases))
     compiled = compile_run(suite.suite, _everybody(cases), wish)
     folder = asked.reports / suite.suite.name / files.VALIDATION

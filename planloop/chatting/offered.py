@@ -50,7 +50,7 @@ def _read(server: str, raw: JsonObject) -> Offered:
 def text_of(room: Room, offered: Offered, command: Command) -> str:
     """The prompt's text with the arguments of the command. Raises Halt."""
     given = _arguments(offered, command)
-    body: JsonObject = {"server": offered.server, "name": offered.name, "arguments": given, "by": room.agent}
+    body: JsonObject = {"server": offered.server, "name": offered.name, "arguments": given, "agent": room.agent}
     return str(room.access.post("prompt", body)["text"])
 
 

@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 import anyio
 import click
 
-from planloop import compiling, hosting, parting, wiring
+from planloop import compiling, going_on, hosting, parting, wiring
 from planloop.cli import joining, patching, previewing
 from planloop.cli.previewing import Shown
 from planloop.client import OwnerClient, OwnerGone
@@ -80,6 +80,7 @@ def apply(path: Path, asked: Asked) -> None:
     """Applies the file and follows the run. Raises Halt with the code of how it ended."""
     if path == compiling.STDIN:
         raise Halt(Exit.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply")
+    going_on.refuse_run(path)
     # With a target only part of the file is run: the gate says whether that part can be.
     shown = look(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
     save = None if asked.as_is else _agreed(shown, asked)
@@ -165,7 +166,7 @@ async def _own(place: Place, wish: Wish) -> None:
                 if said := parting.going_on(core.store.view.list("container")):
                     click.echo(said)
                 _hand_over(wish)
-            leave_at_once(core.store.view, place.name, apply_command(place))
+            leave_at_once(core.store.view, place.name, going_on.command(place))
 
         leaving = await Owning(core, wish, screen, leave).run()
         end(leaving, core.store.view, place)
@@ -174,7 +175,7 @@ async def _own(place: Place, wish: Wish) -> None:
 def end(leaving: Leaving, view: View, place: Place) -> None:
     """Says how the plan ended. Raises Halt when that is not exit 0."""
     if leaving is Leaving.DOWN:
-        click.echo(f"{place.name} was stopped by plan down; {apply_command(place)} goes on from here")
+        click.echo(f"{place.name} was stopped by plan down; {going_on.command(place)} goes on from here")
         raise Halt(Exit.CANCELLED)
     click.echo(hosting.summary(view, place.name))
     code = hosting.ending_of(view)
@@ -188,7 +189,7 @@ def _next_after(view: View, place: Place) -> str:
     if not failed:
         return _next_for_root(view, place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
-    again = f"{what}, then {apply_command(place)}: tries what failed again"
+    again = f"{what}, then {going_on.command(place)}: tries what failed again"
     return f"plan describe {failed[0]} · plan logs {failed[0]}\nplan resume {again}"
 
 
@@ -199,12 +200,12 @@ def _next_for_root(view: View, place: Place) -> str:
         return "plan tree"
     failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
     if not failed:
-        return f"plan describe . · plan logs .\nplan resume ., then {apply_command(place)}: tries it again"
+        return f"plan describe . · plan logs .\nplan resume ., then {going_on.command(place)}: tries it again"
     # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
     own = [one for one in failed if not _failed_for_need(one)] or failed
     first = min(own, key=_failed_at)
     cure = containers.cure(first)
-    way = f"plan describe {first.address} · plan logs {first.address}\n{apply_command(place)} tries it again"
+    way = f"plan describe {first.address} · plan logs {first.address}\n{going_on.command(place)} tries it again"
     return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
 
 
@@ -216,11 +217,6 @@ def _failed_at(container: Resource) -> float:
 def _failed_for_need(container: Resource) -> bool:
     ready = of_status(container.status).get("Ready")
     return ready is not None and ready.reason == NEED_FAILED
-
-
-def apply_command(place: Place) -> str:
-    """The `plan apply` that goes on with the plan at `place`."""
-    return f"plan apply {place.file.name if place.file is not None else 'FILE'}"
 
 
 def leave_at_once(view: View, name: str, command: str) -> NoReturn:
@@ -313,6 +309,7 @@ def apply_saved(path: Path, asked: Asked) -> None:
         body = {"preview": saved["preview"], "is_approved": asked.yes}
     except (ValueError, KeyError, TypeError):
         raise Halt(Exit.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one") from None
+    going_on.refuse_run(file)
     shown = look(file, asked)
     verdict = shown.access.post("saved", body)
     patching.say(verdict, shown.access.place.name)

@@ -22,6 +22,7 @@ Examples:
   plan bench report
   plan bench report tool-calling/2026-11-23-1
   plan bench import exercism ../exercism-clojure --track clojure
+  plan explain suite-case                   what a case of a suite may say
 """
 
 
@@ -74,6 +75,7 @@ def run(
 
     A SUITE is the name of one that comes with planloop, a file, or a folder with a suite.yaml. What happens is kept in
     a folder, which is named at the end: `plan bench resume` goes on with it, `plan bench report` compares it.
+    A run of several suites also writes one report over all of them.
     """
     from planloop.benching.starting import Asked, run_all
 
@@ -83,17 +85,18 @@ def run(
 
 @command.command("resume")
 @click.argument("run", metavar="RUN")
+@click.option("--suite", help="Its suite as it is now: cases that were edited are tried again.")
 @click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
-def resume(run: str, parallel: int, reports: Path) -> None:
+def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
     """Go on with a run that did not come to its end, and try again what ended in an error.
 
-    A RUN is its folder, or SUITE/RUN.
+    A RUN is its folder, or SUITE/RUN. With --suite cases that were edited since are tried again, too, and no others.
     """
     from planloop.benching.reporting import folder_of
     from planloop.benching.starting import resume_run
 
-    resume_run(folder_of(run, reports), parallel)
+    resume_run(folder_of(run, reports), parallel, suite)
 
 
 @command.command("report")

@@ -27,4 +27,4 @@ def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool)
     Running commands are stopped (TERM, then KILL after a grace), agents end, locks are released. The task stays in the
     plan with its results; `plan resume` lets it run again.
     """
-    steering.set_field(what, plan, "cancel", True, reason=reason, dry_run=dry_run)
+    steering.steer(what, plan, "cancel", reason=reason, dry_run=dry_run)

@@ -7,20 +7,17 @@ has; what has gone is in a blob of the log.
 from __future__ import annotations
 
 import codecs
-import os
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import aclosing, closing
-from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import anyio
 import click
 
 from planloop.access import Access
 from planloop.rendering import containers, printing
-from reconciler.effects.rolling_file import newer_half
+from planloop.written import Writing
 from reconciler.storing import layout, owning
 from schemas.container import OVER
 from schemas.resource import Resource
@@ -46,7 +43,7 @@ def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool)
 
 def _kept(access: Access, item: Resource) -> str:
     blob = item.status.get("log")
-    return str(access.get(f"blobs/{blob}")["text"]) if blob else ""
+    return access.text(str(blob)) if blob else ""
 
 
 def _print(text: str, tail: int | None) -> None:
@@ -89,50 +86,6 @@ def _tell_end(access: Access, item: Resource) -> None:
     else:
         said = f"nobody runs the plan any more, {item.address} was {containers.state_of(now)} then"
         printing.note(f"{said}; plan logs {item.address} -f follows it on")
-
-
-class Writing:
-    """A file that somebody writes to, begins anew, or makes shorter at its beginning (`effects/rolling_file.py`)."""
-
-    def __init__(self, path: Path, bytes_max: int) -> None:
-        self._path = path
-        self._bytes_max = bytes_max
-        self._file: BinaryIO | None = None
-        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def more(self) -> str:
-        """What has come since it was asked last."""
-        return self._text.decode(b"".join(self._pieces()))
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _pieces(self) -> Iterator[bytes]:
-        if self._file is not None:
-            yield self._file.read()
-        try:
-            file = self._path.open("rb")
-        except OSError:
-            return
-        known = b""
-        if self._file is not None:
-            if _is_same(self._file, file):
-                file.close()
-                return
-            known = self._kept(self._file)
-            self._file.close()
-        self._file = file
-        content = file.read()
-        yield content.removeprefix(known)
-
-    def _kept(self, file: BinaryIO) -> bytes:
-        """What the next file has of this one, which is read to its end: nothing, unless it had become too long."""
-        return newer_half(file, self._bytes_max) if file.tell() > self._bytes_max else b""
-
-
-def _is_same(one: BinaryIO, other: BinaryIO) -> bool:
-    return os.path.samestat(os.fstat(one.fileno()), os.fstat(other.fileno()))
 
 
 def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> bool:

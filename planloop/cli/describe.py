@@ -37,27 +37,18 @@ def command(what: str, plan: str | None) -> None:
     from planloop import wiring
 
     access = access_to(plan)
-    item = access.object(pointing.address_of(what))
+    found = access.object(pointing.address_of(what))
     known = access.objects()
+    if not found.status:
+        from planloop.telling import unwritten  # The controller's rules, which take a while to load.
+
+        found = unwritten.explained(found, known, wiring.now())
     costs = budgets.Costs(known)
-    item, *related = selecting.by_now(access, [item, *_related(known, item)])
+    item, *related = selecting.by_now(access, [found, *descriptions.related(known, found)])
     click.echo(descriptions.text(item, related, costs=costs, now=wiring.now()))
     if said := selecting.nobody_runs(access, known):
         click.echo(descriptions.labelled("stands", said))
     printing.lines(descriptions.recent(_recent(access, item), printing.width()))
-
-
-def _related(known: list[Resource], item: Resource) -> list[Resource]:
-    """The agent that does a task's work, what the object owns, containers, and locks that it has, lost or waits for."""
-    owned = [one for one in known if one.owner == item.address and one.kind != "task"]
-    locks = [one for one in known if one.kind == "lock" and _is_concerned(one, item.address)]
-    return owned + containers.related(known, item) + locks
-
-
-def _is_concerned(lock: Resource, address: str) -> bool:
-    status, waiters = lock.status, lock.status.get("waiters", {})
-    owners = (*status.get("holders", ()), *status.get("lost", ()), *(one["owner"] for one in waiters.values()))
-    return address in (*owners, *waiters)
 
 
 def _recent(access: Access, item: Resource) -> list[Record]:

@@ -9,6 +9,7 @@ from enum import Enum
 
 import click
 
+from planloop import going_on
 from planloop.access import Access
 from planloop.cli.options import access_to, plan_option
 from planloop.client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
@@ -91,8 +92,7 @@ def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> _Own
         return _Owner.STUCK
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
     is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
-    file = access.place.file
-    click.echo(f"{access.place.name} is down; plan apply {file.name if file else 'FILE'} goes on from here")
+    click.echo(f"{access.place.name} is down; {going_on.command(access.place)} goes on from here")
     _tell_doubts(access)
     if not is_whole:
         raise Halt(Exit.FAILED, "not all containers were removed", AGAIN)

@@ -19,6 +19,7 @@ EXAMPLE = """
 Examples:
   plan explain acceptance                   a field of a task
   plan explain task.budget.usd              one inside another
+  plan explain suite.cases                  a field of a benchmark suite
   plan explain P0203                        an error code
   plan explain lib:planning                 a part of the library; lib: lists them
   plan explain --why task/frontend/goal     who set this value, when, and why

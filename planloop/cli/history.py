@@ -10,7 +10,6 @@ from planloop.rendering import printing, records, tables
 from schemas.patch import author_in_words
 from schemas.record import Record, record_to_json
 
-DOCUMENTS = frozenset({"plan.patched", "plan.forked"})  # Those that made a document; others say why none was made.
 EXAMPLE = """
 \b
 Examples:
@@ -27,9 +26,9 @@ Examples:
 @click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
 def command(plan: str | None, output: str | None, everything: bool, limit: int) -> None:
     """List the plan's revisions with author and cause."""
-    from reconciler.editing.history import REVISION_TYPES
+    from reconciler.editing.history import DOCUMENT_TYPES, REVISION_TYPES
 
-    wanted = REVISION_TYPES if everything else DOCUMENTS
+    wanted = REVISION_TYPES if everything else DOCUMENT_TYPES
     found = [record for record in all_records(access_to(plan)) if record.draft.type in wanted]
     found = found[-limit:] if limit else found
     match output:

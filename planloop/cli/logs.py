@@ -89,15 +89,15 @@ def _show(access: Access, item: Resource, tail: int | None, *, is_followed: bool
     source = Source(f"task/{path}", f"agent/{path}", Transcript(f"agent/{path}"), item.kind == "agent")
     following = Following(access) if is_followed else None
     past = (line for record in all_records(access) for line in _lines(access, source, record, item.address))
-    live = {op: access.get(f"output/{op}", after=0) for op in _live_ops(access, source)}
+    live = {op: access.output(op) for op in _live_ops(access, source)}
     if tail is None:
         printing.lines(past)
-        for answer in live.values():
-            click.echo(answer["text"], nl=False)
+        for text, _ in live.values():
+            click.echo(text, nl=False)
     else:
-        printing.lines(_newest([*past, *(line for one in live.values() for line in one["text"].splitlines())], tail))
+        printing.lines(_newest([*past, *(line for text, _ in live.values() for line in text.splitlines())], tail))
     if following is not None:
-        _follow(access, following, source, {op: int(answer["next"]) for op, answer in live.items()})
+        _follow(access, following, source, {op: end for op, (_, end) in live.items()})
 
 
 def _newest(lines: Iterable[str], tail: int | None) -> Iterable[str]:
@@ -111,7 +111,7 @@ def _print_check(access: Access, item: Resource, check: str) -> None:
         raise Halt(Exit.NOT_FOUND, f"{item.address} has no result of check {check}", f"checks with results: {known}")
     click.echo(f"{found.get('result')}: {found.get('message', '')}", err=True)
     if found.get("blob"):
-        click.echo(access.get(f"blobs/{found['blob']}")["text"], nl=False)
+        click.echo(access.text(str(found["blob"])), nl=False)
 
 
 def _lines(access: Access, source: Source, record: Record, address: str) -> Iterator[str]:
@@ -131,14 +131,14 @@ def _of_server(access: Access, item: Resource) -> Iterator[str]:
     for record in all_records(access):
         if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
             yield records.line(record)
-    yield from access.get(f"output/{item.address.replace('/', '-')}", after=0)["text"].splitlines()
+    yield from access.output(item.address.replace("/", "-"))[0].splitlines()
 
 
 def _output_of(access: Access, data: JsonObject) -> Iterator[str]:
     result = data.get("result") if isinstance(data.get("result"), dict) else data
     assert isinstance(result, dict)
     blob = result.get("blob")
-    text = access.get(f"blobs/{blob}")["text"] if blob else result.get("text") or data.get("text") or ""
+    text = access.text(str(blob)) if blob else result.get("text") or data.get("text") or ""
     yield from str(text).splitlines()
 
 
@@ -148,10 +148,9 @@ def _live_ops(access: Access, source: Source) -> list[str]:
 
 
 def _print_live(access: Access, op: str, after: int) -> int:
-    answer = access.get(f"output/{op}", after=after)
-    if answer["text"]:
-        click.echo(answer["text"], nl=False)
-    return int(answer["next"])
+    text, end = access.output(op, after)
+    click.echo(text, nl=False)
+    return end
 
 
 def _follow(access: Access, following: Following, source: Source, shown: dict[str, int]) -> None:

@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 from planloop import streams
 from planloop.cli.verbs import GROUPS, VERBS
 from planloop.exits import Exit, Halt
+from schemas import collecting
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -78,9 +79,12 @@ def cli(ctx: click.Context, version: bool) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with one of `Exit`."""
+    collecting.look_seldom()
     streams.open_closed()
     streams.show_only()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    collecting.collect_no_more()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

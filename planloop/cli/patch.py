@@ -56,6 +56,12 @@ def command(
         json_ = sys.stdin.read() if str(file) == "-" else file.read_text()
     given = [name for name, value in (("changes", changes), ("--merge", merge), ("--json", json_)) if value]
     if len(given) != 1:
+        if what is not None and "=" in what and not given:
+            raise Halt(
+                Exit.USAGE,
+                f"`{what}` of what?",
+                f"plan patch task/x {what}, or `.` for the plan itself: plan patch . {what}",
+            )
         hint = "plan patch task/x FIELD=VALUE, or --merge, or --json"
         raise Halt(Exit.USAGE, "say in one way what to change", hint)
     if json_:

@@ -46,3 +46,5 @@ def _print_differences(verdict: JsonObject, now: float) -> None:
     shown = differences.text(found, now=now, width=printing.width()) or differences.unmoved(found)
     if shown:
         click.echo(shown)
+    if left := verdict.get("differences_left"):
+        click.echo(f"  and {left} more")

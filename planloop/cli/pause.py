@@ -26,4 +26,4 @@ def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool)
 
     Running commands go on to their end; nothing new starts below it until `plan resume`.
     """
-    steering.set_field(what, plan, "pause", True, reason=reason, dry_run=dry_run)
+    steering.steer(what, plan, "pause", reason=reason, dry_run=dry_run)

@@ -31,4 +31,4 @@ def command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool)
     server, is asked again. Keys in variables are read where `plan apply` runs: for one that was not set there, leave
     it and apply again instead.
     """
-    steering.resume(what, plan, reason=reason, dry_run=dry_run)
+    steering.steer(what, plan, "resume", reason=reason, dry_run=dry_run)

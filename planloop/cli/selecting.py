@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop import pointing
+from planloop import going_on, pointing
 from planloop.access import Access
 from schemas.resource import Resource
 from schemas.task import ENDED
@@ -46,7 +46,7 @@ def headline(access: Access, found: Sequence[Resource]) -> str:
         from planloop.rendering.containers import headline  # For those who have some.
 
         parts.append(headline(containers))
-    owner = "" if status["pid"] else f"   not running: plan apply {_file_name(access)}"
+    owner = "" if status["pid"] else f"   not running: {going_on.command(access.place)}"
     return f"{status['plan']}  rev {status['rev']}{'  ' if parts else ''}{', '.join(parts)}{owner}"
 
 
@@ -60,9 +60,4 @@ def nobody_runs(access: Access, known: Sequence[Resource] = ()) -> str:
     root = next((one for one in known or access.objects("task") if one.address == "task/."), None)
     if root is None or root.state in ENDED:
         return ""
-    return f"nobody runs {access.place.name}: plan apply {_file_name(access)} goes on from here"
-
-
-def _file_name(access: Access) -> str:
-    file = access.place.file
-    return file.name if file is not None else "FILE"
+    return f"nobody runs {access.place.name}: {going_on.command(access.place)} goes on from here"

@@ -26,10 +26,13 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "get": "List objects.",
         "describe": "Show one object: its conditions, why it waits, what would unblock it.",
         "tree": "Show the tree of tasks with their states.",
+        "top": "Show agents at work: turns, calls, tokens and cost, the most first.",
         "events": "Show the log.",
         "logs": "Show outputs of commands and containers, and transcripts of agents.",
         "exec": "Run a command in a container of the plan.",
         "history": "List the plan's revisions with author and cause.",
+        "serve": "Show a plan in the browser, and serve its API.",
+        "mcp": "Let programs from outside work on tasks of a plan, over MCP.",
     },
     "Change it while it runs": {
         "patch": "Change fields of the live plan.",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from planloop import pointing
+from planloop import going_on, pointing
 from planloop.access import Access
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
@@ -19,8 +19,7 @@ from schemas.resource import Resource
 
 def not_running(access: Access) -> Halt:
     """The ending when something is to be followed and nothing runs."""
-    file = access.place.file
-    hint = f"plan apply {file.name if file else 'FILE'}"
+    hint = going_on.command(access.place)
     return Halt(Exit.NOT_FOUND, f"nobody runs {access.place.name}, so nothing will change", hint)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from planloop.rendering import conflicts, containers, forks, hooks, locks, questions, records, servers
 from planloop.rendering import objects as cells
@@ -13,8 +14,10 @@ from schemas.encoding import Json
 from schemas.record import Record
 from schemas.resource import Resource
 from schemas.sandbox import wish_of
+from schemas.thread import thread_from_json
 
 LABEL_WIDTH = 10
+Fact: TypeAlias = tuple[str, str]  # A label and what is said under it.
 
 
 def text(item: Resource, related: Sequence[Resource], *, costs: Costs, now: float) -> str:
@@ -22,27 +25,60 @@ def text(item: Resource, related: Sequence[Resource], *, costs: Costs, now: floa
 
     As wide as they get: a line may end with the command that helps, which a terminal wraps so that it can be copied.
     """
-    lines = [_head(item), *_conditions(item, now), *_why(item), *_facts(item, now)]
-    for label, said in (("budget", costs.line(item)), ("of this", costs.rest(item))):
-        lines += [labelled(label, said)] if said else []
-    if item.kind == "approval":
-        lines += [labelled(label, said) for label, said in questions.facts(item)]
-    if item.kind == "hook":
-        lines += [labelled(label, said) for label, said in hooks.facts(item, now)]
-    if item.kind == "conflict":
-        lines += [labelled(label, said) for label, said in conflicts.facts(item)]
-    if item.kind == "lock":
-        lines += [labelled(label, said) for label, said in locks.facts(item, now)]
-    if item.kind == "fork":
-        lines += [labelled(label, said) for label, said in forks.facts(item)]
-    if item.kind == "container":
-        lines += [labelled(label, said) for label, said in containers.facts(item, now)]
-    if item.kind == "mcp":
-        lines += [labelled(label, said) for label, said in servers.facts(item)]
+    said = [labelled(*fact) for fact in facts(item, related, costs=costs, now=now)]
+    return "\n".join([_head(item), *_conditions(item, now), *said])
+
+
+def facts(item: Resource, related: Sequence[Resource], *, costs: Costs, now: float) -> list[Fact]:
+    """All that is said of it below its conditions, each with its label."""
+    found = [*_why(item), *_facts(item, now)]
+    found += [(label, said) for label, said in (("budget", costs.line(item)), ("of this", costs.rest(item))) if said]
+    found += _of_kind(item, now)
     for one in related:
-        lines += [labelled(*fact) for fact in _facts_of_other(one, item, now)]
-    lines += _checks(item)
-    return "\n".join(lines)
+        found += _facts_of_other(one, item, now)
+    return found + _checks(item)
+
+
+def _of_kind(item: Resource, now: float) -> Sequence[Fact]:
+    told = _OF_KIND.get(item.kind)
+    return () if told is None else told(item, now)
+
+
+def _call(item: Resource, _: float) -> list[Fact]:
+    return [("calls", cells.call_words(item.spec)), ("made by", str(item.spec["owner"]))]
+
+
+def _thread(item: Resource, _: float) -> list[Fact]:
+    spec = thread_from_json(item.spec)
+    said = [("opened by", spec.owner), ("asks", spec.prompt), ("speak", ", ".join(spec.speakers))]
+    said += [("listen", ", ".join(spec.listeners)), ("for", spec.call)]
+    return [(label, words) for label, words in said if words]
+
+
+_OF_KIND: Final[dict[str, Callable[[Resource, float], Sequence[Fact]]]] = {
+    "approval": lambda item, _: questions.facts(item),
+    "call": _call,
+    "conflict": lambda item, _: conflicts.facts(item),
+    "container": containers.facts,
+    "fork": lambda item, _: forks.facts(item),
+    "hook": hooks.facts,
+    "lock": locks.facts,
+    "mcp": lambda item, _: servers.facts(item),
+    "thread": _thread,
+}
+
+
+def related(known: Sequence[Resource], item: Resource) -> list[Resource]:
+    """The agent that does a task's work, what the object owns, containers, and locks that it has, lost or waits for."""
+    owned = [one for one in known if one.owner == item.address and one.kind != "task"]
+    concerned = [one for one in known if one.kind == "lock" and _is_concerned(one, item.address)]
+    return owned + containers.related(known, item) + concerned
+
+
+def _is_concerned(lock: Resource, address: str) -> bool:
+    status, waiters = lock.status, lock.status.get("waiters", {})
+    owners = (*status.get("holders", ()), *status.get("lost", ()), *(one["owner"] for one in waiters.values()))
+    return address in (*owners, *waiters)
 
 
 def recent(found: Sequence[Record], width: int | None) -> list[str]:
@@ -74,38 +110,39 @@ def _said(condition: Condition, now: float) -> str:
     return " · ".join(part for part in (cells.one_line(condition.message), since) if part)
 
 
-def _why(item: Resource) -> list[str]:
-    lines = []
+def _why(item: Resource) -> list[Fact]:
+    lines: list[Fact] = []
     why = item.status.get("why")
     if why:
-        lines.append(labelled("why", str(why)))
+        lines.append(("why", str(why)))
     exits = [line for one in of_status(item.status).values() if cells.is_bad(one) for line in one.unblocks]
     if exits:
-        lines.append(labelled("unblocks", " · or: ".join(dict.fromkeys(exits))))
+        lines.append(("unblocks", " · or: ".join(dict.fromkeys(exits))))
     return lines
 
 
-def _facts(item: Resource, now: float) -> list[str]:
-    status, lines = item.status, []
+def _facts(item: Resource, now: float) -> list[Fact]:
+    status = item.status
+    lines: list[Fact] = []
     needs = item.spec.get("needs") or ()
     if needs and item.kind != "container":
-        lines.append(labelled("needs", ", ".join(map(str, needs))))
+        lines.append(("needs", ", ".join(map(str, needs))))
     fork = item.spec.get("fork") if item.kind == "task" else None
     if fork and fork.partition("/")[2] != item.address.partition("/")[2]:
-        lines.append(labelled("fork", f"{fork}: it works in that"))
+        lines.append(("fork", f"{fork}: it works in that"))
     if item.kind == "agent" and item.spec.get("hooks"):
-        lines.append(labelled("hooks", ", ".join(map(str, item.spec["hooks"]))))
+        lines.append(("hooks", ", ".join(map(str, item.spec["hooks"]))))
     if status.get("incarnation") and item.kind != "container":
         worked = cells.age_of(item, now)
-        lines.append(labelled("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
+        lines.append(("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
     if status.get("sandbox") and item.kind in ("task", "agent"):
-        lines.append(labelled("sandbox", wish_of(status["sandbox"]).words))
+        lines.append(("sandbox", wish_of(status["sandbox"]).words))
     result = cells.one_line(cells.value_text(status.get("result")))
     if result and result != status.get("why"):
-        lines.append(labelled("result", result))
+        lines.append(("result", result))
     if item.deleting:
-        lines.append(labelled("leaving", "its work is stopped first" if item.finalizers else "now"))
-    lines.append(labelled("changed", f"rev {item.rev}"))
+        lines.append(("leaving", "its work is stopped first" if item.finalizers else "now"))
+    lines.append(("changed", f"rev {item.rev}"))
     return lines
 
 
@@ -122,15 +159,15 @@ def _related(item: Resource, now: float) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _checks(item: Resource) -> list[str]:
+def _checks(item: Resource) -> list[Fact]:
     results = item.status.get("checks") or {}
-    lines = []
+    lines: list[Fact] = []
     for check in item.spec.get("acceptance") or ():
         found = results.get(check["key"]) or {}
         said = cells.one_line(str(found.get("message", "")))
         what = _check_words(check["kind"], check["arguments"])
         line = f"{check['key']}: {found.get('result', 'not run'):<7}  {what}" + (f"  {said}" if said else "")
-        lines.append(labelled("check", line))
+        lines.append(("check", line))
     return lines
 
 

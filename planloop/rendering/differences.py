@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -24,15 +25,23 @@ UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say wha
 
 def text(differences: Sequence[JsonObject], *, now: float, width: int | None = None) -> str:
     """One line an object, in the order given."""
-    shown = [one for one in differences if one["action"] != "none"]
-    names = max((widths.cells_wide(_name(one)) for one in shown), default=0)
-    verbs = max((len(one["action"]) for one in shown), default=0)
+    shown = rows(differences, now=now)
+    names = max((widths.cells_wide(name) for _, name, _, _ in shown), default=0)
+    verbs = max((len(verb) for _, _, verb, _ in shown), default=0)
     lines = []
-    for one in shown:
-        name = widths.padded(_name(one), names)
-        line = f"  {SIGNS[one['action']]} {name}   {one['action']:<{verbs}}   {_said(one, now)}".rstrip()
+    for sign, name, verb, said in shown:
+        line = f"  {sign} {widths.padded(name, names)}   {verb:<{verbs}}   {said}".rstrip()
         lines.append(line if width is None else widths.cut(line, width))
     return "\n".join(lines)
+
+
+def rows(differences: Sequence[JsonObject], *, now: float) -> list[tuple[str, str, str, str]]:
+    """What moves, in the order given: its sign, its name, what is done to it, and the words."""
+    return [
+        (SIGNS[one["action"]], _name(one), str(one["action"]), _said(one, now))
+        for one in differences
+        if one["action"] != "none"
+    ]
 
 
 def unmoved(differences: Sequence[JsonObject]) -> str:
@@ -43,13 +52,30 @@ def unmoved(differences: Sequence[JsonObject]) -> str:
     return "\n".join([*lines, f"  and {rest} more"] if rest > 0 else lines)
 
 
-def summary(differences: Sequence[JsonObject]) -> str:
-    """`5 to add, 0 to change, 0 to remove`. What is replaced is removed and added."""
-    actions = [one["action"] for one in differences if one["action"] != "none"]
-    added = sum(action in ADDED for action in actions)
-    removed = sum(action in REMOVED for action in actions)
-    changed = sum(action not in (*ADDED, *REMOVED) for action in actions)
+def summary(differences: Sequence[JsonObject], counts: Mapping[str, int] | None = None) -> str:
+    """`5 to add, 0 to change, 0 to remove`. What is replaced is removed and added.
+
+    `counts` goes with a list that was cut: how many there are of each action in all.
+    """
+    every = _moving(counts or _counted(differences))
+    added = sum(count for action, count in every.items() if action in ADDED)
+    removed = sum(count for action, count in every.items() if action in REMOVED)
+    changed = sum(count for action, count in every.items() if action not in (*ADDED, *REMOVED))
     return f"{added} to add, {changed} to change, {removed} to remove"
+
+
+def left(differences: Sequence[JsonObject], counts: Mapping[str, int] | None) -> int:
+    """How many more move than `differences` has; `counts` as for `summary`."""
+    shown = _counted(differences)
+    return sum(_moving(counts or shown).values()) - sum(_moving(shown).values())
+
+
+def _counted(differences: Sequence[JsonObject]) -> Mapping[str, int]:
+    return Counter(one["action"] for one in differences)
+
+
+def _moving(counts: Mapping[str, int]) -> Mapping[str, int]:
+    return {action: count for action, count in counts.items() if action != "none"}
 
 
 def budget_words(budget: JsonObject | None) -> str:

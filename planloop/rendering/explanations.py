@@ -9,12 +9,13 @@ from schemas.patch import author_in_words
 
 
 def index() -> str:
-    """Every table with the names of its fields."""
+    """Every table of a plan with the names of its fields, and the names of the others."""
     lines = []
     for table in fields_all.TABLES.values():
         names = ", ".join(one.name for one in table.fields)
         lines.append(f"{table.name}: {table.doc}\n    {names}")
-    return "\n".join(lines)
+    others = ", ".join(name for name in fields_all.EVERY if name not in fields_all.TABLES)
+    return "\n".join([*lines, f"no part of a plan, but of benchmark suites and their worlds:\n    {others}"])
 
 
 def why(answer: JsonObject) -> str:

@@ -135,7 +135,7 @@ def state_of(item: Resource) -> str:
     return "deleting" if item.deleting else item.state or _UNWRITTEN.get(item.kind, "new")
 
 
-_UNWRITTEN = {"task": "waiting", "hook": "active", "container": "waiting"}
+_UNWRITTEN = {"task": "waiting", "agent": "idle", "hook": "active", "container": "waiting"}
 
 
 def checks_of(item: Resource) -> str:

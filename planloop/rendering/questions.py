@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import conflicts, records
+from planloop.rendering import conflicts, differences, records
 from planloop.rendering.objects import call_words, one_line
 from schemas import widths
 from schemas.approval import APPROVED, REJECTED, is_for_person, patch_from_json, wish
@@ -81,6 +81,7 @@ def facts(approval: Resource) -> list[tuple[str, str]]:
             out.append(("call", f"{spec['what']['tool']} {encode_text(spec['what']['arguments'])}"))
         case "patch":
             out.append(("asks for", asked(spec)))
+            out.append(("would be", differences.summary(spec.get("differences") or (), spec.get("difference_counts"))))
         case "request":
             first, *rest = wish(spec).splitlines() or [""]
             out += [("asks for", first), *(("", each) for each in rest)]

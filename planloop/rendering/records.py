@@ -79,6 +79,8 @@ def is_echo(draft: Draft) -> bool:
         return True
     if draft.type == "model.replied":
         return not (draft.data.get("text") or draft.data.get("calls"))
+    if draft.type in ("call.proposed", "seat.renewed"):
+        return True  # The call stands in the reply that follows, and that a client lives in what it does.
     return draft.type == "call.started" and draft.subject.startswith("agent/")
 
 
@@ -108,7 +110,9 @@ def patch_words(ops: Sequence[Op]) -> str:
 
 
 def short_path(path: tuple[str, ...]) -> str:
-    """A document path as people name it: `task/frontend` and the field."""
+    """A document path as people name it: `task/frontend` and the field, and `limits.tasks` of the plan as a whole."""
+    if path[:1] == ("limits",):
+        return ".".join(path)  # No task has any: so they are set, by `plan patch . limits.tasks=4`.
     address, rest = pointer.owner_of(path)
     return "/".join((str(address), *rest))
 
@@ -146,7 +150,8 @@ def _patched(draft: Draft) -> str:
     differences = [one for one in draft.data.get("differences") or () if one.get("address")]
     if differences:
         # The text is as it was: a file that it uses is not.
-        return f"{', '.join(map(_moved, differences[:4]))}{_more(len(differences) - 4)} by a file that it uses{reason}"
+        count = sum((draft.data.get("difference_counts") or {}).values()) or len(differences)
+        return f"{', '.join(map(_moved, differences[:4]))}{_more(count - 4)} by a file that it uses{reason}"
     return f"no change{reason}"
 
 
@@ -311,6 +316,24 @@ def _broken_ring(data: JsonObject) -> str:
     return f"a ring: {ring_words(data['cycle'])}; {data['owner']} gives way"
 
 
+def _taken_by(data: JsonObject) -> str:
+    return f"by {data.get('client', '')}, number {data.get('seat', '')}"
+
+
+def _left_by(data: JsonObject) -> str:
+    dropped = data.get("dropped") or ()
+    lost = f"; {amounts.plural(len(dropped), 'call')} not made" if dropped else ""
+    return f"by {data.get('client', '')}: {data.get('why', '')}{lost}"
+
+
+def _refused_late(data: JsonObject) -> str:
+    return f"{data.get('tool') or 'a look'} came too late: {data.get('why', '')}"
+
+
+def _withdrawn(data: JsonObject) -> str:
+    return "its client takes back a call that " + ("runs" if data.get("was") == "begun" else "waits")
+
+
 def _fenced(data: JsonObject) -> str:
     reason = f": {data['reason']}" if data.get("reason") else ""
     return f"{', '.join(data.get('owners') or [str(data.get('owner', ''))])} lost it, {data.get('why', '')}{reason}"
@@ -342,6 +365,11 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "call.waiting": _waits,
     "check.ran": _checked,
     "epoch.taken": _taken,
+    "seat.taken": _taken_by,
+    "seat.leaving": lambda data: str(data.get("why", "")),
+    "seat.left": _left_by,
+    "seat.refused": _refused_late,
+    "call.withdrawn": _withdrawn,
     "turn.started": _began,
 }
 _LAST_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {

@@ -10,6 +10,7 @@ import anyio
 
 from controllers.agent import AgentReconciler, World
 from controllers.agent.conflicts import ConflictReconciler
+from controllers.agent.deciding import MIND
 from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.hook import HookReconciler
@@ -67,6 +68,16 @@ class StoryPools(WorkPools):
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
         bounded = "free" if pool.startswith("models") else pool
         super().start(key, owner, self._director.begun_at(job), pool=bounded, priority=priority)
+
+    def cancel(self, key: str) -> None:
+        """Calls the job off, but for a request whose answer was there first in the original.
+
+        Whoever would call it off looks more often here, where the answer waits for its place.
+        """
+        job, director = self._jobs.get(key), self._director
+        asked = job if key.startswith(f"{MIND}:") else None
+        if asked is None or not director.story.is_answered(asked.owner, director.cursor):
+            super().cancel(key)
 
 
 class Timely:

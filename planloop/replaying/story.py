@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from controllers.agent.thinking.requesting import CANCELLED
 from planloop.places import Place
 from reconciler.storing import sqlite_log
 from reconciler.storing.view import MemoryView
@@ -21,12 +22,17 @@ Blobs = Callable[[str], bytes | None]
 
 OUTSIDERS = (
     *("human:", "controller:owner", "controller:journal", "controller:engine"),
-    *("controller:mcp", "controller:fork", "controller:container"),
+    *("controller:mcp", "controller:fork", "controller:container", "guest:"),
 )
-"""Who acts for the world: people, crashes, what watches servers and containers, git. What they did is played back."""
+"""Who acts for the world: people, programs from outside, crashes, what watches servers and containers, git.
+
+What they did is played back."""
 
 SWALLOWED = frozenset({"object.deleted"})
 """What the engine itself writes as a matter of course: that is done again, not played back."""
+
+OF_ASKING = frozenset({"model.requested", "model.replied", "model.failed", "turn.started", "turn.ended", "agent.ended"})
+"""What becomes of an agent's request, and what shows that nothing did."""
 
 
 @frozen
@@ -47,6 +53,17 @@ class Story:
         """The first place from `after` on whose record `fits`."""
         found = (index for index in range(after, len(self.records)) if fits(self.records[index].draft))
         return next(found, None)
+
+    def is_answered(self, agent: str, after: int) -> bool:
+        """Whether what the agent waits for at the place `after` was answered, and not called off or asked anew."""
+        for record in self.records[after:]:
+            if record.draft.type == "epoch.taken":
+                return False
+            for one in record.draft.entries:
+                if one.subject == agent and one.type in OF_ASKING:
+                    is_failure = one.type == "model.failed" and one.data.get("reason") != CANCELLED
+                    return one.type == "model.replied" or is_failure
+        return False
 
     def started(self, op: str) -> tuple[int, str]:
         """Where the operation `op` was begun, and the call that it is of."""

@@ -15,11 +15,12 @@ from controllers.agent.tools.sketching import additions, sketched
 from planloop.core import Core
 from planloop.exits import Exit, Halt
 from planloop.server.answering import Archive, near
+from planloop.server.authors import author_of
 from planloop.server.forms import decision_to_json
 from schemas import address as addresses
 from schemas import pointer
 from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, Patch
+from schemas.patch import Patch
 
 UNNAMED: Final = "restored"  # What was a plan's own agent has no id.
 
@@ -63,7 +64,7 @@ async def restored(core: Core, body: JsonObject) -> JsonObject:
     except ToolFailed as fault:
         raise Halt(Exit.INVALID, f"it cannot be restored: {fault}", "") from None
     ops = tuple(additions(plan, path, {name: node}))
-    patch = Patch(HUMAN_CLI, ops, core.gate.present.rev, f"restores what was {found.name or 'an agent'}")
+    patch = Patch(author_of(body), ops, core.gate.present.rev, f"restores what was {found.name or 'an agent'}")
     verdict = decision_to_json(await core.gate.decide(patch))
     return {**verdict, "agent": str(addresses.agent(*path, name)), "was": found.name}
 

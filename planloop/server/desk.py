@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar
 
+import anyio.to_thread
+
+from planloop import outputs
 from planloop.core import Core
 from planloop.exits import Exit, Halt
-from planloop.server.answering import Host, answer, log_answer, page_of
+from planloop.server.answering import Host, answer, is_of_log
+from planloop.server.authors import author_of
 from planloop.server.forms import (
     decision_to_json,
     file_preview,
@@ -23,10 +28,8 @@ from planloop.server.forms import (
 from reconciler.editing import previewing
 from reconciler.effects.journal import settle_doubt
 from reconciler.errors import Terminal
-from reconciler.storing import layout
-from schemas import pointer
 from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_CLI, Patch
+from schemas.patch import Patch
 from schemas.patching import PatchFailed, op_from_json
 from schemas.record import Draft, Record
 from schemas.resource import Resource
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from controllers.agent.ports import Servers
 
 T = TypeVar("T")
+GUESTS = ("take", "say", "renew", "leave", "withdraw", "preview")
+"""What a client does to the outside agent that it plays: `guests.py`."""
 Post: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
 
 
@@ -61,13 +66,8 @@ class CoreArchive:
     def get_blob(self, digest: str) -> bytes | None:
         return self._core.store.get_blob(digest)
 
-    def read_output(self, op: str, after: int) -> bytes:
-        try:
-            with (layout.run_folder(self._core.place.folder) / f"{op}.out").open("rb") as file:
-                file.seek(after)
-                return file.read()
-        except OSError:
-            return b""
+    def open_output(self, op: str) -> BinaryIO | None:
+        return outputs.opened(self._core.place.folder, op)
 
 
 class PlanDesk:
@@ -101,19 +101,23 @@ class PlanDesk:
             "settle": self._settle,
             "rollback": self._rollback,
             "send": self._send,
+            "steer": self._steer,
             "session": self._session,
             "restore": self._restore,
             "prompt": self._prompt,
             "stop": self._stopped,
+            **{f"guest/{how}": partial(self._guest, how) for how in GUESTS},
         }
 
     async def get(self, path: str, query: Mapping[str, str]) -> Json:
         """The answer to GET `path`. Raises Halt."""
-        if path == "log":
-            after, limit = page_of(query)
-            return log_answer(await self._core.store.log(after, limit), self._archive.rev)
         if path == "why":
             return await self._why(query)
+        if is_of_log(path, query):
+            from planloop.server import past
+
+            place = self._core.place
+            return await anyio.to_thread.run_sync(past.answer, place.folder, place.name, path, query)
         return answer(self._archive, self._host, path, query)
 
     async def post(self, path: str, body: JsonObject) -> Json:
@@ -132,8 +136,7 @@ class PlanDesk:
         return self._core.hearing.listen()
 
     async def _why(self, query: Mapping[str, str]) -> JsonObject:
-        path = pointer.parse(query.get("at", ""))
-        return await why_answer(self._core.store, self._core.gate.present, path)
+        return await why_answer(self._core.store, self._core.gate.present, query.get("at", ""))
 
     async def _patch(self, body: JsonObject) -> JsonObject:
         try:
@@ -141,7 +144,9 @@ class PlanDesk:
         except PatchFailed as error:
             raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
         present = self._core.gate.present
-        patch = Patch(HUMAN_CLI, ops, body.get("base_rev") or present.rev, body.get("reason", ""))
+        if body.get("document_rev") not in (None, present.document_rev):
+            return {"verdict": "moved", "rev": present.rev, "document_rev": present.document_rev}
+        patch = Patch(author_of(body), ops, body.get("base_rev") or present.rev, body.get("reason", ""))
         patch = replace(patch, is_approved=bool(body.get("is_approved")))
         if body.get("dry_run"):
             return preview_to_json(self._core.gate.preview(patch))
@@ -166,15 +171,21 @@ class PlanDesk:
         return verdict_to_json(verdict, saved.differences, is_changed=bool(saved.patch.ops))
 
     async def _approve(self, body: JsonObject) -> JsonObject:
+        from planloop.rendering import differences
+
         address = str(body["address"])
         waiting = self._core.store.view.get(address)
-        differences = tuple(waiting.spec.get("differences", ())) if waiting is not None else ()
+        held = waiting.spec if waiting is not None else {}
+        shown = held.get("differences") or ()
+        left = differences.left(shown, held.get("difference_counts"))
         reason, content = str(body.get("reason", "")), body.get("content")
-        verdict = await self._answered(self._core.gate.approve(address, HUMAN_CLI, reason, content))
-        return verdict_to_json(verdict, differences)
+        verdict = await self._answered(self._core.gate.approve(address, author_of(body), reason, content))
+        return verdict_to_json(verdict, shown, left=left)
 
     async def _reject(self, body: JsonObject) -> JsonObject:
-        rev = await self._answered(self._core.gate.reject(str(body["address"]), HUMAN_CLI, str(body.get("reason", ""))))
+        rev = await self._answered(
+            self._core.gate.reject(str(body["address"]), author_of(body), str(body.get("reason", "")))
+        )
         return {"rev": rev}
 
     async def _rule(self, body: JsonObject) -> JsonObject:
@@ -198,14 +209,20 @@ class PlanDesk:
         except ValueError as error:
             raise Halt(Exit.CONFLICT, str(error), f"plan describe {address}") from None
         data: JsonObject = {"happened": bool(body["happened"]), "reason": str(body.get("reason", ""))}
-        draft = Draft("call.reconciled", str(HUMAN_CLI), address, changes, data)
+        draft = Draft("call.reconciled", str(author_of(body)), address, changes, data)
         return {"rev": await store.append(draft, {address: call.rev})}
 
     async def _rollback(self, body: JsonObject) -> JsonObject:
         gate, rev = self._core.gate, int(body["rev"])
+        if body.get("dry_run"):
+            from planloop.telling import revisions
+
+            preview = await self._answered(gate.preview_roll_back(rev, author_of(body)))
+            found = [one.to_json() for one in preview.differences]
+            return preview_to_json(preview) | revisions.told(found, self._core.clock.now())
         is_approved = bool(body.get("is_approved"))
         verdict = await self._answered(
-            gate.roll_back(rev, HUMAN_CLI, str(body.get("reason", "")), is_approved=is_approved)
+            gate.roll_back(rev, author_of(body), str(body.get("reason", "")), is_approved=is_approved)
         )
         return verdict_to_json(verdict, ())
 
@@ -213,6 +230,11 @@ class PlanDesk:
         from planloop.server import messages
 
         return await messages.send(self._core, body)
+
+    async def _steer(self, body: JsonObject) -> JsonObject:
+        from planloop.server import steering  # With the words of a preview.
+
+        return await steering.steer(self._core, body)
 
     async def _restore(self, body: JsonObject) -> JsonObject:
         from planloop.server import carrying
@@ -237,6 +259,11 @@ class PlanDesk:
         from planloop.server import sessions  # A plan that nobody talks with never needs it.
 
         return await sessions.move(self._core, body)
+
+    async def _guest(self, how: str, body: JsonObject) -> JsonObject:
+        from planloop.server import guests  # Few plans are joined from outside.
+
+        return await guests.act(self._core, how, body, is_run=self._stop is not None)
 
     async def _stopped(self, body: JsonObject) -> JsonObject:
         if self._stop is None:

@@ -16,10 +16,9 @@ from reconciler.editing.diffing import Difference
 from reconciler.editing.filing import FileSave
 from reconciler.editing.previewing import Decision, Preview
 from reconciler.storing.store import Store
-from schemas import patching
+from schemas import patching, pointer
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Held, Refused, Verdict
-from schemas.pointer import render
 
 FORMAT: Final = 1
 
@@ -67,9 +66,16 @@ def decision_to_json(decision: Decision) -> JsonObject:
     return verdict_to_json(decision.verdict, shown, is_changed=bool(decision.preview.ops))
 
 
-def verdict_to_json(verdict: Verdict, differences: Sequence[JsonObject], *, is_changed: bool = True) -> JsonObject:
-    """A verdict; `verdict` is accepted, held or refused. `is_changed` says whether the document is another now."""
+def verdict_to_json(
+    verdict: Verdict, differences: Sequence[JsonObject], *, left: int = 0, is_changed: bool = True
+) -> JsonObject:
+    """A verdict; `verdict` is accepted, held or refused. `left` is how many differences more there are.
+
+    `is_changed` says whether the document is another now.
+    """
     shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": list(differences)}
+    if left:
+        shared["differences_left"] = left
     match verdict:
         case Accepted():
             return shared | {"verdict": "accepted", "notes": list(verdict.notes), "changed": is_changed}
@@ -79,16 +85,22 @@ def verdict_to_json(verdict: Verdict, differences: Sequence[JsonObject], *, is_c
             return shared | {"verdict": "refused", "faults": [fault_to_json(fault) for fault in verdict.faults]}
 
 
-async def why_answer(store: Store, now: Present, path: tuple[str, ...]) -> JsonObject:
-    """Who set the value at `path`, when, why and over what. Raises Halt when nothing stands there."""
+async def why_answer(store: Store, now: Present, at: str) -> JsonObject:
+    """Who set the value at the pointer `at`, when, why and over what. Raises Halt when nothing stands there."""
+    try:
+        path = pointer.parse(at)
+    except pointer.BadPointer as fault:
+        raise Halt(Exit.USAGE, str(fault), "plan get plan -o yaml shows the document") from None
     found = await history.why(store, now, path)
     if found is None:
         raise Halt(
-            Exit.NOT_FOUND, f"nothing is set at {render(path) or '/'}", "plan get plan -o yaml shows the document"
+            Exit.NOT_FOUND,
+            f"nothing is set at {pointer.render(path) or '/'}",
+            "plan get plan -o yaml shows the document",
         )
     over = None if found.over is None else {"rev": found.over.rev, "by": str(found.over.author)}
     return {
-        "path": render(path),
+        "path": pointer.render(path),
         "value": found.value,
         "rev": found.stamp.rev,
         "by": str(found.stamp.author),
@@ -124,7 +136,7 @@ def _foreign(preview: Preview, save: FileSave, stamps: JsonObject) -> list[JsonO
         stamp = ownership.last_change(stamps, op.path)
         if stamp is None or (is_part and op.op != "add"):
             continue
-        one: JsonObject = {"op": op.op, "path": render(op.path)}
+        one: JsonObject = {"op": op.op, "path": pointer.render(op.path)}
         # What is gone has no stamp of its own: the one found is of what stood around it.
         out.append(one if op.op == "remove" else one | {"by": str(stamp.author), "rev": stamp.rev})
     return out

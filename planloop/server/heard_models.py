@@ -14,7 +14,7 @@ class HeardModels:
         self._hearing = hearing
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-        reply = self._hearing.begin(request.key.agent, request.key.turn)
+        reply = self._hearing.begin(request.key.agent, request.key.turn, str(request.key))
 
         def hear(text: str) -> None:
             if text:

@@ -7,7 +7,7 @@ words, and never holds up the agents.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -21,10 +21,14 @@ Listener = Callable[[JsonObject], None]
 
 @dataclass(slots=True, eq=False)
 class Reply:
-    """One reply under way: the newest of its stretches."""
+    """One reply under way: the newest of its stretches.
+
+    `name` is of this asking alone: a model that is asked again in the same turn writes another reply.
+    """
 
     agent: str
     turn: int
+    name: str
     pieces: deque[str] = field(default_factory=deque)
     chars: int = 0
 
@@ -37,7 +41,7 @@ class Reply:
 
     def said(self, text: str) -> JsonObject:
         """What a listener is told of `text`."""
-        return {"agent": self.agent, "turn": self.turn, "text": text}
+        return {"agent": self.agent, "turn": self.turn, "reply": self.name, "text": text}
 
 
 class Hearing:
@@ -47,9 +51,9 @@ class Hearing:
         self._listeners: list[Listener] = []
         self._live: dict[str, Reply] = {}
 
-    def begin(self, agent: str, turn: int) -> Reply:
+    def begin(self, agent: str, turn: int, name: str) -> Reply:
         """`agent` has asked its model; `end` it with what this returns."""
-        reply = self._live[agent] = Reply(agent, turn)
+        reply = self._live[agent] = Reply(agent, turn, name)
         return reply
 
     def end(self, reply: Reply) -> None:
@@ -64,7 +68,7 @@ class Hearing:
         for listener in self._listeners:
             listener(said)
 
-    async def listen(self) -> AsyncIterator[JsonObject]:
+    async def listen(self) -> AsyncGenerator[JsonObject, None]:
         """What has come of the replies under way, then each stretch of text, with agent and turn; without end."""
         send, receive = anyio.create_memory_object_stream[JsonObject](limits.HEARD_WORDS_MAX)
 

@@ -6,26 +6,33 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
 import anyio
+import anyio.to_thread
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from planloop import crash
+from planloop.api import operations, routing
+from planloop.api.operations import Door, Operation
+from planloop.api.routing import Wanted, WrongMethod
 from planloop.exits import Exit, Halt
+from planloop.server import authors
 from planloop.server.serving import Desk
 from reconciler.contract import Failed, TerminalFailure
 from reconciler.driving.attempting import Bug, LostRace, attempt
 from reconciler.errors import EngineError
 from schemas import limits
-from schemas.encoding import Json, decode_foreign, encode
+from schemas.encoding import Json, JsonObject, decode_foreign, encode
 from schemas.record import record_to_json
 
 BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's file as JSON text; plan files are smaller.
+LINE_BYTES_MAX: Final = 64 << 10  # Of a request's first line: all parameters, written as HTTP has them.
 BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
 GONE: Final = 503  # Nothing was done: the client may go on as if nobody had listened.
 STATUS: Final = {
@@ -34,14 +41,22 @@ STATUS: Final = {
     Exit.CONFLICT: 409,
     Exit.REFUSED: 403,
     Exit.NOT_FOUND: 404,
+    Exit.CANCELLED: 409,
+    Exit.TIMEOUT: 504,
+    Exit.FAILED: 502,  # The world's fault: a disk, a tool server.
     Exit.BUG: 500,
 }
+
+
+class TooLarge(Halt):
+    """The body is larger than what anybody sends."""
 
 
 async def answer(desk: Desk, listener: socket.socket) -> None:
     """Answers who connects to `listener`, until cancelled."""
     leaving = anyio.Event()
-    runner = web.AppRunner(_application(desk, leaving), access_log=None, shutdown_timeout=0.5)
+    application = _application(desk, leaving)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, max_line_size=LINE_BYTES_MAX)
     try:
         await runner.setup()
         await web.SockSite(runner, listener).start()
@@ -55,23 +70,60 @@ async def answer(desk: Desk, listener: socket.socket) -> None:
 def _application(desk: Desk, leaving: anyio.Event) -> web.Application:
     application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_unless(leaving)])
 
-    async def get(request: web.Request) -> web.StreamResponse:
-        if request.match_info["path"] == "watch":
-            return await _stream(desk, request)
-        return await _answered(lambda: desk.get(request.match_info["path"], dict(request.query)))
-
-    async def post(request: web.Request) -> web.StreamResponse:
+    async def ask(request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
         try:
-            body = decode_foreign(await request.read() or b"{}")
-        except ValueError as error:
-            return _refused(Halt(Exit.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"))
-        if not isinstance(body, dict):
-            return _refused(Halt(Exit.USAGE, "the body is not a JSON object", "send one map of fields"))
-        return await _answered(lambda: desk.post(request.match_info["path"], body))
+            operation = routed(request, Wanted(request.method, path), "owner")
+        except Halt as halt:
+            return refused(halt)
+        if operation.is_stream:
+            return await _stream(desk, request)
+        if operation.method == "GET":
+            return await answered(lambda: desk.get(path, dict(request.query)))
 
-    application.router.add_get("/v1/{path:.+}", get)
-    application.router.add_post("/v1/{path:.+}", post)
+        async def changed() -> Json:
+            by, body = authors.parted(await _map_of(request))
+            return await desk.post(path, await checked(operation, body) | {authors.BY: by})
+
+        return await answered(changed)
+
+    application.router.add_route("*", "/v1/{path:.+}", ask)
     return application
+
+
+def routed(request: web.Request, wanted: Wanted, door: Door) -> Operation:
+    """The operation that a request wants, whose query fits it. Raises Halt."""
+    operation = routing.asked(wanted, door).operation
+    if len(request.query) != len(set(request.query)):
+        raise Halt(Exit.USAGE, "a parameter is given twice", "give each once")
+    operations.query(operation, request.query)
+    return operation
+
+
+async def sent(request: web.Request, operation: Operation) -> JsonObject:
+    """The body of a request, which fits the operation. Raises Halt."""
+    return await checked(operation, await _map_of(request))
+
+
+async def checked(operation: Operation, body: JsonObject) -> JsonObject:
+    """`body`, held to the model that the operation names. Raises Halt."""
+    # On a thread: the first body loads pydantic, and what runs must not be held up by that.
+    checking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.api.checking")
+    found: JsonObject = checking.body(operation, body)
+    return found
+
+
+async def _map_of(request: web.Request) -> JsonObject:
+    try:
+        body = decode_foreign(await request.read() or b"{}")
+    except web.HTTPRequestEntityTooLarge:
+        words = f"the body is larger than {request.client_max_size >> 20} MiB"
+        raise TooLarge(Exit.USAGE, words, "send less at once") from None
+    except ValueError as error:
+        raise Halt(Exit.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json") from None
+    if not isinstance(body, dict):
+        raise Halt(Exit.USAGE, "the body is not a JSON object", "send one map of fields")
+    return body
 
 
 def _unless(leaving: anyio.Event) -> Middleware:
@@ -84,29 +136,43 @@ def _unless(leaving: anyio.Event) -> Middleware:
     return turn_away
 
 
-async def _answered(answer: Callable[[], Awaitable[Json]]) -> web.Response:
+async def answered(answer: Callable[[], Awaitable[Json]]) -> web.Response:
+    """What `answer` gives as JSON (bytes: it is printed already); every way to end has its status and its words."""
     try:
         found = await attempt(answer)
     except EngineError as error:
-        return _refused(crash.explained(error) or _bug(error))
+        return refused(crash.explained(error) or _bug(error))
     match found:
         case Bug(bug):
-            return _refused(crash.explained(bug) or _bug(bug))
+            return refused(crash.explained(bug) or _bug(bug))
         case Failed(_, message) | TerminalFailure(_, message):
-            return _refused(Halt(Exit.FAILED, message, "plan events says more"))
+            return refused(Halt(Exit.FAILED, message, "plan events says more"))
         case LostRace(conflict):
-            return _refused(Halt(Exit.CONFLICT, str(conflict), "give the command again"))
+            return refused(Halt(Exit.CONFLICT, str(conflict), "give the command again"))
         case _:
-            return web.Response(body=encode(found), content_type="application/json")
+            body = found if isinstance(found, bytes) else encode(found)
+            return web.Response(body=body, content_type="application/json")
 
 
 def _bug(error: Exception) -> Halt:
     return Halt(Exit.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
 
 
-def _refused(halt: Halt) -> web.Response:
+def refused(halt: Halt) -> web.Response:
+    """The ending as an answer that the client can make a Halt of again."""
     error = {"error": {"exit": int(halt.exit), "summary": halt.summary, "hint": halt.hint}}
-    return web.Response(body=encode(error), status=STATUS.get(halt.exit, 400), content_type="application/json")
+    allow = {"Allow": halt.allowed} if isinstance(halt, WrongMethod) else {}
+    return web.Response(body=encode(error), status=_status(halt), content_type="application/json", headers=allow)
+
+
+def _status(halt: Halt) -> int:
+    match halt:
+        case TooLarge():
+            return 413
+        case WrongMethod():
+            return 405
+        case _:
+            return STATUS.get(halt.exit, 400)
 
 
 async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
@@ -125,7 +191,7 @@ async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
 
     async with send, receive, anyio.create_task_group() as group:
         group.start_soon(records)
-        if request.query.get("words"):
+        if request.query.get("words") == "1":
             group.start_soon(words)
         with suppress(ConnectionError, anyio.EndOfStream):
             while True:

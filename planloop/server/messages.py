@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
+from anyio import to_thread
+
 from controllers.agent.mail import inbox
 from planloop.core import Core
 from planloop.exits import Exit, Halt
-from schemas.encoding import Json, JsonObject
+from planloop.server.authors import author_of
+from reconciler.storing import sqlite_log
+from schemas.encoding import Json, JsonObject, encode_text
 from schemas.message import Message
-from schemas.patch import HUMAN_CLI
 from schemas.record import Change, Draft
 
 DELIVERIES = frozenset({"queue", "steer", "interrupt"})
-PAGE = 1_000  # Records read at once.
 WHERE = "plan get agents lists whom one can write to"
 
 
@@ -23,17 +28,25 @@ async def send(core: Core, body: JsonObject) -> JsonObject:
     """
     receivers = [body["to"]] if isinstance(body["to"], str) else list(dict.fromkeys(body["to"]))
     messages = [_message(core, body, str(receiver)) for receiver in receivers]
-    known = await _known(core, messages[0]) if body.get("key") else set()
+    if not body.get("key"):
+        return await _sent(core, messages, {})
+    async with core.sending:  # Who sends it once more at the same time finds what is sent here.
+        return await _sent(core, messages, await _known(core, messages[0]))
+
+
+async def _sent(core: Core, messages: list[Message], known: Mapping[str, str]) -> JsonObject:
+    """Sends to those who are not `known` to have it."""
     wanted = [(one, () if one.receiver in known else _delivered(core, one)) for one in messages]
     told: list[Json] = []
     rev = core.store.view.rev
     for message, changes in wanted:
         if changes:
             data: JsonObject = {"message": message.to_json()}
-            rev = core.store.propose(Draft("message.sent", str(HUMAN_CLI), message.receiver, changes, data))
+            rev = core.store.propose(Draft("message.sent", message.sender, message.receiver, changes, data))
         agent = core.store.view.get(message.receiver)
         state = agent.state if agent is not None else "gone"
-        told.append({"to": message.receiver, "id": message.id, "state": state, "is_new": bool(changes)})
+        name = known.get(message.receiver, message.id)
+        told.append({"to": message.receiver, "id": name, "state": state, "is_new": bool(changes)})
     await core.store.flush(rev)
     first = told[0] if told else {"state": "gone"}
     return {"rev": rev, "state": first["state"], "sent": told}
@@ -48,7 +61,7 @@ def _message(core: Core, body: JsonObject, receiver: str) -> Message:
     return Message(
         id=core.ids.mint(),
         kind="chat",
-        sender=f"human:{body.get('by', 'cli')}",
+        sender=str(author_of(body)),
         receiver=receiver,
         body=str(body["text"]),
         sent_at=now,
@@ -60,16 +73,22 @@ def _message(core: Core, body: JsonObject, receiver: str) -> Message:
     )
 
 
-async def _known(core: Core, like: Message) -> set[str]:
-    """Who was sent a message with the sender and the key of `like` before. Few have a key, so the log is read."""
-    out: set[str] = set()
-    after = 0
-    while page := await core.store.log(after, PAGE):
-        for record in page:
-            sent = record.draft.data.get("message") if record.draft.type == "message.sent" else None
+async def _known(core: Core, like: Message) -> dict[str, str]:
+    """Who was sent a message with the sender and the key of `like` before, and the id it has."""
+    # What was proposed a moment ago is read, too: its sender may not have waited for the answer.
+    await core.store.flush(core.store.view.rev)
+    return await to_thread.run_sync(_sent_like, core.place.folder, like)
+
+
+def _sent_like(folder: Path, like: Message) -> dict[str, str]:
+    named = encode_text(like.idempotency)
+    out: dict[str, str] = {}
+    with sqlite_log.reading(folder) as connection:
+        for row in sqlite_log.rows_naming(connection, named):
+            draft = sqlite_log.to_record(row[5], row[0]).draft
+            sent = draft.data.get("message") if draft.type == "message.sent" else None
             if sent is not None and (sent["sender"], sent.get("idempotency")) == (like.sender, like.idempotency):
-                out.add(str(sent["receiver"]))
-        after = page[-1].rev
+                out.setdefault(str(sent["receiver"]), str(sent["id"]))
     return out
 
 

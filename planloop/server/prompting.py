@@ -15,13 +15,14 @@ from schemas.mcp import ServerFailed
 
 async def text_of(servers: Callable[[], Servers], body: JsonObject) -> JsonObject:
     """The `text` of the prompt `name` of `server` with `arguments`. Raises Halt, also when it takes too long."""
-    server, arguments = str(body["server"]), {str(key): str(value) for key, value in body["arguments"].items()}
+    server, arguments = str(body["server"]), {str(key): str(value) for key, value in body.get("arguments", {}).items()}
     look = f"plan describe mcp/{server}; it runs while an agent that may use it is at work"
     try:
         with anyio.fail_after(limits.PROMPT_WAIT_S):
-            text = await servers().prompt(server, str(body["name"]), arguments, by=str(body["by"]))
+            text = await servers().prompt(server, str(body["name"]), arguments, by=str(body["agent"]))
     except TimeoutError:
         raise Halt(Exit.TIMEOUT, f"mcp/{server} did not answer in {limits.PROMPT_WAIT_S:.0f} s", look) from None
     except ServerFailed as fault:
-        raise Halt(Exit.FAILED, f"mcp/{server} gives no prompt ({fault.reason}): {fault}", look) from None
+        code = Exit.NOT_FOUND if fault.reason == "NoServer" else Exit.FAILED
+        raise Halt(code, f"mcp/{server} gives no prompt ({fault.reason}): {fault}", look) from None
     return {"text": text}

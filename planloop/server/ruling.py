@@ -6,9 +6,10 @@ from controllers.agent.conflicts import resolving
 from controllers.agent.conflicts.resolving import Unruled, Wish
 from planloop.core import Core
 from planloop.exits import Exit, Halt
+from planloop.server.authors import author_of
 from planloop.server.forms import verdict_to_json
 from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, Accepted, Patch
+from schemas.patch import Accepted, Patch
 
 CODES = {"NotFound": Exit.NOT_FOUND, "Resolved": Exit.CONFLICT, "BadArguments": Exit.USAGE}
 
@@ -18,7 +19,7 @@ async def rule(core: Core, body: JsonObject) -> JsonObject:
     view, plan = core.store.view, core.plan
     wish = Wish(str(body["conflict"]), str(body["how"]), str(body.get("for") or ""), str(body.get("plan") or ""))
     try:
-        made = resolving.ruled(view, {} if plan is None else plan.spec, wish, HUMAN_CLI, core.clock.now())
+        made = resolving.ruled(view, {} if plan is None else plan.spec, wish, author_of(body), core.clock.now())
     except Unruled as fault:
         raise Halt(
             CODES.get(fault.reason, Exit.REFUSED), str(fault), "plan get conflicts lists what there is"
@@ -26,6 +27,6 @@ async def rule(core: Core, body: JsonObject) -> JsonObject:
     said = f"ruled `{made.ruling.how}` for {made.ruling.for_agent.partition('/')[2]}"
     if made.is_again:
         return verdict_to_json(Accepted(view.rev, (f"{said} already",)), (), is_changed=False)
-    patch = Patch(HUMAN_CLI, made.ops, view.rev, f"{wish.conflict}: {said}", is_approved=True)
+    patch = Patch(author_of(body), made.ops, view.rev, f"{wish.conflict}: {said}", is_approved=True)
     verdict = await core.gate.rule(patch, made.changes, made.also)
     return verdict_to_json(verdict, ()) | {"said": said}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from controllers.agent import session
 from planloop.core import Core
 from planloop.exits import Exit, Halt
+from planloop.server.authors import author_of
 from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI
 from schemas.record import Draft
 from schemas.session import primary_of
 
@@ -20,9 +20,9 @@ async def move(core: Core, body: JsonObject) -> JsonObject:
     if agent is None or agent.deleting or plan is None:
         raise Halt(Exit.NOT_FOUND, f"there is no {to} to talk with", WHERE)
     was = primary_of(plan.status)
-    changes = session.moved(view, plan.address, to, str(HUMAN_CLI))
+    changes = session.moved(view, plan.address, to, str(author_of(body)))
     rev = view.rev
     if changes:
-        rev = core.store.propose(Draft("session.moved", str(HUMAN_CLI), to, changes, {"was": was}))
+        rev = core.store.propose(Draft("session.moved", str(author_of(body)), to, changes, {"was": was}))
     await core.store.flush(rev)
     return {"rev": rev, "primary": to, "was": was}

@@ -6,24 +6,24 @@ from controllers.agent.mail import inbox
 from controllers.leases import broken
 from planloop.core import Core
 from planloop.exits import Exit, Halt
+from planloop.server.authors import author_of
 from reconciler.storing.store import View
 from schemas.encoding import JsonObject
 from schemas.message import Message
-from schemas.patch import HUMAN_CLI
 from schemas.record import Change, Draft
 
 
 async def unlock(core: Core, body: JsonObject) -> JsonObject:
     """Takes the lock at `lock` from all who hold it, for `reason`. Raises Halt: NOT_FOUND when nobody does."""
-    view, address = core.store.view, str(body["lock"])
+    view, address, by = core.store.view, str(body["lock"]), str(author_of(body))
     reason, now = str(body.get("reason", "")), core.clock.now()
-    made = broken(view, address.partition("/")[2], str(HUMAN_CLI), reason, now)
+    made = broken(view, address.partition("/")[2], by, reason, now)
     if not made.owners:
         what = "nobody holds" if view.get(address) is not None else "there is no lock"
         raise Halt(Exit.NOT_FOUND, f"{what} {address}", "plan get locks lists who holds what")
-    told = [change for owner in made.owners for change in _told(core, address, owner, reason, now)]
+    told = [change for owner in made.owners for change in _told(core, owner, by, (address, reason, now))]
     data: JsonObject = {"owners": list(made.owners), "why": "broken", "reason": reason}
-    rev = await core.store.append(Draft("lock.fenced", str(HUMAN_CLI), address, (*made.changes, *told), data))
+    rev = await core.store.append(Draft("lock.fenced", by, address, (*made.changes, *told), data))
     return {
         "rev": rev,
         "owners": list(made.owners),
@@ -37,11 +37,12 @@ def _is_command(view: View, owner: str) -> bool:
     return found is not None and found.kind == "task" and found.spec["work"]["kind"] == "run"
 
 
-def _told(core: Core, lock: str, owner: str, reason: str, now: float) -> tuple[Change, ...]:
+def _told(core: Core, owner: str, by: str, broken_lock: tuple[str, str, float]) -> tuple[Change, ...]:
     """The message to the agent that held it, or works for the task that did. It wakes nobody: it matters at a write."""
+    lock, reason, now = broken_lock
     agent = f"agent/{owner.partition('/')[2]}"
     why = f": {reason}" if reason else ""
     text = f"A person took {lock} from you{why}. What you write under it is refused until you have locked it again."
-    message = Message(core.ids.mint(), "control", str(HUMAN_CLI), agent, text, now, delivery="steer", wakes=False)
+    message = Message(core.ids.mint(), "control", by, agent, text, now, delivery="steer", wakes=False)
     found = inbox.delivery(core.store.view, message)
     return () if isinstance(found, inbox.Refusal) else found

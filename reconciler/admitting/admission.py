@@ -20,7 +20,7 @@ from reconciler.admitting import (
     restricting,
     scoping,
 )
-from reconciler.admitting.language import CheckedDocument, DesiredGraph, Language
+from reconciler.admitting.language import CheckedDocument, DesiredGraph, Language, Visit
 from reconciler.admitting.present import Present, moves_of
 from reconciler.editing import diffing
 from reconciler.editing.diffing import Difference
@@ -68,7 +68,9 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
     if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(patch.author, keyed.ops, present))):
         return Admission(keyed.ops, keyed.document, None, (*faults, *named))
-    checked = language.check(containing.without_orphans(present, keyed.document))
+    checked = _checked(
+        containing.without_orphans(present, keyed.document), Visit(patch.author, present, view), language
+    )
     document = keyed.document if checked.document is None else checked.document
     # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
     ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))
@@ -78,6 +80,12 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")
     so_far = Admission(ops, document, checked.graph, attaching.words_for(patch.author, faults), warnings=warnings)
     return so_far if checked.graph is None else _judged(patch, present, _Result(view, language, checked.graph, so_far))
+
+
+def _checked(document: JsonObject, visit: Visit, language: Language) -> CheckedDocument:
+    if visit.author.kind == "agent" and language.check_by is not None:
+        return language.check_by(document, visit)
+    return language.check(document)
 
 
 def stops(answer: Admission, language: Language) -> tuple[Fault, ...]:

@@ -165,12 +165,21 @@ class Gate:
 
         Raises errors.Terminal when there was no plan at `rev`.
         """
-        past = await history.plan_at(self._store, self._address, rev)
-        if past is None or rev > self._store.view.rev:
-            raise Terminal("NotFound", f"there is no plan at revision {rev}; `plan history` lists them")
+        past = await self._past(rev)
         now = self.present
         patch = replace(history.rollback_patch(now, past, by, reason), is_approved=is_approved)
         return await self._commit(patch, now, self._admit(patch, now))
+
+    async def preview_roll_back(self, rev: int, by: Author) -> Preview:
+        """What `roll_back` would say and do now. Raises errors.Terminal as it does."""
+        past = await self._past(rev)
+        return self.preview(history.rollback_patch(self.present, past, by, ""))
+
+    async def _past(self, rev: int) -> Resource:
+        past = await history.plan_at(self._store, self._address, rev)
+        if past is None or rev > self._store.view.rev:
+            raise Terminal("NotFound", f"there is no plan at revision {rev}; `plan history` lists them")
+        return past
 
     async def report_file(self, path: str, faults: str) -> int:
         """Says in the plan's conditions that the file at `path` cannot be applied; live stays as it is.

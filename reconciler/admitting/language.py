@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from reconciler.admitting.present import Present
+from reconciler.storing.store import View
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
+from schemas.patch import Author
 from schemas.resource import Wanted
 
 
@@ -60,7 +63,17 @@ class MergedDocument(Protocol):
     def conflicts(self) -> Sequence[Taken]: ...
 
 
+@frozen
+class Visit:
+    """An agent that patches the plan, and what it finds: `view` knows what it may do and where it works."""
+
+    author: Author
+    present: Present
+    view: View
+
+
 Check: TypeAlias = Callable[[JsonObject], CheckedDocument]
+CheckBy: TypeAlias = Callable[[JsonObject, Visit], CheckedDocument]
 Merge: TypeAlias = Callable[[Json, Json, Json], MergedDocument]
 """Of (base, file, live), in that order."""
 
@@ -70,7 +83,10 @@ ChangeClassOf: TypeAlias = Callable[[str, str], str]
 
 @frozen
 class Language:
-    """The three functions of the compiler that the gate calls. All pure.
+    """The functions of the compiler that the gate calls. All pure.
+
+    `check_by` is `check` for what an agent made of the document: it opens no file that the agent may not read. None
+    where documents name no files.
 
     `stops` are the codes of warnings that a preview may have and an accepted document may not: what would never run.
     """
@@ -79,3 +95,4 @@ class Language:
     merge: Merge
     change_class: ChangeClassOf
     stops: frozenset[str] = frozenset()
+    check_by: CheckBy | None = None

@@ -6,6 +6,7 @@ when, and from which file.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
@@ -84,8 +85,7 @@ def refused(patch: Patch, now: Present, answer: Admission, at: float) -> Draft:
 def held(patch: Patch, now: Present, answer: Admission, approval: str, view: View) -> Draft:
     """The record of a hold, with the approval object that stands for it."""
     keyed = Patch(patch.author, answer.ops, now.rev, patch.reason, patch.source)
-    differences = tuple(one.to_json() for one in answer.differences[: limits.DIFFERENCES_RECORDED_MAX])
-    spec = ApprovalSpec("patch", str(patch.author), answer.hold, patch_to_json(keyed), differences)
+    spec = ApprovalSpec("patch", str(patch.author), answer.hold, patch_to_json(keyed), **_differences(answer))
     owner = asker(patch) or now.address
     uid = Uid(approval.partition("/")[2])
     changes = (
@@ -142,10 +142,19 @@ def fault_to_json(fault: Fault) -> JsonObject:
 
 def _data(patch: Patch, answer: Admission) -> JsonObject:
     data: JsonObject = {"reason": patch.reason, "base_rev": patch.base_rev, "notes": list(answer.notes)}
-    data["differences"] = [one.to_json() for one in answer.differences[: limits.DIFFERENCES_RECORDED_MAX]]
+    data |= _differences(answer)
     if patch.source is not None:
         data["file"] = patch.source
     return data
+
+
+def _differences(answer: Admission) -> JsonObject:
+    """The first differences; where those are not all, also how many there are of each action."""
+    found = answer.differences
+    out: JsonObject = {"differences": [one.to_json() for one in found[: limits.DIFFERENCES_RECORDED_MAX]]}
+    if len(found) > limits.DIFFERENCES_RECORDED_MAX:
+        out["difference_counts"] = dict(Counter(one.action for one in found))
+    return out
 
 
 def _blobs(patch: Patch) -> tuple[str, ...]:

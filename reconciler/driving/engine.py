@@ -8,7 +8,7 @@ low priority. Effects and waiting are the work plane's (`working_pools.py`); wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import anyio
 from anyio.abc import TaskStatus
@@ -25,7 +25,7 @@ from reconciler.storing.store import Store
 from schemas import address as addresses
 from schemas import condition as conditions
 from schemas import encoding
-from schemas.condition import Condition
+from schemas.condition import INTERNAL_ERROR, STALLED, Condition
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Draft, Drop, Record, SetStatus
@@ -42,9 +42,12 @@ STARTED_NEWS_S: Final = 0.05
 
 BEGINNINGS: Final = frozenset({"call.started", "model.requested"})
 
-STALLED: Final = "Stalled"
 RETRYING: Final = "Retrying"
 FIGHTING: Final = "Fighting"
+
+
+OnReconcile: TypeAlias = Callable[[str, str, float, float], None]
+"""Told an address, how its reconcile ended, when it began (seconds since 1970), and how many seconds it took."""
 
 
 @frozen
@@ -81,6 +84,8 @@ class Engine:
         self._quiet: list[anyio.Event] = []
         self.on_bug: Callable[[BugReport], None] = _ignore
         """Called with every bug; the product prints it and exits 70 at the end."""
+        self.on_reconcile: OnReconcile | None = None
+        """Called after every reconcile, for monitoring; without it no time is taken."""
         self._watcher = Watcher(self._all())
         work.on_fault = self._job_failed
         store.on_change(self._changed)
@@ -146,10 +151,19 @@ class Engine:
         while True:
             address = await self._queue.take()
             try:
-                await self._settle(address, await attempt(lambda: self._step(address)))  # noqa: B023 - awaited here
+                await self._settle(address, await self._attempt(address))
             finally:
                 self._queue.done(address)
             self._tell_if_quiet()
+
+    async def _attempt(self, address: str) -> Outcome | Fault:
+        tell = self.on_reconcile
+        if tell is None:
+            return await attempt(lambda: self._step(address))
+        began_at, began = self._clock.now(), self._queue.now()
+        outcome = await attempt(lambda: self._step(address))
+        tell(address, type(outcome).__name__, began_at, self._queue.now() - began)
+        return outcome
 
     def _tell_if_quiet(self) -> None:
         if self._quiet and self.quiescent():
@@ -191,7 +205,7 @@ class Engine:
             case Bug(error):
                 self._queue.forget(address)
                 self.on_bug(BugReport(address, error))
-                await self._say(address, STALLED, "InternalError", f"{type(error).__name__}: {error}")
+                await self._say(address, STALLED, INTERNAL_ERROR, f"{type(error).__name__}: {error}")
             case _:
                 assert_never(outcome)
 

@@ -22,6 +22,8 @@ from schemas.resource import Resource
 REVISION_TYPES: Final = frozenset(
     {"plan.patched", "plan.refused", "plan.held", "plan.approved", "plan.rejected", "plan.forked"}
 )
+DOCUMENT_TYPES: Final = frozenset({"plan.patched", "plan.forked"})
+"""Those that made a document; the others say why none was made."""
 _PAGE: Final = 1_000  # Records read at once.
 
 
@@ -66,7 +68,7 @@ async def revisions(store: Store, plan: str, *, limit: int = limits.HISTORY_SHOW
     found: deque[Revision] = deque(maxlen=limit)
     async for one in _records(store):
         if one.draft.type in REVISION_TYPES:
-            found.append(_revision(one, plan))
+            found.append(revision(one, plan))
     return list(found)
 
 
@@ -125,7 +127,8 @@ async def _records(store: Store) -> AsyncIterator[Record]:
         after = page[-1].rev
 
 
-def _revision(one: Record, plan: str) -> Revision:
+def revision(one: Record, plan: str) -> Revision:
+    """A record about the document of the plan at address `plan`."""
     draft = one.draft
     reason = str(draft.data.get("reason", ""))
     return Revision(one.rev, one.at, draft.type, draft.actor, reason, draft.cause, _ops(draft, plan), draft.data)

@@ -153,6 +153,8 @@ def _mind(mind: JsonObject) -> str:
             return str(mind.get("target", "a Python function"))
         case "program" | "outside":
             return command({"argv": mind.get("argv") or ()})
+        case "guest":
+            return "whoever takes it by plan mcp"
     return "an agent"
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from reconciler.errors import NotOwner, StoreFailed
+from reconciler.errors import AGAIN, NotOwner, StoreFailed
 from reconciler.storing import folders, layout
 from schemas import encoding
 from schemas.frozen import frozen
@@ -56,7 +56,7 @@ def own(
         folders.make(folder)
         handle = os.open(layout.owner_file(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        hint = f"make {folder} a folder that this user can write, then run `plan apply` again"
+        hint = f"make {folder} a folder that this user can write, then {AGAIN}"
         raise StoreFailed(f"cannot take {folder}: {error.strerror}", hint) from error
     try:
         _lock(handle)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from reconciler.errors import StoreCorrupt, StoreFailed
+from reconciler.errors import AGAIN, StoreCorrupt, StoreFailed
 from reconciler.storing import blobs, folders, layout
 from reconciler.storing.view import MemoryView
 from schemas import encoding
@@ -155,12 +155,35 @@ def set_meta(connection: sqlite3.Connection, key: str, value: int) -> None:
 def load(connection: sqlite3.Connection) -> Loaded:
     """The snapshot with the rest of the log folded over it, as of one moment. Raises StoreCorrupt."""
     with one_moment(connection):
-        view, snapshot_rev = _load_snapshot(connection)
-        checksum = checksum_at(connection, snapshot_rev)
-        for record, row in verified_rows(connection, snapshot_rev, checksum):
-            view.fold(record)
-            checksum = row[6]
-    return Loaded(view, checksum, snapshot_rev)
+        return _folded_on(connection, *_load_snapshot(connection))
+
+
+def load_at(connection: sqlite3.Connection, rev: int, known: Iterable[Loaded] = ()) -> Loaded:
+    """The log folded up to `rev`, from the nearest there is: the snapshot or what is `known`. Raises StoreCorrupt."""
+    with one_moment(connection):
+        past = [one for one in known if one.view.rev <= rev and _is_of(connection, one)]
+        nearest = max(past, key=lambda one: one.view.rev, default=None)
+        start = 0 if nearest is None else nearest.view.rev
+        if start < meta(connection, "snapshot_rev", 0) <= rev:
+            view, start = _load_snapshot(connection)
+        else:
+            view = MemoryView() if nearest is None else MemoryView(nearest.view.everything(), start)
+        return _folded_on(connection, view, start, rev - start)
+
+
+def _folded_on(connection: sqlite3.Connection, view: MemoryView, start: int, limit: int = -1) -> Loaded:
+    """`view`, which is of `start`, with the next records folded over it."""
+    checksum = checksum_at(connection, start)
+    for record, row in verified_rows(connection, start, checksum, limit=limit):
+        view.fold(record)
+        checksum = row[6]
+    return Loaded(view, checksum, start)
+
+
+def _is_of(connection: sqlite3.Connection, known: Loaded) -> bool:
+    """Whether that is a fold of this very log: its checksums are a chain."""
+    row = connection.execute("SELECT checksum FROM log WHERE rev = ?", (known.view.rev,)).fetchone()
+    return row is not None and bytes(row[0]) == known.checksum
 
 
 @contextmanager
@@ -199,6 +222,13 @@ def rows(connection: sqlite3.Connection, after: int, limit: int = -1) -> Iterato
     yield from connection.execute(
         "SELECT rev, at, epoch, type, subject, body, checksum FROM log WHERE rev > ? ORDER BY rev LIMIT ?",
         (after, limit),
+    )
+
+
+def rows_naming(connection: sqlite3.Connection, words: str) -> Iterator[Row]:
+    """Rows whose record has `words` in it, as an address, in order: few of many are read as records."""
+    yield from connection.execute(
+        "SELECT rev, at, epoch, type, subject, body, checksum FROM log WHERE instr(body, ?) ORDER BY rev", (words,)
     )
 
 
@@ -317,9 +347,9 @@ def named(error: Exception, path: Path) -> StoreFailed | StoreCorrupt:
 
 def _cure(error: Exception, text: str, path: Path) -> str:
     if "full" in text or "no space" in text or "quota" in text or "too large" in text:
-        return "free some disk space, then run `plan apply` again: it goes on where the log ends"
+        return f"free some disk space, then {AGAIN}: it goes on where the log ends"
     if isinstance(error, PermissionError) or "readonly" in text or "read-only" in text or "unable to open" in text:
-        return f"make {path.parent} writable for this user, then run `plan apply` again"
+        return f"make {path.parent} writable for this user, then {AGAIN}"
     if "locked" in text:
-        return "another program holds the log locked: close it, then run `plan apply` again"
-    return "check the disk, then run `plan apply` again: it goes on where the log ends"
+        return f"another program holds the log locked: close it, then {AGAIN}"
+    return f"check the disk, then {AGAIN}: it goes on where the log ends"

@@ -105,6 +105,10 @@ class MemoryView:
         """All objects, by address: for comparing whole views."""
         return self._resources(sorted(self._objects))
 
+    def copied(self) -> dict[str, Resource]:
+        """All objects as they are now, by address: for who looks at them while this goes on."""
+        return dict(self._objects)
+
     def fold(self, record: Record) -> tuple[str, ...]:
         """Applies `record`, all of it or, when it raises `patching.PatchFailed`, nothing; returns what changed."""
         objects = self._objects

@@ -32,10 +32,12 @@ def test_the_wheel_has_exactly_the_top_level_names_of_the_product(names: list[st
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_the_wheel_ships_the_library_the_examples_and_the_editor_schema(names: list[str]) -> None:
+def test_the_wheel_ships_the_library_the_examples_the_editor_schema_and_the_page(names: list[str]) -> None:
     assert any(name.startswith("plans/library/") for name in names)
     assert any(name.startswith("plans/examples/quickstart/") for name in names)
     assert any(name.startswith("schemas/json/") for name in names)
+    assert "planloop/page/index.html" in names
+    assert any(name.startswith("planloop/page/assets/") and name.endswith(".js") for name in names)
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ agents: st.SearchStrategy[Json] = st.one_of(
             )
         }
     ),
+    st.fixed_dictionaries({"outside": st.one_of(st.just(True), st.builds(lambda s: {"lease": 1 + s}, seconds))}),
 )
 rights: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"spawn": st.just(50), "deny": st.just(["shell(rm *)"])}

@@ -12,7 +12,7 @@ import pytest
 from compiler import check_document, library_pages
 from compiler.explaining import explain, provenance, suggestion
 from schemas.encoding import JsonObject
-from schemas.fields_all import TABLES
+from schemas.fields_all import EVERY
 from tests.compiler.compiling import SOURCES, codes, compiled, graph_of
 
 ROOT = Path(__file__).parents[2]
@@ -223,7 +223,7 @@ def test_compiling_imports_nothing_heavy() -> None:
 
 
 def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() -> None:
-    for table in TABLES.values():
+    for table in EVERY.values():
         for row in table.fields:
             text = explain(f"{table.name}.{row.name}")
             assert text is not None
@@ -232,6 +232,20 @@ def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() ->
     assert "unknown agent" in (explain("p0203") or "")
     assert explain("accpetance") is None
     assert suggestion("task.accpetance") == "did you mean `acceptance`?"
+
+
+def test_what_a_suite_may_say_is_explained_by_table_and_by_the_way_to_it() -> None:
+    assert "  prompts      What the agent is told: one of these in each trial." in (explain("suite-case") or "")
+    assert "tools\n" in (explain("suite.cases.tools") or "")
+    assert explain("suite.cases.checks.calls.need") == explain("calls.need")
+    assert "changing" not in (explain("suite.trials") or "")
+    assert (explain("world.tools") or "").count("Tools:") == 0
+    assert suggestion("suite.pass-at") == "plan explain suite-report.pass-at"
+
+
+def test_a_name_of_both_a_plan_and_a_suite_is_explained_as_the_plans() -> None:
+    assert (explain("tools") or "").startswith("agent.tools\n")
+    assert (explain("budget") or "").startswith("task.budget\n")
 
 
 def test_a_field_of_two_spellings_is_explained_with_both_and_with_what_is_in_them() -> None:

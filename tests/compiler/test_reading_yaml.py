@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 
 import pytest
 import yaml
 from hypothesis import given, settings
 
 from compiler.reading import SizeLimits, read_source
+from compiler.reading_json import read_line
 from compiler.syntax import Path, SourceTree, SourceValue, Trap
 from compiler.yaml_layout import YamlLayout
 from schemas.encoding import JsonObject, canonical
@@ -235,6 +237,39 @@ def test_all_faults_of_the_values_come_in_one_pass() -> None:
 
 def test_a_fault_of_one_value_leaves_the_others_to_be_checked() -> None:
     assert read("a: 1\na: 2\nb: 3\n").value == {"a": 1, "b": 3}
+
+
+@settings(max_examples=500)
+@given(documents)
+def test_a_line_of_json_is_read_as_what_it_is_as_yaml(document: JsonObject) -> None:
+    for line in (canonical(document), json.dumps(document).encode()):
+        quick, exact = (read_source(text, file="plan.yaml") for text in (line, b"# As YAML.\n" + line))
+
+        assert (quick.value, quick.diagnostics) == (exact.value, exact.diagnostics) or exact.diagnostics
+        assert repr(quick.value) == repr(exact.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"a":1,"a":2}', '{"a":1e3}', '{"a":-0.0}', '{"a":1E400}', '{"a":NaN}', '{"a":123456789012345678901}',
+        '{"a":"\\ud83d"}', '{"a":"\\/"}', '{"":1}', '{"<<":{"b":1}}', '{"a":1} {"b":2}', '{"a":1,}', "{}",
+        '{"' + "a" * 2000 + '":1}', '{"a":"\x7f"}',
+        '{"a":' + "[" * 63 + "]" * 63 + "}", '{"a":' + "[" * 64 + "]" * 64 + "}",
+        '{"a":' + "[" * 5000 + "]" * 5000 + "}", '{"a":[' + "1," * 99_996 + "1]}", '{"a":[' + "1," * 99_999 + "1]}",
+    ],
+)  # fmt: skip
+def test_a_line_that_json_and_yaml_take_for_different_things_is_yaml(line: str) -> None:
+    quick, exact = read(line), read("# As YAML.\n" + line)
+
+    assert repr(quick.value) == repr(exact.value)
+    assert [fault.code for fault in quick.diagnostics] == [fault.code for fault in exact.diagnostics]
+
+
+def test_what_programs_write_needs_no_parser_of_yaml() -> None:
+    document: JsonObject = {"plan": "run", "tasks": {"a": {"goal": 'say "hi"\n', "budget": {"usd": 0.5}, "needs": []}}}
+
+    assert read_line(canonical(document).decode() + "\n", SizeLimits()) == document
 
 
 def test_reading_leaves_the_collector_as_it_was() -> None:

@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +70,9 @@ class Folder:
         file.write_text(text)
         return file
 
-    def run(self, *words: str, timeout_s: float = 60.0, path: str | None = None) -> Said:
+    def run(
+        self, *words: str, timeout_s: float = 60.0, path: str | None = None, env: Mapping[str, str] | None = None
+    ) -> Said:
         """Runs `plan` with `words` to its end; `path` replaces the folders where programs are looked for."""
         done = subprocess.run(
             [*PLAN, *words],
@@ -80,7 +82,7 @@ class Folder:
             text=True,
             timeout=timeout_s,
             stdin=subprocess.DEVNULL,
-            env={**wiring.environment(), **({} if path is None else {"PATH": path})},
+            env={**wiring.environment(), **(env or {}), **({} if path is None else {"PATH": path})},
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)

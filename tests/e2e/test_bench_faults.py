@@ -115,7 +115,28 @@ def test_a_disk_that_is_full_where_it_is_graded_is_an_error(folder: Folder) -> N
     assert verdicts(run) == {"pass"}
 
 
-def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(folder: Folder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("full", [".plan", "work"])
+def test_a_disk_that_is_full_names_what_goes_on_with_the_run_and_it_does(folder: Folder, full: str) -> None:
+    benches.lay(folder)
+    run = copied(folder, "oracle:plain", "--cases", "writes")
+    disk = run / full
+    disk.mkdir()
+    with small_disk(disk):
+        filler = fill(disk)
+
+        said = folder.run("bench", "resume", str(run))
+
+        assert (said.code, "full" in said.err, f"plan bench resume {run}" in said.err) == (1, True, True), said.text
+        assert "plan apply" not in said.text
+        filler.unlink()
+        assert folder.run("bench", "resume", str(run)).code == 0
+        assert verdicts(run) == {"pass"}
+
+
+@pytest.mark.parametrize("cure", ["resume", "down"])
+def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(
+    folder: Folder, tmp_path: Path, cure: str
+) -> None:
     address = yards.machines_address()
     with yards.yard(folder, address, tmp_path), closing(docker.APIClient(address, version="auto")) as api:
         folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
@@ -127,12 +148,76 @@ def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(folder: F
             process.kill()
         assert api.containers(filters=ours)
 
-        said = folder.run("bench", "resume", str(run))
+        words = ["bench", "resume", str(run)] if cure == "resume" else ["down", "--plan", str(run / PLAN_FILE)]
+        said = folder.run(*words)
 
         assert said.code == 0, said.text
-        assert verdicts(run) == {"pass"}
+        assert cure == "down" or verdicts(run) == {"pass"}
         assert not api.containers(all=True, filters=ours)
         assert not api.networks(filters=ours)
+
+
+@pytest.mark.parametrize("how", ["kill", "remove"])
+def test_a_container_that_goes_away_while_it_is_worked_in_is_an_error(
+    folder: Folder, engine: OwnEngine, how: str
+) -> None:
+    run = folder.path / "reports" / "boxed" / "r"
+    with begun(folder, "oracle:slow") as (process, out), closing(docker.APIClient(engine.address)) as api:
+        until_called(run)
+        gone(api, {"label": "planloop.uid"}, how)
+        assert process.wait() == 10, out.read_text()
+
+    is_incomplete(run, out.read_text())
+
+
+@pytest.mark.parametrize(("how", "verdict"), [("kill", "pass"), ("remove", "error")])
+def test_a_container_that_goes_away_while_it_is_graded_in_says_nothing_of_the_work(
+    folder: Folder, engine: OwnEngine, how: str, verdict: str
+) -> None:
+    folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
+    run = folder.path / "reports" / "boxed" / "r"
+    with begun(folder, "oracle:quick") as (process, out), closing(docker.APIClient(engine.address)) as api:
+        gone(api, {"label": LABEL}, how)
+        process.wait()
+
+    assert verdicts(run) == {verdict}, out.read_text()
+
+
+def test_work_that_ends_what_it_is_graded_in_each_time_fails(folder: Folder, engine: OwnEngine) -> None:
+    folder.write("suite.yaml", SUITE.replace("test -s a.txt", "kill -9 -1; false"))
+
+    said = folder.run(*run_of("oracle:quick"))
+
+    assert said.code != 10, said.text
+    assert verdicts(folder.path / "reports" / "boxed" / "r") == {"fail"}
+
+
+def test_an_engine_that_stops_while_it_is_graded_is_an_error(folder: Folder, engine: OwnEngine) -> None:
+    folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
+    run = folder.path / "reports" / "boxed" / "r"
+    with begun(folder, "oracle:quick") as (process, out), closing(docker.APIClient(engine.address)) as api:
+        running(api, {"label": LABEL})
+        engine.stop()
+        assert process.wait() == 10, out.read_text()
+
+    is_incomplete(run, out.read_text())
+    engine.start()
+
+
+def running(api: docker.APIClient, which: dict[str, str]) -> str:
+    """The id of the first container that runs; the test's timeout is the bound."""
+    while not (found := api.containers(filters=which)):
+        time.sleep(0.02)
+    return str(found[0]["Id"])
+
+
+def gone(api: docker.APIClient, which: dict[str, str], how: str) -> None:
+    """Kills or removes the first container that runs, as somebody else would."""
+    ref = running(api, which)
+    if how == "kill":
+        api.kill(ref)
+    else:
+        api.remove_container(ref, force=True)
 
 
 @contextmanager

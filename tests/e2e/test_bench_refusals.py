@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.compiling.compiled import SCORING
+from planloop.benching import images
 from tests.e2e import benches
 from tests.e2e.folder import PLAN, Folder
 
@@ -20,7 +22,11 @@ REFUSED = {
     "a name that no folder can have": ("--name", "n" * 300),
     "two scripts of one name": ("--model", "script:one/x.yaml", "--model", "script:two/x.yaml"),
     "reports that are a file": ("--reports", "suite.yaml"),
+    "a script with two steps for one case": ("--model", "script:twice.yaml"),
     "a plan that cannot run": ("--model", "script:bad.yaml"),
+    "a model whose key is not there": ("--model", "openai/gpt-4o"),
+    "cases that there are not": ("--cases", "no-such-*"),
+    "a suite twice": ("suite.yaml",),
 }
 
 
@@ -32,11 +38,59 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, wor
         path.parent.mkdir(exist_ok=True)
         path.write_text(f'"*": [{step}]\n')
 
+    folder.write("twice.yaml", '"*": [{done: a}]\n"*": [{done: b}]\n')
+
     said = folder.run("bench", "run", "suite.yaml", "--model", "nop", *words)
 
     assert said.code in (1, 2, 3), said.text
     assert "help:" in said.err
     assert list(folder.path.rglob("plan.json")) == []
+
+
+def test_no_suite_begins_where_one_of_them_could_not(folder: Folder) -> None:
+    benches.lay(folder)
+    folder.write("other.yaml", benches.SUITE.replace("suite: mixed", "suite: other"))
+    words = ("--model", "nop", "--cases", "says", "--name", "r")
+    assert folder.run("bench", "run", "other.yaml", *words).code == 0
+
+    said = folder.run("bench", "run", "suite.yaml", "other.yaml", *words)
+
+    assert (said.code, "reports/other/r is there already" in said.err) == (4, True), said.text
+    assert not (folder.path / "reports/mixed").exists()
+
+
+@pytest.mark.parametrize("verb", [("run", "--model", "nop"), ("validate",)], ids=["run", "validate"])
+def test_cases_that_there_are_not_are_told_with_a_list_that_can_be_asked_for(
+    folder: Folder, verb: tuple[str, ...]
+) -> None:
+    benches.lay(folder)
+
+    said = folder.run("bench", *verb, "suite.yaml", "--cases", "zz*")
+
+    assert said.code == 2, said.text
+    assert "help: plan bench list suite.yaml" in said.err
+
+
+def test_an_image_that_is_missing_is_made_pulled_or_built_by_what_can_do_so() -> None:
+    assert images.cure(["planloop/node", "planloop/nosuch"]) == (
+        "plan image make node · docker build -t planloop/nosuch DIR"
+    )
+    assert images.cure(["redis:7"]) == "docker pull redis:7, or docker build -t redis:7 DIR"
+
+
+def test_a_script_for_what_is_no_case_is_told_with_the_case_that_was_meant(folder: Folder) -> None:
+    benches.lay(folder)
+    folder.write("s7.yaml", "says: [{done: which}]\nclals: [{done: ok}]\n")
+    folder.write("wide.yaml", '"*": [{done: which}]\nmove-review: [{done: ok}]\nrename-meeting: [{done: ok}]\n')
+    asked = ("bench", "run", "suite.yaml", "--cases", "says", "--name", "r")
+
+    said = folder.run(*asked, "--model", "script:s7.yaml", "--model", "script:wide.yaml")
+
+    assert said.code == 0, said.text
+    assert [line for line in said.err.splitlines() if line.startswith("note:")][:2] == [
+        "note: s7 has a script for `clals`, which is no case of mixed; did you mean `calls`?",
+        "note: wide has scripts for `move-review`, `rename-meeting`, which are no cases of mixed",
+    ]
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
@@ -48,11 +102,17 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], objec
     return edit
 
 
+def taken_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
     "its plan.json is cut off": lambda run: (run / "plan.json").write_bytes(b'{"format"'),
     "its plan.json is of another format": edited(lambda plan: plan.update(format=2)),
     "an entry has no case": edited(lambda plan: plan["cases"].clear()),
     "an entry leads out of the run": edited(lambda plan: plan["entries"].update({"../../out": first_of(plan)})),
+    "its events are a folder": lambda run: taken_by_a_folder(run / "events.jsonl"),
     "its log is gone": lambda run: shutil.rmtree(run / ".plan"),
     "it is no folder": lambda run: run.rename(run.with_name("away")).joinpath("plan.json").rename(run),
 }
@@ -108,6 +168,24 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
             process.kill()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itself(folder: Folder) -> None:
+    benches.lay(folder)
+    assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
+    run = folder.path / "reports" / "mixed" / "r"
+    plan, before = str(run / "run.plan.yaml"), kept(run)
+
+    for words in ("tree", "get"):
+        assert "not running: plan bench resume reports/mixed/r\n" in folder.run(words, "--plan", plan).out
+    followed = folder.run("get", "tasks", "-w", "--plan", plan)
+    applied = folder.run("apply", plan)
+
+    assert (followed.code, "help: plan bench resume reports/mixed/r\n" in followed.err) == (6, True), followed.text
+    assert (applied.code, "help: plan bench resume reports/mixed/r\n" in applied.err) == (4, True), applied.text
+    assert kept(run) == before
+
+
 def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_by_no_path(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
@@ -121,6 +199,24 @@ def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_b
     assert [(end["attempt"], end["key"][:4] == "0000") for end in ends] == [(1, False), (2, True)]
 
 
+def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_reported(folder: Folder) -> None:
+    benches.lay(folder)
+    assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
+    run = folder.path / "reports" / "mixed" / "r"
+    edited(lambda plan: plan.update(scoring=SCORING - 1))(run)
+    shutil.rmtree(run / ".plan")
+    before = kept(run)
+
+    for words in ((), ("--suite", "suite.yaml")):
+        said = folder.run("bench", "resume", str(run), *words)
+
+        assert said.code == 4, said.text
+        assert f"judged by the rules of scoring {SCORING - 1}, and this version has {SCORING}" in said.err
+        assert "plan bench run begins another run" in said.err
+        assert kept(run) == before
+    assert folder.run("bench", "report", str(run)).code == 0
+
+
 def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> None:
     case = "{prompts: [%s], checks: {made: {require-file: a}}}" % ("p" * 150_000)
     cases = "".join(f"  case-{number}: {case}\n" for number in range(8))
@@ -130,3 +226,120 @@ def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> 
 
     assert said.code == 0, said.text
     assert len(benches.ends(folder.path / "reports" / "large" / "r")) == 8
+
+
+ONE = "{prompts: [x], checks: {c: {require-file: a}}}"
+
+
+def refused(folder: Folder) -> tuple[list[str], str]:
+    """The first line of each fault for which `suite.yaml` is refused, and all that is said of them."""
+    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
+
+    assert said.code == 3, said.text
+    return [line for line in said.err.splitlines() if "error[" in line], said.err
+
+
+TOOLS = """\
+suite: tools
+cases:
+  slips:
+    prompts: [go]
+    agents: {helper: {script: [{done: ok}]}}
+    tools:
+      - read
+      - "shell(git *)"
+      - code
+      - agent:helper
+      - reed
+      - "write("
+      - teleport
+      - agent:halper
+    checks: {made: {require-file: a}}
+"""
+
+
+def test_a_slip_in_the_tools_of_a_case_is_told_at_its_line_of_the_suite(folder: Folder) -> None:
+    folder.write("suite.yaml", TOOLS)
+
+    faults, _ = refused(folder)
+
+    assert faults == [
+        "suite.yaml:11:9: error[P0213]: unknown tool or toolset `reed`",
+        "suite.yaml:12:9: error[P0223]: `write(` is no pattern of calls",
+        "suite.yaml:13:9: error[P0213]: there is no tool `teleport`",
+        "suite.yaml:14:9: error[P0203]: unknown agent `halper`",
+    ]
+    assert not (folder.path / "reports").exists()
+
+
+CALLS = """\
+suite: calls
+worlds: {shelf: shelf.yaml, desk: desk.yaml}
+cases:
+  slips:
+    prompts: [go]
+    world: shelf
+    agents: {helper: {script: [{done: ok}]}}
+    tools: [shelf.put, agent:helper, "shell(git *)"]
+    checks:
+      right:
+        calls:
+          need:
+            - tool: shelf.puts
+              args: {id: book-1}
+            - tool: [shelf.put, shelf.pt]
+            - desk.tidy
+            - agent:helper
+          free:
+            - raeds
+            - reads
+            - desk.tidy
+            - shell
+          forbid:
+            - shelf.pu
+            - shelf.burn-it-all
+            - "desk.*"
+            - {decoys: true}
+      says:
+        abstain:
+          free: [sehll]
+"""
+
+
+def test_a_slip_in_the_tools_that_a_check_of_calls_names_is_told_at_its_line(folder: Folder) -> None:
+    benches.lay(folder)
+    folder.write("desk.yaml", benches.SHELF.replace("shelf", "desk").replace("desk.put", "desk.tidy"))
+    folder.write("suite.yaml", CALLS)
+
+    faults, said = refused(folder)
+
+    assert faults == [
+        "suite.yaml:13:21: error[P0213]: the case has no tool `shelf.puts`",
+        "suite.yaml:15:33: error[P0213]: the case has no tool `shelf.pt`",
+        "suite.yaml:16:15: error[P0213]: the case has no tool `desk.tidy`",
+        "suite.yaml:19:15: error[P0213]: the case has no tool `raeds`",
+        "suite.yaml:24:15: error[P0213]: the case has no tool `shelf.pu`",
+        "suite.yaml:30:18: error[P0213]: the case has no tool `sehll`",
+    ]
+    assert "help: did you mean `shelf.put`?" in said
+    assert "help: did you mean `reads`?" in said
+
+
+def test_agents_of_a_case_that_are_no_map_are_told(folder: Folder) -> None:
+    folder.write("suite.yaml", TOOLS.replace("{helper: {script: [{done: ok}]}}", "[helper]"))
+
+    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--name", "r")
+
+    assert "suite.yaml:5:13: error[P0202]: `agents` is no map" in said.err
+
+
+def test_a_run_of_more_entries_than_a_plan_holds_says_how_many_there_may_be_and_writes_nothing(folder: Folder) -> None:
+    cases = "".join(f"  c{number}: {{}}\n" for number in range(800))
+    folder.write("suite.yaml", f"suite: big\ndefaults: {ONE}\ncases:\n{cases}")
+
+    said = folder.run("bench", "run", "suite.yaml", "--model", "nop", "--trials", "10", "--name", "r")
+
+    assert said.code == 2, said.text
+    assert "big has 8,000 entries, and a run of such entries has 7,142 at most" in said.err
+    assert "--cases, fewer trials or fewer models" in said.err
+    assert not (folder.path / "reports").exists()

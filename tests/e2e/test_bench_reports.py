@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from tests.e2e import benches
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started
@@ -27,8 +31,34 @@ cases:
     checks: {says-bye: {contains: {path: farewell.txt, text: bye}}}
     proof: {oracles: {plain: {files: {farewell.txt: bye}}}}
 """
+PAGE = """\
+suite: notes
+cases:
+  form:
+    prompts: [wait]
+    checks:
+      signs: {{web: {{url: "{url}", can: [{{fill: {{user-field: ada}}}}, {{see: user-field}}]}}}}
+      writes:
+        web:
+          url: "{url}"
+          can: [{{fill: {{user-field: ada}}}}, {{fill: {{message-field: hello}}}}, {{see: user-field}}]
+    proof: {{oracles: {{plain: {{says: waited}}}}}}
+"""
 HASTY = '{"*": [{call: {write: {path: greeting.txt, content: hello}}}, {done: ok}]}'
 ASKED = ("bench", "run", "notes.yaml", "--model", "script:hasty.yaml", "--deterministic")
+
+
+class _Form(BaseHTTPRequestHandler):
+    """A field with a label, and one that only its looks tell of."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<label>User name <input name=user></label><input placeholder=Message>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        pass
 
 
 def ran(folder: Folder, *words: str) -> Path:
@@ -66,6 +96,23 @@ def test_runs_are_listed_and_compared_in_one_report(folder: Folder) -> None:
     assert (index / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
+def test_a_run_of_several_suites_ends_with_one_report_over_all_of_them(folder: Folder) -> None:
+    folder.write("notes.yaml", SUITE)
+    folder.write("other.yaml", SUITE.replace("suite: notes", "suite: other"))
+
+    said = folder.run(
+        "bench", "run", "notes.yaml", "other.yaml", "--model", "oracle", "--model", "nop", "--name", "both"
+    )
+
+    assert said.code == 0, said.text
+    *runs, as_json, as_markdown, as_page = said.out.splitlines()[-5:]
+    assert runs == ["reports/notes/both", "reports/other/both"]
+    assert sorted(of(folder.path / as_json)["suites"]) == ["notes", "other"]
+    assert "## other" in (folder.path / as_markdown).read_text()
+    assert (folder.path / as_page).read_text().startswith("<!DOCTYPE html>")
+    assert folder.run("bench", "report", *runs).out.splitlines()[-3:] == [as_json, as_markdown, as_page]
+
+
 def test_two_deterministic_runs_have_the_same_summary_and_a_lost_one_is_made_again(folder: Folder) -> None:
     first, second = ran(folder, "--name", "first"), ran(folder, "--name", "second")
     before = (first / "summary.json").read_bytes()
@@ -85,6 +132,49 @@ def test_soft_figures_are_measured_and_times_among_them_lie_under_timing(folder:
     assert soft["lint"]["passed"] == {"count": 1, "mean": 1.0, "median": 1.0}  # Its last line has no end.
     assert timing["runtime"]["all"]["count"] == 2
     assert "runtime" not in soft
+
+
+def test_how_an_agent_calls_is_counted_in_every_case_and_changes_no_verdict(folder: Folder) -> None:
+    calls = [
+        {"name": "teleport", "arguments": {}},
+        {"name": "shell", "arguments": {"command": "true"}},  # It is there, and not for this agent.
+        {"name": "write", "arguments": {"path": "greeting.txt"}},
+        {"name": "write", "raw": "{"},
+        {"name": "write", "arguments": {"path": "greeting.txt", "content": "hello"}},
+    ]
+    steps = [
+        {"when": {"not": "no tool `teleport`"}, "reply": {"text": "Now.", "calls": calls}, "times": "always"},
+        {"reply": {"text": "That is all."}, "times": "always"},
+    ]
+    folder.write("notes.yaml", SUITE.replace("defaults: {", "defaults: {tools: [write], "))
+    with started(steps, folder.path) as server:
+        model = f"mine@{server.url}"
+        said = folder.run("bench", "run", "notes.yaml", "--model", model, "--cases", "greeting", "--name", "first")
+    assert said.code == 0, said.text
+
+    run = folder.path / "reports" / "notes" / "first"
+    counted = {"invented": 2, "malformed": 1, "retries-after-error": 2}
+    (end,) = benches.ends(run).values()
+    assert (end["verdict"], {name: end["soft"][name] for name in counted}) == ("pass", counted)
+    soft = of(run / "summary.json")["models"][model]["soft"]
+    assert {name: soft[name]["passed"]["mean"] for name in counted} == counted
+    shown = folder.run("bench", "report", "notes/first", "-o", "md").out
+    assert all(name in shown for name in counted)
+
+
+def test_the_share_of_a_page_that_a_screen_reader_tells_is_a_figure_of_its_case(folder: Folder) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Form) as server:
+        Thread(target=server.serve_forever).start()
+        folder.write("notes.yaml", PAGE.format(url=f"http://127.0.0.1:{server.server_port}/"))
+        said = folder.run("bench", "run", "notes.yaml", "--model", "oracle", "--name", "first")
+        server.shutdown()
+    assert said.code == 0, said.text
+
+    run = folder.path / "reports" / "notes" / "first"
+    (end,) = benches.ends(run).values()
+    assert (end["verdict"], end["soft"]["accessible"]) == ("pass", 0.75)  # All of one check, and half of the other.
+    figure = {"count": 1, "mean": 0.75, "median": 0.75}
+    assert of(run / "summary.json")["models"]["oracle"]["soft"]["accessible"]["passed"] == figure
 
 
 def test_a_soft_figure_that_nobody_measures_is_a_fault_of_the_suite(folder: Folder) -> None:
@@ -124,6 +214,73 @@ def test_events_with_a_gap_are_an_error_with_its_place_and_a_cure_that_works(fol
     assert events.read_bytes() == told
 
 
+@pytest.mark.parametrize("words", [("notes/first",), ("--all",), ()])
+def test_a_verdict_that_somebody_edited_is_told_and_reported_by_nobody(folder: Folder, words: tuple[str, ...]) -> None:
+    run = ran(folder, "--model", "nop", "--name", "first")
+    events, told = run / "events.jsonl", (run / "events.jsonl").read_bytes()
+    events.write_bytes(told.replace(b'"verdict":"fail"', b'"verdict":"pass"'))
+
+    said = folder.run("bench", "report", *words)
+
+    assert (said.code, "%" in said.out) == (1, False)
+    assert "`data` is not what the run's log says" in said.err
+    assert "move it away, and plan bench resume writes it anew" in said.err
+    events.rename(run / "edited.jsonl")
+    assert folder.run("bench", "resume", "notes/first").code == 0
+    assert events.read_bytes() == told
+
+
+@pytest.mark.parametrize("file", ["events.jsonl", "plan.json", ".plan/run/log.db"])
+def test_a_broken_run_hides_no_other_where_all_are_listed_or_reported(folder: Folder, file: str) -> None:
+    broken = ran(folder, "--name", "broken")
+    ran(folder, "--name", "sound")
+    (broken / file).write_bytes(b"nothing of this is what it was\n" * 9)
+
+    listed, reported = folder.run("bench", "report"), folder.run("bench", "report", "--all")
+
+    assert "notes/broken   broken" in listed.out
+    assert "notes/sound    complete   hasty 50.0 %" in listed.out
+    assert ("hasty   50.0 %" in reported.out, "report.html" in reported.out) == (True, True)
+    for said in (listed, reported):
+        assert (said.code, said.err.count("error:"), said.err.count("help:")) == (1, 1, 1), said.text
+        assert "error: reports/notes/broken" in said.err
+
+
+def test_events_that_somebody_added_are_told(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    lines = (run / "events.jsonl").read_bytes().splitlines()
+    added = json.dumps(json.loads(lines[-1]) | {"seq": len(lines) + 1}).encode()
+    (run / "events.jsonl").write_bytes(b"\n".join([*lines, added, b""]))
+
+    said = folder.run("bench", "report", "notes/first")
+
+    assert (said.code, f"line {len(lines) + 1}: the run's log says nothing of this" in said.err) == (1, True)
+
+
+def test_a_report_that_cannot_be_written_is_printed_and_that_is_said(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    (folder.path / "reports" / "index").write_text("")  # In the way of everybody, root included.
+    (run / "summary.json").unlink()
+    (run / "summary.json").mkdir()
+
+    shown, told = folder.run("bench", "report", "notes/first"), folder.run("bench", "report", "notes/first", "-o", "md")
+
+    assert (shown.code, told.code) == (0, 0), shown.text
+    assert "notes   hasty   50.0 %" in shown.out
+    assert "report.md" not in shown.out
+    assert told.out.startswith("# Benchmark report\n")
+    for said in (shown, told):
+        assert "warning: the report is not written into reports/index/notes-first: " in said.err
+        assert "warning: reports/notes/first/summary.json is not written: Is a directory" in said.err
+
+
+def test_a_run_whose_log_is_gone_is_reported_by_its_events(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    shutil.rmtree(run / ".plan")
+
+    assert "hasty" in folder.run("bench", "report", "notes/first").out
+
+
 def test_a_run_that_has_not_begun_is_left_out_of_all_and_that_is_said(folder: Folder) -> None:
     ran(folder, "--name", "first")
     (ran(folder, "--name", "second") / "events.jsonl").unlink()
@@ -133,6 +290,25 @@ def test_a_run_that_has_not_begun_is_left_out_of_all_and_that_is_said(folder: Fo
     assert (every.code, "second has not begun and is left out" in every.err) == (0, True)
     assert (one.code, "plan bench resume" in one.err) == (6, True)
     assert "notes/second   not begun" in folder.run("bench", "report").out
+
+
+def test_a_run_whose_events_are_empty_has_not_begun(folder: Folder) -> None:
+    (ran(folder, "--name", "first") / "events.jsonl").write_bytes(b"")
+
+    one = folder.run("bench", "report", "notes/first")
+
+    assert (one.code, "plan bench resume" in one.err) == (6, True), one.text
+    assert "notes/first   not begun" in folder.run("bench", "report").out
+    assert folder.run("bench", "resume", "notes/first").code == 0
+    assert "hasty" in folder.run("bench", "report", "notes/first").out
+
+
+def test_a_run_may_be_given_another_name(folder: Folder) -> None:
+    run = ran(folder, "--name", "first")
+    run.rename(run.with_name("kept"))
+
+    assert "hasty" in folder.run("bench", "report", "notes/kept").out
+    assert folder.run("bench", "resume", "notes/kept").code == 0
 
 
 def test_on_a_terminal_the_last_line_says_how_far_the_run_is_and_goes_at_the_end(folder: Folder) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import benches
-from tests.e2e.folder import Folder
+from tests.e2e import benches, yards
+from tests.e2e.folder import PLAN, Folder
 
 LIMITED = """\
 suite: limited
@@ -28,6 +29,36 @@ cases:
     checks: {made: {require-file: b.txt}}
     proof: {oracles: {slow: {script: [{sleep: 1h}, {done: ok}]}}}
 """
+HOST_NAME = "/proc/sys/kernel/hostname"
+BOXED = f"""\
+suite: boxed
+cases:
+  made:
+    prompts: [make a.txt]
+    image: {yards.IMAGE}
+    checks:
+      made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = c-made--oracle--1/work"}}
+      told: {{json: {{sh: 'read here < {HOST_NAME}; echo "{{\\"host\\": \\"$here\\"}}"', subset: {{host: work}}}}}}
+    proof:
+      oracles:
+        plain:
+          script:
+            - call: {{shell: {{command: "read at < {HOST_NAME}; echo $at > a.txt; echo $at"}}}}
+            - done: ok
+"""
+LOOKED_AT = """\
+suite: looked
+defaults:
+  prompts: [read it]
+  files: {a.txt: x}
+  tools: [read]
+  checks: {c: {calls: {need: [{tool: read}]}}}
+  proof: {oracles: {plain: {script: [{call: {read: {path: a.txt}}}, {done: ok}]}}}
+cases:
+  by-its-log: {}
+  by-its-size: {soft: [churn]}
+  by-its-file: {checks: {f: {require-file: a.txt}}}
+"""
 
 
 @pytest.mark.slow
@@ -42,6 +73,25 @@ def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> No
     assert (one / "plan.json").read_bytes() == (two / "plan.json").read_bytes()
     assert list(map(benches.untimed, benches.events(one))) == list(map(benches.untimed, benches.events(two)))
     assert {end["verdict"] for end in benches.ends(one).values()} == {"pass", "fail"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_two_deterministic_runs_in_containers_are_the_same_down_to_the_host_names(
+    folder: Folder, tmp_path: Path
+) -> None:
+    address = yards.machines_address()
+    with yards.yard(folder, address, tmp_path):
+        folder.write("suite.yaml", BOXED)
+        for name in ("one", "two"):
+            said = folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--deterministic", "--name", name)
+            assert said.code == 0, said.text
+    one, two = (folder.path / "reports" / "boxed" / name for name in ("one", "two"))
+
+    assert json.loads((one / "plan.json").read_text())["images"][yards.IMAGE].startswith("sha256:")
+    assert (one / "plan.json").read_bytes() == (two / "plan.json").read_bytes()
+    assert list(map(benches.untimed, benches.events(one))) == list(map(benches.untimed, benches.events(two)))
+    assert {end["verdict"] for end in benches.ends(one).values()} == {"pass"}
 
 
 @pytest.mark.slow
@@ -64,20 +114,88 @@ def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
 @pytest.mark.timeout(60)
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_tried_again(folder: Folder) -> None:
     benches.lay(folder)
-    words = ("--model", "openai/gpt-4o", "--cases", "says", "--name", "r")
+    words = ("--model", "replay/none.jsonl", "--cases", "says", "--name", "r")
 
     said = folder.run("bench", "run", "suite.yaml", *words)
 
     run = folder.path / "reports" / "mixed" / "r"
     (end,) = benches.ends(run).values()
     assert (end["verdict"], said.code) == ("error", 10)
-    assert "OPENAI_API_KEY" in end["why"]
+    assert "none.jsonl" in end["why"]
     assert not summary(run)["complete"]
     assert f"plan bench resume {Path('reports/mixed/r')}" in said.text
     assert folder.run("bench", "resume", str(run)).code == 10
     assert [event["attempt"] for event in benches.events(run) if event["type"] == "case/end"] == [1, 2]
 
 
+@pytest.mark.slow
+def test_a_workspace_is_copied_where_a_check_or_a_figure_looks_at_it_and_nowhere_else(folder: Folder) -> None:
+    folder.write("suite.yaml", LOOKED_AT)
+
+    assert folder.run("bench", "run", "suite.yaml", "--model", "oracle", "--name", "r").code == 0
+
+    run = folder.path / "reports" / "looked" / "r"
+    assert {end["verdict"] for end in benches.ends(run).values()} == {"pass"}
+    assert sorted(copy.name for copy in (run / "graded").iterdir()) == [
+        "by-its-file--oracle--1",
+        "by-its-size--oracle--1",
+    ]
+
+
 def summary(run: Path) -> dict[str, object]:
     whole: dict[str, object] = json.loads((run / "summary.json").read_text())
     return whole
+
+
+def test_of_an_edited_suite_the_edited_cases_are_tried_again_and_no_others(folder: Folder) -> None:
+    benches.lay(folder)
+    words = ("--model", "oracle", "--model", "nop", "--cases", "[cs]*", "--name", "r")
+    assert folder.run("bench", "run", "suite.yaml", *words).code == 0
+    folder.write("suite.yaml", benches.SUITE.replace("asks-or-says: /which/", "asks-or-says: /which|what/"))
+
+    said = folder.run("bench", "resume", "mixed/r", "--suite", "suite.yaml")
+
+    assert said.code == 0, said.text
+    counts = [line.split()[0] for line in said.out.splitlines() if " says  " in line]
+    assert counts == ["1/2", "2/2"], "of what is tried again"
+    ends = [event for event in benches.events(folder.path / "reports" / "mixed" / "r") if event["type"] == "case/end"]
+    tried = sorted((end["case"], end["model"], end["attempt"], end["data"]["verdict"]) for end in ends)
+    assert tried == [
+        ("calls", "nop", 1, "fail"),
+        ("calls", "oracle", 1, "pass"),
+        ("says", "nop", 1, "fail"),
+        ("says", "nop", 2, "fail"),
+        ("says", "oracle", 1, "pass"),
+        ("says", "oracle", 2, "pass"),
+    ]
+    assert folder.run("bench", "report", "mixed/r").code == 0, "and the events are still what the log says"
+    folder.write("suite.yaml", benches.SUITE.replace("  says:", "  speaks:"))
+    said = folder.run("bench", "resume", "mixed/r", "--suite", "suite.yaml")
+    assert said.code == 4, said.text
+    assert "has no says--nop--1 any more" in said.err
+
+
+WAITS = """\
+suite: waits
+defaults:
+  prompts: [wait]
+  within: 6s
+  checks: {made: {require-file: b.txt}}
+  proof: {oracles: {slow: {script: [{sleep: 1h}, {done: ok}]}}}
+cases: {one: {}, two: {}}
+"""
+
+
+def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Folder) -> None:
+    folder.write("suite.yaml", WAITS)
+    run = folder.path / "reports" / "waits" / "r"
+    words = [*PLAN, "bench", "run", "suite.yaml", "--model", "oracle", "--name", "r"]
+    with (folder.path / "out").open("wb") as out, subprocess.Popen(words, cwd=folder.path, stdout=out) as process:
+        plan = ("--plan", str(run / "run.plan.yaml"))
+        while process.poll() is None and folder.run("patch", "task/one--oracle--1", "notes=hurry", *plan).code != 0:
+            pass  # Its plan is not there yet.
+        assert process.wait(30) == 0
+    assert {name: end["touched"] for name, end in benches.ends(run).items()} == {
+        "one oracle 1": True,
+        "two oracle 1": False,
+    }

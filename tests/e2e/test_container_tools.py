@@ -106,10 +106,12 @@ def test_an_agent_makes_a_container_works_in_it_and_it_goes_with_its_task(folder
 
 
 def test_a_container_that_does_not_come_up_says_why(folder: Folder) -> None:
+    # Without a check of its health it is up for the moment that it runs.
     said = apply(
         folder,
         f"""
-- call: {{container: {{name: broken, image: {IMAGE}, cmd: [sh, -c, "echo no config; exit 4"]}}}}
+- call: {{container: {{name: broken, image: {IMAGE}, cmd: [sh, -c, "echo no config; exit 4"],
+                      health: {{cmd: [test, -e, /tmp/up]}}}}}}
 - expect: {{ok: false, contains: "exit code 4"}}
 - expect: {{contains: "no config"}}
 - call: {{container: {{name: other, image: planloop/no-such-image}}}}

@@ -93,3 +93,19 @@ def test_an_agent_that_waits_for_one_thing_after_another_says_which_it_is_by_now
 
         assert "nobody knows what house/big costs" in line
         assert line.strip().endswith("plan patch . limits.unknown-price=estimate (or allow)")
+
+
+def test_who_waits_for_a_slot_is_told_so_and_what_slips_in_words_mean(folder: Folder) -> None:
+    group = "tasks: {a: {run: sleep 500}, b: {run: 'true'}}"
+    folder.write("p.plan.yaml", f"plan: p\nlimits: {{tasks: 1}}\ntasks:\n  all: {{{group}}}\n")
+    with folder.started("p.plan.yaml") as owner:
+        owner.until(r"running +task/all/a ")
+
+        said = folder.run("describe", "all/b").out
+        assert "why       1 of 1 tasks are at work" in said
+        assert "or: plan patch . limits.tasks=2 lets one more begin" in said
+        assert "did you mean task/all/b?" in folder.run("describe", "b").err
+        assert "did you mean plan get tasks?" in folder.run("get", "taks").err
+        assert "plan patch . limits.tasks=2" in folder.run("patch", "limits.tasks=2").err
+        folder.run("patch", ".", "limits.tasks=2")
+        assert folder.run("wait", "all/b").code == 0

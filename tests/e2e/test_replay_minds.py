@@ -31,6 +31,7 @@ def step(turn):
 MINDS = {
     "program": f"{{tools: [write], run: [{sys.executable}, mind.py]}}",
     "python": '{tools: [list], python: "function.py:step"}',
+    "python that is refused": '{tools: [read], python: "function.py:step"}',
     "outside": f"{{outside: {{run: [{sys.executable}, {OUTSIDE}, --print, lines], output: json-lines}}}}",
 }
 

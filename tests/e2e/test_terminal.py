@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.e2e import guests
 from tests.e2e.folder import Folder
 
 LONG = "plan: shown\ntasks:\n  talk:\n    goal: a long talk\n    agent: {script: [{say: hi}, {sleep: 300}]}\n"
@@ -80,6 +82,7 @@ def terminal(
     pid, descriptor = pty.fork()
     if pid == 0:
         os.chdir(folder.path)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # As on a terminal: the tests may run in a shell's background.
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         os.execvp(
             "env",
@@ -135,3 +138,25 @@ def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
         assert screen.ended() == 0
 
         assert "not running" not in folder.run("get").out
+
+
+def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -> None:
+    folder.write(
+        "shown.plan.yaml", "plan: shown\ntasks:\n  talk: {goal: a, agent: {script: [{say: hi}, {sleep: 300}]}}\n"
+    )
+    with folder.started("--yes", "shown.plan.yaml") as owner:
+        owner.until("asleep|talk")
+        with terminal(folder, "top", "-n", "0.2", columns=60) as screen:
+            screen.until("shown  rev")
+            screen.until("asleep")
+            assert folder.run("down").code == 0
+            screen.until("nobody runs shown any more")
+            assert screen.ended() == 0
+    assert "\\x1b" not in screen.shown
+
+
+def test_whoever_types_plan_mcp_is_told_what_it_waits_for_and_may_leave(folder: Folder) -> None:
+    with guests.running(folder), terminal(folder, "mcp", "--as", "helper") as screen:
+        screen.until("waits for an MCP client")
+        screen.press("\x03")
+        assert screen.ended() == 8

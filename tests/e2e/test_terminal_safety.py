@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
 import re
+from pathlib import Path
 from typing import TextIO, cast
 
 import pytest
@@ -63,3 +66,16 @@ def test_what_is_foreign_is_escaped_and_what_is_ours_is_styled() -> None:
     styled("\x1b[1mours\x1b[0m", stream)
 
     assert plain.getvalue() == "tab\tline\nesc\\x1b[31m c1\\x9b rtl\\u202e\x1b[1mours\x1b[0m"
+
+
+def test_a_terminal_that_has_gone_is_a_reader_that_has_left() -> None:
+    held, given = pty.openpty()
+    with os.fdopen(given, "w") as stream:
+        os.close(held)
+        gone = Shown(stream)
+        with pytest.raises(BrokenPipeError):
+            print("hello", file=gone, flush=True)
+        with pytest.raises(BrokenPipeError):
+            gone.flush()
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), given)  # What the stream still holds goes there when it is closed.

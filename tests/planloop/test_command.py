@@ -37,6 +37,18 @@ def test_every_verb_has_an_example_in_its_help(verb: str) -> None:
     assert f"plan {verb}" in said.output.partition("Example")[2]
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(["--new-tokens"], "--new-tokens"), (["--port", "7078"], "--port"), (["--tls-key", "k", "--insecure"], "and")],
+)
+def test_mcp_refuses_over_standard_input_what_it_could_only_ignore(words: list[str], named: str) -> None:
+    said = CliRunner().invoke(cli, ["mcp", *words], prog_name="plan")
+
+    assert isinstance(said.exception, Halt)
+    assert said.exception.exit is Exit.USAGE
+    assert named in said.exception.summary
+
+
 def test_the_help_of_init_names_every_example() -> None:
     said = CliRunner().invoke(cli, ["init", "--help"], prog_name="plan").output
 

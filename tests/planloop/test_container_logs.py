@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.cli.container_logs import Writing
+from planloop.written import Writing, key_of, page
 from reconciler.effects.rolling_file import RollingFile
 
 
@@ -38,3 +38,46 @@ def test_the_next_run_is_shown_from_its_beginning_also_when_it_says_the_same(tmp
         output.add(b"first run\n")
 
         assert writing.more() == "first run\n"
+
+
+def test_the_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: Path) -> None:
+    """Pages are whole lines that meet: read backwards from the newest they are the file."""
+    path = tmp_path / "container-x.out"
+    output = RollingFile(path, 1_000_000)
+    lines = [f"line {number} é\n" for number in range(500)]
+    for line in lines:
+        output.add(line.encode())
+
+    with closing(Writing(path, 1_000_000)) as writing, path.open("rb") as file:
+        start, shown = writing.end(1_000)
+        assert shown.splitlines(keepends=True) == lines[-len(shown.splitlines()) :]
+        assert writing.key == key_of(file)
+        output.add(b"and on\n")
+        assert (writing.more(), writing.is_anew) == ("and on\n", False)
+        pages = [shown.encode()]
+        while start > 0:
+            start, older = page(file, start, 1_000)
+            assert 0 < len(older) <= 1_000
+            pages.insert(0, older)
+        assert b"".join(pages).decode() == "".join(lines)
+
+
+def test_a_line_that_is_longer_than_a_page_is_cut_and_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"x" * 2_500)
+    with (tmp_path / "out").open("rb") as file:
+        found = [page(file, None, 1_000), page(file, 1_500, 1_000), page(file, 500, 1_000)]
+
+    assert [(start, len(content)) for start, content in found] == [(1_500, 1_000), (500, 1_000), (0, 500)]
+
+
+def test_another_run_is_told_from_one_that_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "container-x.out"
+    output = RollingFile(path, 1_000)
+    output.add(b"first\n")
+    with closing(Writing(path, 1_000)) as writing:
+        assert writing.end(100) == (0, "first\n")
+        output.clear()
+        output.add(b"second\n")
+        assert (writing.more(), writing.is_anew) == ("second\n", True)
+        output.add(b"third\n")
+        assert (writing.more(), writing.is_anew) == ("third\n", False)

@@ -12,31 +12,32 @@ pytestmark = pytest.mark.anyio
 
 async def test_who_begins_to_listen_in_the_middle_of_a_reply_is_told_its_beginning() -> None:
     hearing = Hearing()
-    silent, reply = hearing.begin("agent/b", 1), hearing.begin("agent/a", 7)
+    silent, reply = hearing.begin("agent/b", 1, "b"), hearing.begin("agent/a", 7, "a.1")
     hearing.tell(reply, "once ")
     hearing.tell(reply, "upon ")
     heard = hearing.listen()
-    assert await anext(heard) == {"agent": "agent/a", "turn": 7, "text": "once upon "}
+    assert await anext(heard) == {"agent": "agent/a", "turn": 7, "reply": "a.1", "text": "once upon "}
     hearing.tell(reply, "a time")
     assert (await anext(heard))["text"] == "a time"
     hearing.end(silent)
     hearing.end(reply)
     late = hearing.listen()
-    again = hearing.begin("agent/a", 7)
+    again = hearing.begin("agent/a", 7, "a.2")
     hearing.end(reply)  # An attempt that was given up ends when another has begun.
     hearing.tell(again, "anew")
-    assert (await anext(late))["text"] == "anew"
+    said = await anext(late)
+    assert (said["reply"], said["text"]) == ("a.2", "anew"), "it does not go on with what was given up"
     for each in (heard, late):
-        await each.aclose()  # type: ignore[attr-defined]
+        await each.aclose()
 
 
 async def test_of_a_long_reply_its_newest_end_is_kept() -> None:
     hearing = Hearing()
-    reply = hearing.begin("agent/a", 1)
+    reply = hearing.begin("agent/a", 1, "a.1")
     for number in range(limits.STREAM_CHARS_MAX // 4):
         hearing.tell(reply, f"{number:06}")
     heard = hearing.listen()
     said = (await anext(heard))["text"]
     assert limits.STREAM_CHARS_MAX - 6 < len(said) <= limits.STREAM_CHARS_MAX
     assert said.endswith(f"{limits.STREAM_CHARS_MAX // 4 - 1:06}")
-    await heard.aclose()  # type: ignore[attr-defined]
+    await heard.aclose()

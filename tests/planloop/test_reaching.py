@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 import pytest
 
 from planloop import places, sockets
-from planloop.client import OwnerClient, OwnerGone
+from planloop.client import OwnerClient, OwnerGone, Unanswered
 from planloop.core import label_of
 from planloop.exits import Exit, Halt
 from planloop.places import Place
@@ -24,12 +25,12 @@ class EchoDesk:
     """Answers with what it was asked."""
 
     async def get(self, path: str, query: Mapping[str, str]) -> Json:
-        if path == "nothing":
+        if path == "objects/nothing":
             raise Halt(Exit.NOT_FOUND, "no such thing", "look elsewhere")
         return {"path": path, "query": dict(query)}
 
     async def post(self, path: str, body: JsonObject) -> Json:
-        if path == "broken":
+        if path == "stop":
             raise ZeroDivisionError("by us")
         return {"path": path, "body": body}
 
@@ -46,11 +47,13 @@ class EchoDesk:
 async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
     async with serving(EchoDesk(), tmp_path):
-        got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", kind="a,b&c"))
-        posted = await anyio.to_thread.run_sync(lambda: client.post("patch", {"ops": ["ü"]}))
+        got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", at=7))
+        several = await anyio.to_thread.run_sync(lambda: client.get("log", type="a,b&c"))
+        posted = await anyio.to_thread.run_sync(lambda: client.post("reject", {"address": "approval/ü"}))
 
-    assert got == {"path": "objects/task/ü b", "query": {"kind": "a,b&c"}}
-    assert posted == {"path": "patch", "body": {"ops": ["ü"]}}
+    assert got == {"path": "objects/task/ü b", "query": {"at": "7"}}
+    assert several == {"path": "log", "query": {"type": "a,b&c"}}
+    assert posted == {"path": "reject", "body": {"address": "approval/ü", "by": "cli"}}
 
 
 @pytest.mark.anyio
@@ -58,12 +61,26 @@ async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> No
     client = OwnerClient(tmp_path)
     async with serving(EchoDesk(), tmp_path):
         with pytest.raises(Halt) as missing:
-            await anyio.to_thread.run_sync(lambda: client.get("nothing"))
+            await anyio.to_thread.run_sync(lambda: client.get("objects/nothing"))
         with pytest.raises(Halt) as broken:
-            await anyio.to_thread.run_sync(lambda: client.post("broken", {}))
+            await anyio.to_thread.run_sync(lambda: client.post("stop", {}))
 
     assert (missing.value.exit, missing.value.hint) == (Exit.NOT_FOUND, "look elsewhere")
     assert broken.value.exit is Exit.BUG
+
+
+@pytest.mark.anyio
+async def test_a_change_that_the_owner_died_in_may_have_been_made_and_is_told_from_refused(tmp_path: Path) -> None:
+    async def die(stream: anyio.abc.SocketStream) -> None:
+        await stream.receive()
+        await stream.aclose()
+
+    listener = await anyio.create_unix_listener(layout.socket_file(tmp_path))
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, die)
+        with pytest.raises(Unanswered):
+            await anyio.to_thread.run_sync(lambda: OwnerClient(tmp_path).post("guest/say", {}))
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.anyio

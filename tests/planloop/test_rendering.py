@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.rendering import pictures, tables, trees
+from planloop.rendering import explanations, pictures, tables, trees
 from schemas import amounts, widths
 from schemas.encoding import JsonObject
+from schemas.fields_all import EVERY
 from schemas.resource import Resource, Uid
 
 
@@ -107,3 +108,8 @@ def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_
         ("container/db", "container/sut"),
     ]
     assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in pictures.mermaid("p", drawn)
+
+
+def test_the_list_of_fields_names_every_table_of_a_plan_and_of_a_suite() -> None:
+    listed = explanations.index()
+    assert [name for name in EVERY if f"{name}: " not in listed and f" {name}," not in f"{listed},"] == []

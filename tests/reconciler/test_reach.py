@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import compiler
 from compiler import merging
+from planloop import referring
 from planloop.sources import FolderSources
 from reconciler.admitting.language import Language
 from schemas import limits
@@ -25,8 +27,9 @@ SCRIPT: JsonObject = {"script": [{"done": True}]}
 def real(folder: Path) -> AbstractAsyncContextManager[Plan]:
     """A plan in the language that people write."""
     sources = FolderSources(folder)
-    check = lambda document: compiler.check_document(document, sources=sources)  # noqa: E731 - one line as a field
-    return opened(folder, Language(check, merging.merge, compiler.change_class))
+    check = partial(compiler.check_document, sources=sources)
+    check_by = partial(referring.check_by, folder=folder)
+    return opened(folder, Language(check, merging.merge, compiler.change_class, check_by=check_by))
 
 
 async def by(plan: Plan, who: str, *ops: Op) -> list[str]:
@@ -114,3 +117,102 @@ async def test_a_program_in_a_mixin_is_a_command_too(tmp_path: Path) -> None:
         await plan.save({"plan": "p", "mixins": mixins, "tasks": {"a": {"goal": "g", "agent": reader}}})
         child: JsonObject = {**SCRIPT, "mixins": [{"m": {"line": "id"}}]}
         assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {"goal": "n", "agent": child}})) == ["rights"]
+
+
+def _laid_out(folder: Path) -> None:
+    """The plan's own files, a workspace `a` and one of somebody else."""
+    for name, text in {
+        "plan.json": '{"checks": "secret"}',
+        "house.md": "the rules of the house",
+        "b/out.txt": "an answer",
+        "a/role.md": "be kind",
+        "a/kind.yaml": "prompt: file:a/role.md\nmodel: ollama/x",
+        "a/nosy.yaml": 'prompt: "f\\x69le:plan.json"\nmodel: ollama/x',
+        "a/guest.yaml": "prompt: file:house.md\nmodel: ollama/x",
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "a/out.md").symlink_to("../plan.json")
+    (folder / "a/way").symlink_to("..")
+    (folder / "a/near.md").symlink_to("role.md")
+
+
+WORKING: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "task", "plan_patch"]}}
+HOUSE: JsonObject = {"goal": "h", "agent": {**SCRIPT, "prompt": "file:house.md"}, "cwd": "b"}
+
+
+@pytest.mark.parametrize(
+    "agent_below",
+    [
+        {**SCRIPT, "prompt": "file:plan.json"},
+        {**SCRIPT, "prompt": "file:b/out.txt"},
+        {**SCRIPT, "prompt": "file:a/out.md"},
+        {**SCRIPT, "prompt": "file:a/way/plan.json"},
+        {**SCRIPT, "prompt": "file:a/../plan.json"},
+        {**SCRIPT, "prompt": "file:none.md"},
+        {**SCRIPT, "prompt": "file:house.md"},
+        {**SCRIPT, "agent/prompt": "file:house.md"},
+        {**SCRIPT, "mixins": ["file:plan.json"]},
+        {**SCRIPT, "mixins": [{"file:plan.json": {"x": 1}}]},
+        {**SCRIPT, "hooks": ["file:plan.json"]},
+        {**SCRIPT, "tools": ["file:plan.json"]},
+        {"extends": "file:plan.json"},
+        {"extends": "file:a/nosy.yaml"},
+        {"extends": "file:a/guest.yaml"},
+        "file:plan.json",
+    ],
+)
+async def test_an_agent_names_no_file_that_it_may_not_read(tmp_path: Path, agent_below: Json) -> None:
+    _laid_out(tmp_path)
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": WORKING, "cwd": "a"}, "h": HOUSE}})
+        below = {"n": {"goal": "n", "agent": agent_below, "cwd": "a"}}
+        verdict = await plan.patch(op("add", "/tasks/a/tasks", below), by=agent("a"))
+        assert isinstance(verdict, Refused)
+        told = " ".join(fault.message for fault in verdict.faults)
+        assert "is nothing that its author may read" in told
+        assert "checks" not in told
+
+
+@pytest.mark.parametrize(
+    "agent_below",
+    [
+        {**SCRIPT, "prompt": "file:a/role.md"},
+        {**SCRIPT, "prompt": "file:a/near.md"},
+        {**SCRIPT, "mixins": ["file:a/kind.yaml"]},
+        {**SCRIPT, "prompt": "lib:decompose"},
+        {**SCRIPT, "prompt": "house"},
+    ],
+)
+async def test_an_agent_names_files_of_its_workspace_and_what_the_plan_has_names_for(
+    tmp_path: Path, agent_below: JsonObject
+) -> None:
+    _laid_out(tmp_path)
+    (tmp_path / "a/kind.yaml").write_text("prompt: file:a/role.md")
+    prompts: JsonObject = {"house": "file:house.md"}
+    tasks: JsonObject = {"a": {"goal": "g", "agent": WORKING, "cwd": "a"}, "h": HOUSE}
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "prompts": prompts, "tasks": tasks})
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", {"n": {"goal": "n", "agent": agent_below}})) == []
+        # Somebody who may not read the file patches the plan as before.
+        assert await by(plan, "h", op("add", "/tasks/h/tasks", {"m": {"goal": "m", "agent": SCRIPT, "cwd": "b"}})) == []
+
+
+async def test_a_file_that_an_agent_may_name_is_bound_by_its_rights_to_read(tmp_path: Path) -> None:
+    _laid_out(tmp_path)
+    reader: JsonObject = {**SCRIPT, "rights": {"tools": ["read", "plan_patch"], "read": ["a/*.txt"], "deny": []}}
+    below: JsonObject = {"n": {"goal": "n", "agent": {**SCRIPT, "prompt": "file:a/role.md"}}}
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": reader, "cwd": "a"}}})
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", below)) == ["schema"]
+
+
+async def test_a_file_that_an_agent_named_leads_nowhere_else_once_a_link_is_in_its_place(tmp_path: Path) -> None:
+    _laid_out(tmp_path)
+    below: JsonObject = {"n": {"goal": "n", "agent": {**SCRIPT, "prompt": "file:a/role.md"}}}
+    async with real(tmp_path) as plan:
+        await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": WORKING, "cwd": "a"}}})
+        assert await by(plan, "a", op("add", "/tasks/a/tasks", below)) == []
+        (tmp_path / "a/role.md").unlink()
+        (tmp_path / "a/role.md").symlink_to("../plan.json")
+        assert await by(plan, "a", op("add", "/tasks/a/notes", "n")) == ["schema"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from schemas.encoding import Json
@@ -17,6 +19,8 @@ FITS: list[tuple[Json, Json]] = [
     ("hello  WORLD", " Hello\nworld "),
     ("ＡＢＣ", "abc"),
     ("straße", "STRASSE"),
+    ("１０²㎡", "10²m²"),
+    ("/^10²$/", "１０²"),
     (None, None),
     (True, True),
     ([1, "a"], [1.0, "A"]),
@@ -62,6 +66,13 @@ DIFFERS: list[tuple[Json, Json, str]] = [
     (False, 0, "it is 0, not false"),
     (0, None, "it is null, not 0"),
     ("-5", "5", 'it is "5", not "-5"'),
+    ("102", "10²", 'it is "10²", not "102"'),
+    ("H2O", "H₂O", 'it is "H₂O", not "H2O"'),
+    ("11⁄2", "1½", 'it is "1½", not "11⁄2"'),
+    ("21", "2①", 'it is "2①", not "21"'),
+    ("m2", "㎡", 'it is "㎡", not "m2"'),
+    ("/^102$/", "10²", "does not match"),
+    ({"contains": "02"}, "10²", "does not contain"),
     ("a.b", "ab", 'it is "ab", not "a.b"'),
     ("2030-01-02T15:00Z", "2030-01-02T15:00+01:00", 'it is "2030-01-02T15:00+01:00", not "2030-01-02T15:00Z"'),
     ([1, 2], [2, 1], "/0 is 2, not 1"),
@@ -166,6 +177,19 @@ def test_every_value_is_itself_and_equality_has_no_direction(one: Json, other: J
     assert matches({"is": one}, one) == ""
     assert equal(one, other) == equal(other, one)
     assert (matches({"is": one}, other) == "") == (matches({"not": {"is": one}}, other) != "")
+
+
+def is_apart(char: str) -> bool:
+    """Whether the character has one in it, or is one, that is raised, lowered, in a circle or a fraction."""
+    kind, _, codes = unicodedata.decomposition(char).partition(" ")
+    return kind in ("<super>", "<sub>", "<fraction>", "<circle>") or "00B2" in codes or "00B3" in codes
+
+
+@given(st.text(st.characters(min_codepoint=0x80), min_size=1))
+def test_folding_takes_every_other_form_of_unicode_for_the_same(text: str) -> None:
+    assume(not any(map(is_apart, text)))
+
+    assert fold(unicodedata.normalize("NFKC", text)) == fold(text)
 
 
 @given(st.text())

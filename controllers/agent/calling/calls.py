@@ -20,7 +20,7 @@ from controllers.agent.tools.subjects import subjects_of
 from controllers.agent.tools.tool import Tool
 from schemas import limits, patterns
 from schemas.agent import AgentSpec
-from schemas.call import CallResult, CallState, EffectClass
+from schemas.call import NO_SUCH_TOOL, NOT_GRANTED, CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -96,7 +96,7 @@ def ruling(call: TurnCall, spec: AgentSpec, tools: Tools, approve: Sequence[str]
     if tool is None:
         return _unknown(call.tool, spec, tools)
     if not is_free(tool, spec) and not is_granted(tool.name, spec):
-        return _denied(f"you may not use `{tool.name}`; you have {', '.join(granted(spec, tools))}")
+        return _denied(f"{NOT_GRANTED} `{tool.name}`; you have {', '.join(granted(spec, tools))}")
     if tool.withheld:
         return _denied(f"`{tool.name}` is withheld: {tool.withheld}")
     try:
@@ -273,7 +273,7 @@ def _unknown(name: str, spec: AgentSpec, tools: Tools) -> Refused:
     names = granted(spec, tools)
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(names)}"
-    return _failed("UnknownTool", f"there is no tool `{name}`; {hint}")
+    return _failed("UnknownTool", f"{NO_SUCH_TOOL} `{name}`; {hint}")
 
 
 def _failed(reason: str, text: str) -> Refused:

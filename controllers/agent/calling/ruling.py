@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from controllers.agent import turn
+from controllers.agent import seating, turn
 from controllers.agent.calling import calls, running, waiting
 from controllers.agent.calling.approving import asked_for_yes
 from controllers.agent.calling.calls import Tools
@@ -117,8 +117,7 @@ def interrupted(seen: Observed) -> Draft:
         return _told_before_the_reply(seen, opened)
     made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
-    what = "a message" if seen.interrupts else "news"
-    result = CallResult(CallState.CANCELLED, f"given up for {what}", "Interrupted")
+    result = CallResult(CallState.CANCELLED, f"given up {_cause(seen)}", "Interrupted")
     results: JsonObject = {call.address: boxed(result.to_json()) for call in left}
     asked = {call.status.get("approval") for call in left}
     gone = (*left, *(each for each in seen.approvals.values() if each.address in asked))
@@ -126,6 +125,12 @@ def interrupted(seen: Observed) -> Draft:
     merge: JsonObject = {"open": {"results": results, **waiting.waited(seen, opened)}}
     changes: tuple[Change, ...] = (turn.change(seen, merge), *drops)
     return Draft("call.settled", turn.ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()})
+
+
+def _cause(seen: Observed) -> str:
+    if seating.is_given_up(seen):
+        return "by its client"
+    return "for a message" if seen.interrupts else "for news"
 
 
 def _told_before_the_reply(seen: Observed, opened: OpenTurn) -> Draft:

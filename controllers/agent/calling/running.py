@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from controllers.agent import turn
+from controllers.agent import seating, turn
 from controllers.agent.behaviours import calling, retrying
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.calling import holding, waiting
@@ -105,7 +105,7 @@ class CallRun:
     async def _stopped(self) -> None:
         """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
         seen = self.look(self.spec.owner)
-        if seen is None or not seen.is_wanted or seen.interrupts:
+        if seen is None or not seen.is_wanted or seen.interrupts or seating.is_given_up(seen):
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
         elif self._is_between_tries() or self.spec.effect.may_run_again:
             await self._go_back()

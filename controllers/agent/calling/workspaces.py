@@ -34,10 +34,7 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
-    # Unlike `resolve`, `realpath` bears links that lead in a ring.
-    root = folder if cwd == "." else Path(os.path.realpath(folder / cwd))
-    if root is not folder and not root.is_relative_to(folder):
-        raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
+    root = folder if cwd == "." else _below(folder, cwd)
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
     place = lock_place(seen.fork.address) if tree and seen.fork is not None else ""
@@ -78,7 +75,23 @@ def _plan_file(world: World, folder: Path) -> Path | None:
     return _beside(folder, name) if name else None
 
 
-@lru_cache(maxsize=64)
+def _below(folder: Path, cwd: str) -> Path:
+    """`cwd` in `folder`, which has no links, without links. Raises ToolDenied where that is elsewhere."""
+    place = str(folder)
+    for name in cwd.split("/"):
+        place = f"{place}/{name}"
+        if name in ("", ".", "..") or os.path.islink(place):  # noqa: PTH114 - asked at every call
+            break
+    else:
+        return _beside(folder, cwd)  # Most are like this, and resolving looks at every folder from the top on.
+    # Unlike `resolve`, `realpath` bears links that lead in a ring.
+    root = Path(os.path.realpath(folder / cwd))
+    if not root.is_relative_to(folder):
+        raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
+    return root
+
+
+@lru_cache(maxsize=1024)
 def _beside(folder: Path, name: str) -> Path:
     return folder / name
 

@@ -28,6 +28,7 @@ from schemas.resource import Resource
 from schemas.task import TaskState
 
 SENDER: Final = "controller:agent"
+CALL: Final = "call"  # Why an outside agent has a turn: its client said something.
 UNREAD: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
 DIGEST_CHARS: Final = 12
 _MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number: what people and agents send has other ids.
@@ -82,6 +83,9 @@ def news(seen: Observed) -> News:
     found = _Gathering(seen, [], [], {}, inbox=inbox)
     for gather in _OF_WATCHERS if seen.is_watcher else _OF_A_TASK:
         gather(found)
+    if seen.nature.is_guest:
+        # Nobody from outside can be woken: it hears what there is when it says something.
+        found.reasons[:] = [CALL] if seen.status.said else []
     # A discussion whose call was given up: whoever still answers is heard by nobody.
     found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
     return News(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.agent import Mind, Model, Outside, Program, PythonFunction, Script
+from schemas.agent import Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.frozen import frozen
 
 
@@ -16,7 +16,7 @@ class Nature:
     when its budget ends. `is_instant`: it answers in place, without anything outside this process. `is_redirected`: an
     edit of its goal stops what it is asked. `outlives_owner`: its request may go on without us and is taken up again.
     `judges_doubt`: it is told of an unknown outcome; else a person has to say. `may_go_round`: it could do the same
-    turn for ever.
+    turn for ever. `is_guest`: it is somebody outside, whose every call brings about a turn, and nothing else does.
     """
 
     is_model: bool = False
@@ -25,6 +25,7 @@ class Nature:
     outlives_owner: bool = False
     judges_doubt: bool = True
     may_go_round: bool = True
+    is_guest: bool = False
 
 
 KINDS: Final[dict[type[Mind], Nature]] = {
@@ -33,6 +34,7 @@ KINDS: Final[dict[type[Mind], Nature]] = {
     PythonFunction: Nature(),
     Model: Nature(is_model=True, is_redirected=True),
     Outside: Nature(is_redirected=True, outlives_owner=True),
+    Guest: Nature(is_instant=True, may_go_round=False, is_guest=True),
 }
 
 

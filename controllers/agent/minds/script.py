@@ -10,7 +10,7 @@ Memory: the index of the next step, messages heard and not yet matched, until wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from controllers.agent.minds import actions
@@ -19,7 +19,7 @@ from controllers.agent.minds.port import ProposedCall, Reply, TurnInput
 from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.message import Message
 
 LEVELS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
@@ -59,15 +59,15 @@ class ScriptMind:
     async def respond(self, turn: TurnInput) -> Reply:
         place = _Place(**_place_of(turn.memory))
         heard = [message.to_json() for message in turn.messages if not _is_level(message)]
-        walk = _Walk(turn, replace(place, heard=(*place.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
+        walk = _Walk(turn, remade(place, heard=(*place.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
         if place.until is not None and turn.now < place.until and not is_woken:
             # Woken early: the message is kept, the sleep goes on.
             walk.draft.sleep_s = place.until - turn.now
         else:
-            walk.place = replace(walk.place, until=None)
+            walk.place = remade(walk.place, until=None)
             self._walk(walk)
-        return replace(walk.draft.reply(), memory=walk.place.to_json())
+        return remade(walk.draft.reply(), memory=walk.place.to_json())
 
     def _walk(self, walk: _Walk) -> None:
         while not walk.draft.calls:
@@ -94,16 +94,16 @@ class ScriptMind:
         if verb in ("done", "fail"):
             if verb == "done" and _has_live_children(turn):
                 return False
-            walk.place = replace(place, heard=heard)
+            walk.place = remade(place, heard=heard)
             _claim(walk, verb, step[verb], place.step + 1)
             return False
-        walk.place = replace(place, step=place.step + 1, heard=heard, is_checked=True)
+        walk.place = remade(place, step=place.step + 1, heard=heard, is_checked=True)
         if "expect" in step or verb is None:
             return True
         actions.add(walk.draft, {key: value for key, value in step.items() if key != "when"})
-        walk.place = replace(walk.place, is_checked=not walk.draft.calls)
+        walk.place = remade(walk.place, is_checked=not walk.draft.calls)
         if verb == "sleep" and walk.draft.sleep_s is not None:
-            walk.place = replace(walk.place, until=turn.now + walk.draft.sleep_s)
+            walk.place = remade(walk.place, until=turn.now + walk.draft.sleep_s)
             return False
         return True
 
@@ -151,6 +151,6 @@ def _end(walk: _Walk) -> None:
 def _claim(walk: _Walk, kind: str, value: object, step: int | None = None) -> None:
     arguments = {"result": value} if kind == "done" else {"reason": str(value)}
     walk.draft.calls.append(ProposedCall(kind, arguments))
-    walk.place = replace(
+    walk.place = remade(
         walk.place, step=walk.place.step if step is None else step, is_checked=True, ended=walk.place.ended + 1
     )

@@ -16,6 +16,7 @@ from controllers.agent.calling.calls import Tools
 from controllers.agent.calling.workspaces import RESERVED, environment, workspace_of
 from controllers.agent.hooking import closing
 from controllers.agent.mail.telling import rejected_verdict
+from controllers.agent.minds.guest import GuestMind
 from controllers.agent.minds.outside import RULES as OUTSIDE_RULES
 from controllers.agent.minds.outside import Briefing, OutsideMind
 from controllers.agent.minds.port import CallOutcome, Mind, MindFailed, ProposedCall, Reply, TurnInput
@@ -28,7 +29,7 @@ from controllers.agent.status import PastCall
 from controllers.agent.thinking import prompting
 from controllers.agent.tools.faults import ToolFault
 from schemas import limits
-from schemas.agent import Model, Outside, Program, PythonFunction, Script
+from schemas.agent import Guest, Model, Outside, Program, PythonFunction, Script
 from schemas.call import as_map
 
 REFERENCE: Final = "env:"
@@ -47,6 +48,8 @@ def mind_of(world: World, seen: Observed, stale: str | None = None) -> Mind:
             raise AssertionError("a model is asked through `World.models`")
         case Outside() as how:
             return _outside(world, seen, how, stale)
+        case Guest():
+            return GuestMind(None if seen.status.open is None else seen.status.open.said)
         case other:
             assert_never(other)
 
@@ -128,7 +131,7 @@ def turn_input(world: World, tools: Tools, seen: Observed, op: str) -> TurnInput
         messages=turn.messages,
         results=tuple(_outcome(call) for call in seen.status.past),
         children=tuple(child.view for child in seen.children),
-        tools=calls.granted(spec, tools),
+        tools=() if isinstance(spec.mind, Script) else calls.granted(spec, tools),  # A script does not look at them.
         budget_left=seen.left,
         rejected=rejected_verdict(seen),
         memory=seen.status.memory,

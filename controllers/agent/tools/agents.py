@@ -6,7 +6,7 @@ may do is what any child of the caller with that agent may.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -15,8 +15,7 @@ from controllers.agent.tools import delegating, discussing, threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.sketching import sketched
 from controllers.agent.tools.threads import short_name
-from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, ToolFunction, failure
-from reconciler.storing.store import Store
+from controllers.agent.tools.tool import Context, Ending, Objects, Settlement, Tool, ToolFunction, failure
 from schemas import address as addresses
 from schemas import limits
 from schemas.call import EffectClass
@@ -29,9 +28,9 @@ LIBRARY: Final = "lib:"
 class AgentTools(Mapping[str, Tool]):
     """`own` tools and one for each agent that the plan declares, as one registry."""
 
-    def __init__(self, own: Mapping[str, Tool], store: Store) -> None:
+    def __init__(self, own: Mapping[str, Tool], view: Callable[[], Objects]) -> None:
         self._own = own
-        self._store = store
+        self._view = view
         self._kept: dict[tuple[str, str], Tool] = {}
 
     def __getitem__(self, name: str) -> Tool:
@@ -55,7 +54,7 @@ class AgentTools(Mapping[str, Tool]):
         return len(self._own) + len(self._declared())
 
     def _declared(self) -> JsonObject:
-        for plan in self._store.view.list("plan"):
+        for plan in self._view().list("plan"):
             agents = plan.spec.get("agents", {})
             return agents if isinstance(agents, dict) else {}
         return {}

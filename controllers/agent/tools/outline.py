@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from reconciler.storing.store import View
+from controllers.agent.tools.tool import Objects
 from schemas import limits
 from schemas.encoding import encode
 
 GOAL_CHARS: Final = 160
 
 
-def outline(view: View, address: str) -> str:
+def outline(view: Objects, address: str) -> str:
     """The tasks from `address` down."""
     lines: list[str] = []
     _add(view, address, 0, lines)
@@ -21,7 +21,7 @@ def outline(view: View, address: str) -> str:
     return "\n".join(lines)
 
 
-def _add(view: View, address: str, depth: int, lines: list[str]) -> None:
+def _add(view: Objects, address: str, depth: int, lines: list[str]) -> None:
     task = view.get(address)
     if task is None:
         return

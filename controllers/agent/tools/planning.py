@@ -42,7 +42,7 @@ async def edit_plan(
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
 ) -> Settlement:
     """Sets or removes one field of the plan, in your own subtree or where the plan leaves it open."""
-    tokens = _tokens(context, path)
+    tokens = _tokens(context.task_path, path)
     is_there = pointer.has(document(context), tokens)
     name: OpName = "remove" if value is None else "replace" if is_there else "add"
     return await submit(context, [Op(name, tokens, value)], reason or f"sets {path}")
@@ -55,7 +55,7 @@ async def plan_patch(
 ) -> Settlement:
     """Applies operations to the plan, all or none. Paths without a leading `/` are below your own task."""
     try:
-        parsed = [patching.op_from_json(index, _absolute(context, raw)) for index, raw in enumerate(ops)]
+        parsed = [patching.op_from_json(index, absolute(context.task_path, raw)) for index, raw in enumerate(ops)]
     except PatchFailed as error:
         raise ToolFailed("BadPatch", f"operation {error.index}: {error.reason}") from None
     return await submit(context, parsed, reason)
@@ -73,17 +73,21 @@ async def terminate(
     return await submit(context, [Op("remove", tokens)], f"terminates {name}")
 
 
-def _tokens(context: Context, path: str) -> Tokens:
+def _tokens(task_path: Tokens, path: str) -> Tokens:
     try:
         if path.startswith("/"):
             return pointer.parse(path)
-        return (*pointer.of_task(context.task_path), *pointer.parse("/" + path))
+        return (*pointer.of_task(task_path), *pointer.parse("/" + path))
     except pointer.BadPointer as error:
         raise ToolFailed("BadPath", str(error)) from None
 
 
-def _absolute(context: Context, raw: Json) -> Json:
+def absolute(task_path: Tokens, raw: Json) -> Json:
+    """An operation of an agent with paths from the root: without a leading `/` they are below its own task.
+
+    Raises ToolFailed.
+    """
     if not isinstance(raw, dict):
         return raw
-    paths = {key: pointer.render(_tokens(context, str(raw[key]))) for key in ("path", "from") if key in raw}
+    paths = {key: pointer.render(_tokens(task_path, str(raw[key]))) for key in ("path", "from") if key in raw}
     return raw | paths

@@ -41,7 +41,8 @@ def _tool(
     ended: Ended | None = None,
     resolve: Resolve | None = None,
 ) -> Tool:
-    return Tool(name, function, TOOLS[name].effect, wide, name in FREE, resolve, exact=exact, ended=ended)
+    is_free, is_apart = name in FREE, name in APART
+    return Tool(name, function, TOOLS[name].effect, wide, is_free, resolve, exact=exact, ended=ended, is_apart=is_apart)
 
 
 def _writing(name: str, function: ToolFunction, locks: Locks = locking.written) -> Tool:
@@ -51,6 +52,9 @@ def _writing(name: str, function: ToolFunction, locks: Locks = locking.written) 
 
 FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall", "resolve"})
 """An agent can always end, ask upward, answer, rule and look at its own past; topology and the gate bound the rest."""
+
+APART: Final = frozenset({"read", "list", "done", "fail"})
+"""They look at files, and at their own agent, and wait for nothing: what came before them is not in the log yet."""
 
 BUILT_IN: Final[Mapping[str, Tool]] = {
     tool.name: tool

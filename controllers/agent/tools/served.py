@@ -11,9 +11,8 @@ from functools import partial
 
 from controllers.agent.tools import inputs, locking
 from controllers.agent.tools.subjects import plain_texts, subjects_of
-from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
+from controllers.agent.tools.tool import Context, Ending, Objects, Settlement, Tool
 from controllers.worlds import WORLDS
-from reconciler.storing.store import View
 from schemas import limits
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
@@ -28,7 +27,7 @@ class ServedTools(Mapping[str, Tool]):
     nobody is shown words that nobody agreed to.
     """
 
-    def __init__(self, own: Mapping[str, Tool], view: Callable[[], View]) -> None:
+    def __init__(self, own: Mapping[str, Tool], view: Callable[[], Objects]) -> None:
         self._own = own
         self._view = view
         self._kept: dict[str, tuple[Json, JsonObject, dict[str, Tool]]] = {}

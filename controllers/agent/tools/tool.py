@@ -8,9 +8,9 @@ there is no moment at which they happened and are not recorded.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
@@ -87,6 +87,14 @@ class Context:
         return () if path == "." else tuple(path.split("/"))
 
 
+class Objects(Protocol):
+    """What a registry is made from: the objects of a plan as of now."""
+
+    def get(self, address: str) -> Resource | None: ...
+
+    def list(self, kind: str) -> Sequence[Resource]: ...
+
+
 Subjects: TypeAlias = Callable[[JsonObject], tuple[str, ...]]
 Exact: TypeAlias = Callable[[JsonObject], tuple[str, ...] | None]
 Ending: TypeAlias = Settlement | Waiting
@@ -107,7 +115,8 @@ class Tool:
     """`subjects` are what a call may be about, for denials such as `shell(rm *)`; `exact` is what it is about and
     nothing else, for allowances such as `shell(git *)`, None where that cannot be told (`subjects.py`).
 
-    `is_free` tools need no right: an agent can always end, and always ask upward. A tool whose function may return
+    `is_free` tools need no right: an agent can always end, and always ask upward. One that `is_apart` looks at nothing
+    in the log but its own agent, so the steps before it need not be there yet. A tool whose function may return
     `Waiting` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in `doc`, and a
     function that takes `arguments`, a map that the server checks; `digest` tells it from one that describes itself
     otherwise, `withheld` is why nobody may use it for now.
@@ -126,6 +135,7 @@ class Tool:
     exact: Exact = untellable
     locks: Locks | None = None
     ended: Ended | None = None
+    is_apart: bool = False
 
     @property
     def is_process(self) -> bool:

@@ -182,7 +182,8 @@ class _Walk:
             raise _Missing("NotFound", f"the folder `{self.space.folder}` is not there") from None
         try:
             if self.space.root is not self.space.folder:
-                for name in self.space.root.relative_to(self.space.folder).parts:
+                # Both are without links and steps, so the text is the way; `relative_to` takes ten times as long.
+                for name in filter(None, str(self.space.root)[len(str(self.space.folder)) :].split("/")):
                     self._descend(name)
         except BaseException:
             self._close()

@@ -22,7 +22,7 @@ CHILD: Final = Path(__file__).with_name("pattern_child.py")
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
     """Searches the file. `^` and `$` of a pattern match at lines."""
     name, text, pattern = spec.arguments["path"], spec.arguments.get("text"), spec.arguments.get("pattern")
-    content = await reading.read(bench.path(name), name)
+    content = await reading.read(bench, name)
     if isinstance(content, Finding):
         return content
     if text is not None:
@@ -50,4 +50,4 @@ async def _matched(name: str, pattern: str, content: bytes, bench: Bench, timeou
             words = exit_.output.decode(errors="replace").strip()
             return Finding("error", f"`{pattern}` is not a regular expression: {words}")
         case _:
-            return Finding("error", f"`{pattern}` could not be looked for", exit_.output)
+            return Finding("error", f"`{pattern}` could not be looked for", exit_.output, is_own=True)

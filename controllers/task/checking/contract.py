@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from controllers.inside import Containers
@@ -22,6 +21,8 @@ class Finding:
     """What a check found. `message` is a sentence for people and models, `output` the whole of what was printed.
 
     `probes` is how often it looked: a pass of none is no pass where it counts. `evidence` is what it saw, by name.
+    `figures` are numbers beside, by name: for benchmarks, which show them and never add them up to a verdict.
+    `is_own`: an error that what was looked at can bring about, not only the world; where agents are measured it counts.
     """
 
     result: Result
@@ -29,6 +30,8 @@ class Finding:
     output: bytes = b""
     probes: int = 1
     evidence: Mapping[str, bytes] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    is_own: bool = False
 
 
 @frozen
@@ -46,10 +49,6 @@ class Bench:
     containers: Containers | None = None
     label: str = ""
     sandbox: Sandbox | None = None
-
-    def path(self, name: str) -> Path:
-        """The file that a check names."""
-        return Path(self.cwd) / name
 
 
 Check: TypeAlias = Callable[[CheckSpec, Bench], Awaitable[Finding]]

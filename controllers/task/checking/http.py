@@ -13,7 +13,7 @@ from schemas.task import CheckSpec
 
 
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
-    """Asks once, or does the steps. Nothing listening is a fail, a URL that cannot be asked an error.
+    """Asks once, or does the steps. Nothing listening, or too late, is a fail; a URL that cannot be asked an error.
 
     `follows` of the arguments is set by who grades a program, which must not have others answer for it.
     """
@@ -29,7 +29,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
                 made, Request(url, follows=spec.arguments.get("follows", "all")), None, limits.OUTPUT_KEPT_BYTES_MAX
             )
     if answer is None:
-        return Finding("error", f"not done after {spec.timeout_s:g} s")
+        return Finding("fail", f"{url} answers too slowly: not done after {spec.timeout_s:g} s")
     if isinstance(answer, Silence):
         return silent(url, answer)
     return judge(spec.arguments, answer.status, answer.body)

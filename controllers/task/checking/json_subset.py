@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from controllers.task.checking import reading, shell
 from controllers.task.checking.contract import Bench, Finding
+from schemas import exit_codes
 from schemas.encoding import Json, decode_foreign, encode_text
 from schemas.task import CheckSpec
 
 
 async def check(spec: CheckSpec, bench: Bench) -> Finding:
     """Reads the JSON and compares."""
-    content = await _content(spec, bench)
-    if isinstance(content, Finding):
-        return content
+    name = spec.arguments.get("path")
+    if name:
+        content = await reading.read(bench, name)
+        return content if isinstance(content, Finding) else _held(spec, content)
+    exit_ = await shell.run(spec.arguments, bench, spec.timeout_s)
+    trouble = shell.not_ended(exit_, spec.timeout_s)
+    return trouble or printed(spec, exit_.code, exit_.output)
+
+
+def printed(spec: CheckSpec, code: int | None, output: bytes) -> Finding:
+    """What is found by the command of `spec` that came to an end of its own."""
+    if code != 0:
+        return Finding("error", f"{_source(spec)}: {exit_codes.words(code)}", output)
+    return _held(spec, output)
+
+
+def _held(spec: CheckSpec, content: bytes) -> Finding:
     try:
         value = decode_foreign(content)
     except ValueError as error:
@@ -58,16 +73,3 @@ def _short(value: Json) -> str:
 
 def _source(spec: CheckSpec) -> str:
     return str(spec.arguments.get("path") or shell.shown(spec.arguments))
-
-
-async def _content(spec: CheckSpec, bench: Bench) -> bytes | Finding:
-    name = spec.arguments.get("path")
-    if name:
-        return await reading.read(bench.path(name), name)
-    exit_ = await shell.run(spec.arguments, bench, spec.timeout_s)
-    trouble = shell.not_ended(exit_, spec.timeout_s)
-    if trouble is not None:
-        return trouble
-    if exit_.code != 0:
-        return Finding("error", f"{_source(spec)}: exit code {exit_.code}", exit_.output)
-    return exit_.output

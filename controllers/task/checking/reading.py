@@ -5,28 +5,33 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import Final
 
 import anyio.to_thread
 
-from controllers.task.checking.contract import Finding
+from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.placing import LeadsOut, placed
 from schemas import limits
 
-
-async def read(path: Path, name: str) -> bytes | Finding:
-    """The bytes of `path`, or what a check that needs them finds."""
-    return await anyio.to_thread.run_sync(_read, path, name)
+# Not waiting: opening a pipe that nobody writes to would hold this thread, which nothing can cancel, for ever.
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _read(path: Path, name: str) -> bytes | Finding:
+async def read(bench: Bench, name: str) -> bytes | Finding:
+    """The bytes of the file `name` of the workspace, or what a check that needs them finds."""
+    return await anyio.to_thread.run_sync(_read, bench.cwd, name)
+
+
+def _read(workspace: str, name: str) -> bytes | Finding:
     try:
-        # Not waiting: opening a pipe that nobody writes to would hold this thread, which nothing can cancel, for ever.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with placed(workspace, name) as spot, os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return Finding("fail", f"{name} is not a regular file")
             content = file.read(limits.OUTPUT_KEPT_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         return Finding("fail", f"{name} is not there")
+    except LeadsOut as error:
+        return Finding("fail", f"{name} is not read: {error}")
     except OSError as error:
         is_circle = error.errno == errno.ELOOP
         return Finding("fail" if is_circle else "error", f"{name} cannot be read: {error.strerror}")

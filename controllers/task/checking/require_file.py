@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 
 from controllers.task.checking.contract import Bench, Finding
+from controllers.task.checking.placing import LeadsOut, placed
 from schemas.task import CheckSpec
 
 
@@ -12,11 +15,15 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     """Looks at the file's size, and at nothing in it."""
     name = spec.arguments["path"]
     try:
-        found = bench.path(name).stat()
+        with placed(bench.cwd, name) as spot:
+            found = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return Finding("fail", f"{name} is not there")
+    except LeadsOut as error:
+        return Finding("fail", f"{name} is not looked at: {error}")
     except OSError as error:
-        return Finding("error", f"{name} cannot be looked at: {error.strerror}")
+        is_circle = error.errno == errno.ELOOP  # Or became a link while it was looked for: no file either way.
+        return Finding("fail" if is_circle else "error", f"{name} cannot be looked at: {error.strerror}")
     if not stat.S_ISREG(found.st_mode):
         return Finding("fail", f"{name} is not a regular file")
     if not found.st_size and not spec.arguments.get("empty"):

@@ -54,10 +54,10 @@ def not_ended(exit_: Exit, timeout_s: float) -> Finding | None:
         case Ending.EXITED:
             return None
         case Ending.TIMED_OUT:
-            return Finding("error", f"not done after {timeout_s:g} s", exit_.output)
+            return Finding("error", f"not done after {timeout_s:g} s", exit_.output, is_own=True)
         case Ending.TOO_MUCH_OUTPUT:
             message = f"stopped: it printed more than {limits.OUTPUT_KEPT_BYTES_MAX >> 20} MiB"
-            return Finding("error", message, exit_.output)
+            return Finding("error", message, exit_.output, is_own=True)
         case Ending.NOT_STARTED:
             return Finding("error", f"could not start: {last_line(exit_.output)}", exit_.output)
         case Ending.LOST:

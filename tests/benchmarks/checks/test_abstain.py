@@ -43,6 +43,14 @@ def test_no_call_of_whatever_kind_is_abstaining(call: Emitted) -> None:
     assert result(SAYS, call) == "fail"
 
 
+def test_what_every_agent_has_is_no_act_unless_the_case_offers_it_by_name() -> None:
+    look = Emitted("plan_view", {})
+
+    assert result(SAYS, look) == "pass"
+    assert result(SAYS, Emitted("plan_view", {}, fault="no JSON")) == "fail"
+    assert abstain.judge({}, Evidence((look,), SAYS, OFFERED | {"plan_view"})).result == "fail"
+
+
 def test_looking_things_up_is_abstaining_where_the_check_says_so() -> None:
     look = Emitted("calendar.list", {})
 

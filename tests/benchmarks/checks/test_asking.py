@@ -35,8 +35,12 @@ class Nothing:
         ("calls: {need: [{tool: a, args: {n: {one-of: []}}}]}", "[]", "`one-of` is a list"),
         ("calls: {need: [{tool: a, args: {exact: {n: {between: [2, 1]}}}}]}", "[2", "nothing is between 2 and 1"),
         ("calls: {need: [{args: {}}]}", "{args", "`tool`"),
-        ("calls: {need: [{tool: a}], ordr: any}", "ordr", "ordr"),
-        ("calls: {need: [{tool: a}], order: some}", "some", "some"),
+        ("calls: {need: [{tool: read}], ordr: any}", "ordr", "ordr"),
+        ("calls: {need: [{tool: read}], order: some}", "some", "some"),
+        ("calls: {need: [{tool: [read, wriet]}]}", "wriet", "the case has no tool `wriet`"),
+        ("calls: {need: [{tool: read}], free: [raeds]}", "raeds", "the case has no tool `raeds`"),
+        ("calls: {forbid: [lits]}", "lits", "the case has no tool `lits`"),
+        ("abstain: {free: [reeds]}", "reeds", "the case has no tool `reeds`"),
         ("calls: {need: [{tool: a}, {tool: a, after: need-1}], order: exact}", "exact", "`after` says nothing"),
         ("calls: {forbid: [{decoys: some}]}", "some", "`decoys` cannot be that"),
         ("calls: {free: [reads]}", "{free", "this `calls` asks for nothing"),
@@ -57,7 +61,16 @@ def test_a_fault_is_told_at_its_place_with_a_cure(check: str, guilty: str, words
     assert text[fault.span.start :].startswith(guilty)
 
 
-@pytest.mark.parametrize("check", ["calls: {need: look}", "abstain: {}", "state: {after: []}", "calls: {extra: deny}"])
+CAN_BE_ASKED = (
+    "calls: {need: read}",
+    "calls: {forbid: [mail.invented, 'mail.*', reads]}",
+    "abstain: {}",
+    "state: {after: []}",
+    "calls: {extra: deny}",
+)
+
+
+@pytest.mark.parametrize("check", CAN_BE_ASKED)
 def test_what_can_be_asked_is_no_fault(check: str) -> None:
     read = read_suite((SUITE % check).encode(), file="suite.yaml", sources=Nothing())
 

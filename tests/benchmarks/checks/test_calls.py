@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.checks import calls
 from benchmarks.checks.contract import Emitted, Evidence, Judged
+from benchmarks.checks.figures import conduct
 from schemas.encoding import JsonObject, decode
 from schemas.limits import NEEDED_CALLS_MAX
 
@@ -47,6 +48,8 @@ def failing(one: Emitted, why: str = "try again") -> Emitted:
         ([Emitted("calendar.shift", {}, fault="no JSON")], ["malformed"]),
         ([Emitted("mail.draft", {}), Emitted("todo.add", {})], ["decoy", "decoy"]),
         ([Emitted("calendar.list", {})], ["wrong-known-tool"]),
+        ([Emitted("plan_view", {}), Emitted("recall", {"words": "Sam"})], ["free", "free"]),
+        ([Emitted("plan_view", {}, fault="no JSON"), Emitted("task", {})], ["malformed", "invented"]),
         ([], []),
     ],
 )
@@ -235,6 +238,15 @@ def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:
     }
     assert not judged({"need": [UPDATE]}).figures.keys() & {"precision", "argument-accuracy", "decoy-rate-near"}
     assert judged({"need": [SEND]}, SENT).figures["extra-arguments"] == 1
+
+
+def test_how_somebody_calls_is_counted_without_a_check_as_well() -> None:
+    unknown = Emitted("nothing.such", {}, state="Failed", is_invented=True)
+    unreadable = Emitted("mail.send", {}, fault="no JSON", state="Failed")
+    calls = (unknown, unreadable, failing(SENT), SENT, SENT, unknown)
+
+    assert conduct(calls) == {"invented": 2, "malformed": 1, "retries-after-error": 3}
+    assert conduct(()) == {"invented": 0, "malformed": 0, "retries-after-error": 0}
 
 
 def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:

@@ -51,7 +51,7 @@ def desk() -> World:
 def judged(check: Any, *calls: JsonObject) -> Any:
     world = desk()
     end = replay(world, [next(iter(call.items())) for call in calls])
-    return state.judge(check, Evidence(world=world, tables=end.tables))
+    return state.judge(check, Evidence(world=world, end=end))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.controller.deciding import LEAVING_S, PATIENCE_S, Close, GiveUp, Grade, Rest, Step, Stop, decide
-from benchmarks.controller.observing import Observed
+from benchmarks.controller.observing import Observed, bug_at
 from schemas.case import CaseSpec, Cut
 from schemas.condition import Condition
 from schemas.encoding import JsonObject
@@ -45,13 +45,33 @@ STEPS: dict[str, tuple[Observed, Step]] = {
         seen({"state": "running", "started_at": NOW - 61}),
         Close(Cut.LIMIT, "it was not done within 60 s"),
     ),
+    "nobody looked for long after its time was up": (
+        seen({"state": "running", "started_at": NOW - 61 - PATIENCE_S}),
+        Close(Cut.WORLD, "this machine stood still, 21 s beyond the 60 s of it"),
+    ),
     "its budget is spent": (seen(STUCK, ready=blocked("BudgetSpent", NOW)), Close(Cut.LIMIT, "it is so")),
     "it asks for a person": (seen(STUCK, ready=blocked("AwaitingApproval", NOW)), Close(Cut.LIMIT, "it is so")),
     "its model is refused": (seen(STUCK, ready=blocked("NoModel", NOW)), Close(Cut.WORLD, "NoModel: it is so")),
+    "its model answers with nothing": (
+        seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"Empty"})),
+        Close(Cut.LIMIT, "it is so"),
+    ),
+    "its context cannot be made shorter": (
+        seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"ContextTooLong"})),
+        Close(Cut.LIMIT, "it is so"),
+    ),
+    "one model answers with nothing and another has no key": (
+        seen(STUCK, ready=blocked("NoModel", NOW), failures=frozenset({"Empty", "NoKey"})),
+        Close(Cut.WORLD, "NoModel: it is so"),
+    ),
     "a tool server is awaited": (seen(STUCK, ready=blocked("AwaitingServer", NOW - 5)), Rest(PATIENCE_S - 5)),
     "a tool server was awaited": (
         seen(STUCK, ready=blocked("AwaitingServer", NOW - PATIENCE_S)),
         Close(Cut.WORLD, "AwaitingServer: it is so"),
+    ),
+    "an agent stands still for a bug of ours": (
+        seen(WORKING, bug="agent/a: KeyError: 'x'"),
+        Close(Cut.WORLD, "a bug of planloop: agent/a: KeyError: 'x'"),
     ),
     "a lock is awaited": (seen(STUCK, ready=blocked("AwaitingLock", NOW - 50)), Rest(40.0)),
     "it is being cancelled": (seen(STUCK, {"cut": "limit"}, blocked("BudgetSpent", NOW)), Rest()),
@@ -84,3 +104,18 @@ def test_one_step_follows_from_what_is_seen(name: str) -> None:
     observed, step = STEPS[name]
 
     assert decide(observed) == step
+
+
+@pytest.mark.parametrize(
+    ("address", "reason", "bug"),
+    [
+        ("agent/a", "InternalError", "agent/a: it is so"),
+        ("agent/a", "NoSuchTool", ""),
+        ("call/a", "InternalError", ""),
+    ],
+)
+def test_only_an_agent_that_the_engine_gave_up_on_has_met_a_bug(address: str, reason: str, bug: str) -> None:
+    stalled = Condition("Stalled", "True", reason, "it is so", NOW, 1)
+
+    assert bug_at(resource(address, conditions={"Stalled": stalled.to_json()})) == bug
+    assert bug_at(resource(address)) == ""

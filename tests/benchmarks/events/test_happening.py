@@ -98,3 +98,15 @@ def test_what_is_about_the_plan_itself_is_about_no_entry() -> None:
     root = Put("task/.", Uid("r"), TaskSpec(goal="all", work=Run(shell="true")).to_json())
 
     assert rows(Draft("plan.patched", "human:file", "plan/run", (root,))) == []
+
+
+def test_what_an_agent_reads_is_told_once_whether_its_turn_was_seen_open_or_not() -> None:
+    letter: JsonObject = {"body": "more of it"}
+    opened = SetStatus(AGENT, Uid("a"), {"open": {"messages": [letter]}})
+    over = SetStatus(AGENT, Uid("a"), {"open": None})
+
+    def began(change: SetStatus, **data: object) -> Draft:
+        return Draft("turn.started", "controller:agent", AGENT, (change,), dict(data))
+
+    for draft in (began(opened), began(opened, told=[letter]), began(over, told=[letter])):
+        assert rows(draft) == [("sums--oracle--1", {"what": "read", "text": "more of it", "by": ""})]

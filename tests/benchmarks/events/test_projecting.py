@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.events.projecting import Projection
+from benchmarks.events.reading import event_of
+from benchmarks.scoring.folding import Fold
+from benchmarks.scoring.summary import summarise
 from schemas.encoding import JsonObject
 from schemas.record import Draft, Put, Record, SetStatus
 from schemas.resource import Uid
@@ -47,8 +52,8 @@ def asked(type_: str, usage: JsonObject, usd: str | None, agent: str = ENTRY.nam
     return Draft(type_, "controller:agent", address, billed, {"turn": 1, "usage": usage})
 
 
-def ended(**soft: float) -> Draft:
-    data: JsonObject = {"state": "ended", "verdict": "pass", "why": "", "results": [], "soft": soft}
+def ended(verdict: str = "pass", **soft: float) -> Draft:
+    data: JsonObject = {"state": "ended", "verdict": verdict, "why": "", "results": [], "soft": soft}
     return Draft("case.ended", "controller:case", f"case/{ENTRY.name}", data=data)
 
 
@@ -109,3 +114,15 @@ def test_soft_figures_that_are_times_lie_under_timing() -> None:
     ]
     (end,) = (event["data"] for event in events if event["type"] == "case/end")
     assert (end["soft"], end["timing"]["soft"]) == ({"lint": 3}, {"runtime": 0.25})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_complete"), [("pass", True), ("fail", True), ("invalid", True), ("error", False)]
+)
+def test_the_last_event_and_the_summary_agree_on_whether_a_run_is_complete(verdict: str, *, is_complete: bool) -> None:
+    events = told(*began(), ended(verdict))
+
+    summary = summarise(Fold().add_all(event_of({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1)))
+
+    assert events[-1]["data"] == {"complete": is_complete, "errors": int(not is_complete)}
+    assert summary.is_complete is is_complete

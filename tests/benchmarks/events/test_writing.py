@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.events.projecting import Projection
-from benchmarks.events.reading import read
+from benchmarks.events.reading import BadEvents, read
 from benchmarks.events.writing import FILE, EventFile, EventsTaken
 from schemas.record import Record
-from tests.benchmarks.events.test_projecting import COMPILED, began
+from tests.benchmarks.events.test_projecting import COMPILED, began, ended
 
 RECORDS = [Record(rev, float(rev), 1, draft) for rev, draft in enumerate(began(), 1)]
 
 
-def written(folder: Path) -> list[str]:
+def written(folder: Path, records: Sequence[Record] = RECORDS) -> list[str]:
     with EventFile(folder, Projection(COMPILED, "first")) as file:
-        file.note(RECORDS)
+        file.note(records)
     return [event.type for event in read((folder / FILE).read_bytes()).events]
 
 
@@ -37,6 +38,48 @@ def files_no_larger_than(size_bytes: int) -> Iterator[None]:
 
 def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:
     assert written(tmp_path) == written(tmp_path) == ["run/open", "case/start"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "member"),
+    [(b'"verdict":"pass"', b'"verdict":"fail"', "data"), (b'"trial":1', b'"trial":2', "trial")],
+)
+def test_a_verdict_that_somebody_edited_is_found(tmp_path: Path, old: bytes, new: bytes, member: str) -> None:
+    judged = [*RECORDS, Record(3, 3.0, 1, ended())]
+    written(tmp_path, judged)
+    path = tmp_path / FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(edited := b"".join([*lines[:2], lines[2].replace(old, new, 1), *lines[3:]]))
+
+    with pytest.raises(BadEvents, match=f"line 3: `{member}` is not what"):
+        written(tmp_path, judged)
+
+    assert old not in edited.splitlines()[2]
+    assert path.read_bytes() == edited
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"validated":null', b'"validated":true'), (b'"case_key":"ck"', b'"case_key":"other"')]
+)
+def test_what_plan_json_says_is_held_against_it_as_long_as_it_is_the_same(
+    tmp_path: Path, old: bytes, new: bytes
+) -> None:
+    written(tmp_path)
+    path = tmp_path / FILE
+    path.write_bytes(path.read_bytes().replace(old, new))
+
+    with pytest.raises(BadEvents, match="`data` is not what"):
+        written(tmp_path)
+
+
+def test_a_run_whose_plan_json_was_changed_keeps_what_was_said_of_it_before(tmp_path: Path) -> None:
+    written(tmp_path)
+    before = (tmp_path / FILE).read_bytes()
+
+    with EventFile(tmp_path, Projection(replace(COMPILED, about="edited", is_validated=True), "first")) as file:
+        file.note(RECORDS)
+
+    assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_disk_that_takes_a_part_is_an_error_and_nothing_is_missing_once_there_is_room(tmp_path: Path) -> None:

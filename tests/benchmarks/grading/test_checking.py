@@ -8,10 +8,12 @@ import pytest
 from aiohttp import web
 
 from benchmarks.checks.contract import Evidence
-from benchmarks.grading.checking import Checking
-from controllers.task.checking import Bench, run_check
+from benchmarks.grading.checking import Checking, counted, has_command, judged, without_address
+from controllers.task.checking import Bench, Finding, run_check
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.processes import Ending, Exit
+from schemas.encoding import JsonObject
 from schemas.task import CheckSpec
 from tests.controllers.task.served import serving
 
@@ -32,4 +34,99 @@ async def test_a_program_cannot_have_another_answer_for_it(tmp_path: Path) -> No
             checking = Checking(Evidence(), bench, run_check, url=url)
             found = await checking.check(CheckSpec("0", "http", {"url": "{{url}}/"}, 10.0))
 
-    assert (found.finding.result, found.finding.message) == ("fail", f"{url}/ redirects to another place: {other}/x")
+    assert (found.result, found.message) == (
+        "fail",
+        f"http://program/ redirects to another place: {other}/x",
+    )
+
+
+def test_what_a_check_says_and_shows_names_no_address_that_differs_between_runs() -> None:
+    said = "Cannot connect to host 172.27.0.2:8080 [Connect call failed ('172.27.0.2', 8080)]"
+    evidence = {"tree.txt": b"http://172.27.0.2:8080/a\n172.27.0.2:80801", "screenshot.png": b"\x89PNG\xff"}
+
+    found = without_address(Finding("fail", said, evidence=evidence), "http://172.27.0.2:8080")
+
+    assert found.message == "Cannot connect to host program [Connect call failed ('program', 8080)]"
+    assert found.evidence == {
+        "tree.txt": b"http://program/a\n172.27.0.2:80801",
+        "screenshot.png": b"\x89PNG\xff",
+    }
+
+
+JSON: JsonObject = {"subset": {"a": 1}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        ("sh", {"shell": "exit 3"}, "exit code 3"),
+        ("sh", {"shell": "no-such-program"}, "exit code 127"),
+        ("sh", {"shell": "sleep 600"}, "not done after"),
+        ("sh", {"argv": ["./not-made"]}, "there is no such program"),
+        ("json", JSON | {"shell": "echo '{\"a\": 1}'; exit 3"}, "exit code 3"),
+        ("json", JSON | {"shell": "sh not-made"}, "exit code"),
+        ("json", JSON | {"shell": "sleep 600"}, "not done after"),
+        ("json", JSON | {"argv": ["./not-made"]}, "there is no such program"),
+        ("json", JSON | {"shell": "echo '{\"a\": 2}'"}, "/a is 2, not 1"),
+    ],
+)
+async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_prints(
+    tmp_path: Path, kind: str, arguments: JsonObject, words: str
+) -> None:
+    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path))
+
+    found = await Checking(Evidence(), bench, run_check).check(CheckSpec("0", kind, arguments, 2.0))
+
+    assert found.result == "fail", found.message
+    assert words in found.message
+
+
+@pytest.mark.anyio
+async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_slow(tmp_path: Path) -> None:
+    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path))
+    (tmp_path / "out.txt").write_text("a" * 40 + "!")
+    spec = CheckSpec("0", "contains", {"path": "out.txt", "pattern": r"\A(\w+\s?)+\Z"}, 0.5)
+
+    found = await Checking(Evidence(), bench, run_check).check(spec)
+
+    assert (found.result, found.message) == (
+        "fail",
+        "not done after 0.5 s: what out.txt holds keeps the check from its end",
+    )
+    assert (await run_check(spec, bench)).result == "error"
+
+
+@pytest.mark.parametrize(("is_own", "result"), [(True, "fail"), (False, "error")])
+def test_an_error_counts_when_the_work_can_bring_it_about(is_own: bool, result: str) -> None:
+    found = counted(CheckSpec("0", "contains", {"path": "a"}, 1.0), Finding("error", "oh", is_own=is_own))
+
+    assert found.result == result
+
+
+@pytest.mark.parametrize(
+    ("argv", "is_inside", "result"),
+    [("node a.js", False, "error"), ("/opt/node a.js", False, "error"), ("node a.js", True, "fail")],
+)
+def test_a_program_that_only_this_machine_lacks_says_nothing_of_the_work(
+    argv: str, is_inside: bool, result: str
+) -> None:
+    spec = CheckSpec("0", "sh", {"argv": argv.split()}, 1.0)
+
+    found = judged(spec, Exit(Ending.NOT_STARTED, None, b""), is_inside=is_inside)
+
+    assert found.result == result
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "is_one"),
+    [
+        ("sh", {"shell": "true"}, True),
+        ("json", {"shell": "true"}, True),
+        ("json", {"argv": ["true"]}, True),
+        ("json", {"path": "a.json"}, False),
+        ("contains", {"path": "a.txt", "text": "a"}, False),
+    ],
+)
+def test_every_check_that_runs_a_command_is_known_as_one(kind: str, arguments: JsonObject, is_one: bool) -> None:
+    assert has_command(CheckSpec("0", kind, arguments, 1.0)) is is_one

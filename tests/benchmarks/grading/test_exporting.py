@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.exporting import TooLarge, export
+from benchmarks.grading.exporting import TooLarge, Unreadable, export
 from schemas import limits
+
+LINKS_MAX = 40  # In one path: path_resolution(7).
+PATH_BYTES_MAX = 4096  # With the byte that ends it: PATH_MAX of Linux.
 
 
 @pytest.fixture
@@ -77,6 +80,20 @@ def test_links_in_a_circle_and_names_that_are_no_text_are_left_out(work: Path, g
     assert [one.name for one in graded.iterdir()] == ["src"]
 
 
+def test_links_that_the_system_does_not_follow_to_their_end_are_left_out(work: Path, graded: Path) -> None:
+    chain = [work / f"{number:04}" for number in range(1_200)]  # Longer than functions may call each other.
+    for link, before in zip(chain, [work / "src" / "a.txt", *chain], strict=False):
+        link.symlink_to(before.relative_to(work))
+    (work / "long").symlink_to("n" * 300)
+    (work / "dangling").symlink_to("src/not-made")
+
+    export(work, graded)
+
+    followed = [f"{number:04}" for number in range(LINKS_MAX)]
+    assert sorted(one.name for one in graded.iterdir()) == [*followed, "dangling", "src"]
+    assert (graded / followed[-1]).read_text() == "a"
+
+
 def test_history_pipes_and_what_was_there_before_are_left_out(work: Path, graded: Path) -> None:
     (work / ".git").mkdir()
     (work / "src" / ".git").write_text("gitdir: elsewhere")
@@ -122,3 +139,39 @@ def test_a_workspace_is_copied_as_deep_as_functions_may_call_each_other_and_no_d
 
     with pytest.raises(TooLarge, match="100 folders deep"):
         export(work, graded)
+
+
+def deepen(folder: Path, size: int) -> None:
+    """Makes folders in folders below `folder`, until the path of the last has `size` letters."""
+    at = os.open(folder, os.O_RDONLY)
+    left = size - len(str(folder))
+    while left > 0:
+        name = "d" * (left - 1 if left <= 200 else 100)
+        os.mkdir(name, dir_fd=at)
+        above, at = at, os.open(name, os.O_RDONLY, dir_fd=at)
+        os.close(above)
+        left -= len(name) + 1
+    os.close(at)
+
+
+@pytest.mark.parametrize("more", [-1, 1000])
+def test_a_workspace_that_is_deeper_than_any_path_is_its_own_fault(work: Path, graded: Path, more: int) -> None:
+    deepen(work, PATH_BYTES_MAX + more)  # In the copy, which has a longer name, also what can be read just so.
+
+    with pytest.raises(Unreadable, match="File name too long"):
+        export(work, graded)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_nobody_may_look_into_is_its_own_fault(work: Path, graded: Path) -> None:
+    (work / "src").chmod(0)
+
+    with pytest.raises(Unreadable, match="Permission denied: src"):
+        export(work, graded)
+
+
+def test_a_copy_that_cannot_be_written_is_the_fault_of_the_world(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    with pytest.raises(NotADirectoryError):
+        export(work, tmp_path / "file" / "graded")

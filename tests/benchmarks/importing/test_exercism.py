@@ -13,7 +13,6 @@ from benchmarks.importing.exercism import TRACKS, Imported, imported
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Case, Suite
-from schemas.encoding import JsonObject
 
 EX = "exercises/practice"
 CONFIG = {"exercises": {"practice": [{"slug": "zebra"}, {"slug": "adder"}]}}
@@ -94,7 +93,7 @@ def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: st
     assert "Numbers add up.\n\nAdd { {two}} numbers." in case.prompts[0] and next(iter(case.files)) in case.prompts[0]
     assert stub.files == case.files and oracle.files != case.files and stub.kills == ("tests",)
     assert any("test" in path for path in case.check_files) and not any("test" in path for path in case.files)
-    assert check.kind == "sh" and check.arguments["shell"] == "sh /checks/run.sh {{nonce.ran}}"
+    assert check.kind == "sh" and check.arguments["shell"] == "sh /checks/run.sh"
 
 
 def test_exercises_come_in_the_order_of_the_track_and_strangers_after_them(tmp_path: Path) -> None:
@@ -143,59 +142,169 @@ def test_a_folder_without_exercises_gives_no_case() -> None:
     assert imported({"README.md": b"hello"}, "clojure").cases == 0
 
 
+def judged(folder: Path, program: str, runs: str, *, track_: str = "typescript", test: str = TEST_TS) -> bool:
+    """Whether the script of the exercise passes when its program `runs` this."""
+    files = track(track_)
+    if track_ == "typescript":
+        files[f"{EX}/adder/adder.test.ts"] = test.encode()
+    made = imported(files, track_).files
+    bin_, checks, work = (folder / name for name in ("bin", "checks", "work"))
+    for path, text in made.items():
+        if path.startswith("checks/adder/"):
+            file = checks / path.removeprefix("checks/adder/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.replace("/tmp/t", str(folder / "t")).replace("/checks", str(checks)))
+    bin_.mkdir()
+    work.mkdir(exist_ok=True)
+    (bin_ / program).write_text(f"#!/bin/sh\n{runs}\n")
+    (bin_ / program).chmod(0o755)
+    env = {"PATH": f"{bin_}:/usr/bin:/bin", "TMPDIR": str(folder), "WORK": str(work)}
+    argv = ["sh", str(checks / "run.sh")]
+    return subprocess.run(argv, cwd=work, env=env, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("language", ["clojurescript", "clojure"])
 @pytest.mark.parametrize(
-    ("prints", "passes"),
-    [("w0rd 3 0", True), ("w0rd 3 1", False), ("w0rd 0 0", False), ("other 3 0", False), ("PASS", False), ("", False)],
+    ("says", "passes"),
+    [
+        ('"$key 3 0" >&3', True),
+        ('"$key 3 1" >&3', False),
+        ('"$key 0 0" >&3', False),
+        ('"$key 3 0"', False),
+        ('"$key 3 1\\n$key 3 0" >&3', False),
+        ('"other 3 0" >&3', False),
+        ("PASS", False),
+    ],
+    ids=["all pass", "one fails", "no tests", "only printed", "twice", "another key", "no key"],
 )
-def test_only_a_run_that_says_its_word_passes(prints: str, passes: bool, tmp_path: Path) -> None:
-    script = imported(track("clojurescript"), "clojurescript").files["checks/adder/run.sh"]
-    (tmp_path / "run.sh").write_text(script)
-    nbb = tmp_path / "nbb"
-    nbb.write_text(f"#!/bin/sh\necho \"$4\"; echo '{prints}'\n")
-    nbb.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+def test_only_a_run_that_says_its_key_passes(language: str, says: str, passes: bool, tmp_path: Path) -> None:
+    program = {"clojurescript": "node", "clojure": "clojure"}[language]
 
-    ran = subprocess.run(["sh", "run.sh", "w0rd"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-
-    assert (ran.returncode == 0) is passes
-    assert '(println "w0rd" (:test r)' in ran.stdout  # What it runs has the word, and no quote is lost.
+    assert judged(tmp_path, program, f"key=$(cat)\nprintf {says}", track_=language) is passes
 
 
-# The stand-in for jest, on the Node of this machine.
+def test_neither_a_command_line_nor_the_environment_has_the_key(tmp_path: Path) -> None:
+    looks = "tr '\\0' '\\n' < /proc/$PPID/cmdline; tr '\\0' '\\n' < /proc/$$/cmdline; env"
+    runs = f'key=$(cat)\nif {{ {looks}; }} | grep -q "$key"; then exit 1; fi\nprintf \'%s\' "$key 3 0" >&3'
+
+    assert judged(tmp_path, "clojure", runs, track_="clojure")
+
+
+def test_fewer_tests_than_are_written_do_not_pass(tmp_path: Path) -> None:
+    says = "key=$(cat); printf '%s' \"$key 3 0\" >&3"
+
+    assert not judged(tmp_path, "node", says, test=f"{TEST_TS}\n  it('is a fourth', () => {{}})\n")
+
+
+# The runner and the stand-in for jest, on the Node of this machine.
 
 NODE = shutil.which("node")
-
-
-def run_tests(folder: Path, solution: str, test: str = TEST_TS) -> str:
-    assert NODE is not None
-    files: JsonObject = dict(TRACKS["typescript"].beside)
-    # A Node that takes types off by itself is not on every machine: what is tested here needs none.
-    files |= {"adder.mjs": solution, "adder.test.mjs": test.replace("adder.ts", "adder.mjs")}
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    argv = [NODE, "jest-run.mjs", "w0rd", "adder.test.mjs"]
-    ran = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=20, check=False)
-    return ran.stdout.splitlines()[-1] if ran.stdout else ""
-
-
+needs_node = pytest.mark.skipif(NODE is None, reason="needs node")
 SOLVED = "export const add = (a, b) => a + b\n"
+WRONG = "export const add = (a, b) => a * b\n"
+# A Node of version 22 takes types off by itself; an older one is given none, and knows its permissions by another name.
+RUNS = f"""\
+case $({NODE} --version) in v2[01].*) permission=--experimental-permission;; *) permission=--permission;; esac
+for one; do
+  shift
+  case $one in
+    --experimental-transform-types) ;;
+    --permission) set -- "$@" $permission;;
+    *.test.ts) cp "$one" "${{one%.ts}}.mjs"; set -- "$@" "${{one%.ts}}.mjs";;
+    *) set -- "$@" "$one";;
+  esac
+done
+exec {NODE} "$@" 2>&1"""
 
 
-@pytest.mark.skipif(NODE is None, reason="needs node")
+def solves(folder: Path, solution: str, test: str = TEST_TS) -> tuple[bool, str]:
+    """Whether `solution` passes, and what its run printed."""
+    (folder / "work").mkdir()
+    (folder / "work" / "adder.mjs").write_text(solution)
+    passes = judged(folder, "node", RUNS, test=test.replace("adder.ts", "adder.mjs"))
+    return passes, (folder / "printed").read_text()
+
+
+@needs_node
 @pytest.mark.parametrize(
-    ("solution", "last"),
+    ("solution", "passes", "failed"),
     [
-        (SOLVED, "w0rd 5 0"),
-        ("export const add = (a, b) => a * b\n", "w0rd 5 3"),
-        ("export const add = () => { throw new Error() }\n", "w0rd 5 5"),
-        ("syntax error", "w0rd 0 1"),
-        ("export const add = 0; process.exit(0)\n", ""),
+        (SOLVED, True, 0),
+        (WRONG, False, 3),
+        ("export const add = () => { throw new Error() }\n", False, 5),
+        ("syntax error", False, 0),
     ],
-    ids=["solved", "wrong", "throws", "no program", "ends itself"],
+    ids=["solved", "wrong", "throws", "no program"],
 )
-def test_tests_run_with_none_skipped_and_say_how_many_failed(solution: str, last: str, tmp_path: Path) -> None:
-    assert run_tests(tmp_path, solution) == last
+def test_tests_run_with_none_skipped(solution: str, passes: bool, failed: int, tmp_path: Path) -> None:
+    did, printed = solves(tmp_path, solution)
+
+    assert (did, printed.count("FAILED")) == (passes, failed)
+
+
+CHEATS = {
+    "ends itself": "process.exit(0)",
+    "prints words": "console.log(process.argv.join(' ') + ' 5 0'); process.exit(0)",
+    "says no key": "import('node:fs').then(({ writeSync }) => { writeSync(3, 'x 5 0\\n'); process.exit(0) })",
+    "reads stdin": """
+import { readFileSync, writeSync } from 'node:fs'
+writeSync(3, readFileSync(0, 'utf8') + ' 5 0\\n'); process.exit(0)""",
+    "reads the memory of others": """
+import { readFileSync, writeSync } from 'node:fs'
+try { readFileSync(`/proc/${process.ppid}/cmdline`); process.kill(process.ppid) } catch { process.exit(0) }""",
+    "looks at the heap": """
+import v8 from 'node:v8'
+import { writeSync } from 'node:fs'
+let heap = ''
+for await (const part of v8.getHeapSnapshot()) heap += part
+const found = heap.match(/"[0-9a-f]{32}"/)
+if (found) { writeSync(3, found[0].slice(1, -1) + ' 5 0\\n'); process.exit(0) }""",
+    "rewrites what is written": """
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+const write = fs.writeSync
+fs.writeSync = (fd, text) => write(fd, typeof text === 'string' && fd === 3 ? ' 5 0\\n' : text)
+syncBuiltinESMExports()""",
+    "extends matchers": """
+import { expect } from '@jest/globals'
+expect.extend({ toBe: () => ({ pass: true }), toEqual: () => ({ pass: true }) })""",
+    "swaps expect": """
+import { expect } from '@jest/globals'
+try { expect.extend = () => {}; expect.not = {} } catch {}""",
+    "swaps equality": """
+import util from 'node:util'
+import { syncBuiltinESMExports } from 'node:module'
+util.isDeepStrictEqual = () => true
+syncBuiltinESMExports()
+try { Object.is = () => true } catch {}""",
+    "swaps what arrays do": """
+try { Array.prototype.push = () => 0 } catch {}
+try { Array.prototype.map = () => [] } catch {}
+try { Reflect.ownKeys = () => [] } catch {}""",
+    "swaps promises": "try { Promise.prototype.then = function (go) { return go() } } catch {}",
+    "swaps globals": "try { globalThis.Object = { is: () => true }; globalThis.Reflect = {} } catch {}",
+    "swaps registration": """
+import * as jest from '@jest/globals'
+try { jest.it.each = () => () => {} } catch {}
+try { jest.test.only = () => {} } catch {}""",
+    "takes the run": "import { takeRun } from '@jest/globals'\ntakeRun()(() => {})",
+    "exits in the end": "process.on('exit', () => { process.exitCode = 0 })",
+}
+
+
+@needs_node
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_wrong_solution_that_cheats_does_not_pass(name: str, tmp_path: Path) -> None:
+    assert solves(tmp_path, f"{CHEATS[name]}\n{WRONG}")[0] is False
+
+
+@needs_node
+def test_a_link_out_of_the_workspace_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("export const add = (a, b) => a + b\n")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "adder.mjs").symlink_to(tmp_path / "secret")
+
+    assert not judged(tmp_path, "node", RUNS, test=TEST_TS.replace("adder.ts", "adder.mjs"))
 
 
 MATCHES = """\
@@ -219,6 +328,10 @@ it('fails 6', () => { expect(() => { throw new Error('a') }).toThrow('b') })
 """
 
 
-@pytest.mark.skipif(NODE is None, reason="needs node")
+@needs_node
 def test_expectations_hold_and_fail_as_those_of_jest(tmp_path: Path) -> None:
-    assert run_tests(tmp_path, SOLVED, MATCHES) == "w0rd 7 6"
+    _, printed = solves(tmp_path, SOLVED, MATCHES)
+
+    assert [line.split(":")[0].strip() for line in printed.splitlines() if line.startswith("FAILED")] == [
+        f"FAILED  fails {n}" for n in range(1, 7)
+    ]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from benchmarks.reporting import combined
+from benchmarks.reporting import combined, sheets
 from benchmarks.reporting.html import html
 from benchmarks.reporting.markdown import escaped, markdown
 from schemas.encoding import JsonObject, decode
@@ -149,6 +149,39 @@ def test_doing_nothing_and_the_oracle_stand_beside_every_suite() -> None:
         assert "Doing nothing passes 0.0 % (0 of 8); the oracle was not run: add --model oracle." in text
 
 
+def test_each_model_is_held_against_what_its_own_run_scores() -> None:
+    first = [Outcome(f"c{n}", model) for n in range(6) for model in ("m/x", "oracle")]
+    edited = [
+        Outcome(f"c{n}", m, verdict="pass" if n or m == "m/x" else "fail") for n in range(3) for m in ("m/x", "oracle")
+    ]
+    report = combined.combine([summarised(first, Told(run="one")), summarised(edited, Told(run="ed"))])
+
+    assert [row[1:] for row in sheets.overview(report).rows] == [
+        ("m/x (ed)", "100.0 %", "43.9 to 100.0 %", "–", "66.7 %"),
+        ("m/x (one)", "100.0 %", "61.0 to 100.0 %", "–", "100.0 %"),
+    ]
+    suite = json_of(report)["suites"]["tool-calling"]
+    assert (suite["oracle"], {run: ends["oracle"] for run, ends in suite["ends"].items()}) == (
+        None,
+        {"ed": "oracle (ed)", "one": "oracle (one)"},
+    )
+    for text in (markdown(report), Page(html(report)).text):
+        for run, passes in (("ed", "66.7 % (2 of 3)"), ("one", "100.0 % (6 of 6)")):
+            what = "it is not known what doing nothing scores: add --model nop"
+            assert f"In {run}: {what}; the oracle passes {passes}." in text
+    for line in ("oracle (ed) 66.7 %", "oracle (one) 100.0 %"):
+        assert line in html(report)
+
+
+def test_an_oracle_that_was_run_by_itself_counts_for_the_very_same_cases_only() -> None:
+    def oracle_of(cases: int) -> str:
+        model = summarised([Outcome(f"c{n}", "m/x") for n in range(cases)], Told(run="model"))
+        alone = summarised([Outcome(f"c{n}", "oracle") for n in range(3)], Told(run="alone"))
+        return sheets.overview(combined.combine([model, alone])).rows[0][-1]
+
+    assert (oracle_of(3), oracle_of(2)) == ("100.0 %", "–")
+
+
 def test_all_forms_have_the_same_figures() -> None:
     figures = [f"{100 * one['rate']:.1f} %" for suite in json_of(REPORT)["suites"].values() for one in suite["models"]]
 
@@ -173,7 +206,8 @@ def hostile_report(name: str) -> combined.Report:
         for model, verdict in ((name, "fail"), ("nop", "pass"), ("cheat:" + name, "pass"), ("oracle", "fail"))
     ]
     entries.append(Outcome(name, "m/b", verdict="error"))
-    return combined.combine([summarised(entries, Told(suite=name, run=name)), FIRST])
+    other = summarised([Outcome(name, "nop", verdict="fail")], Told(suite=name, run=name + "2"))
+    return combined.combine([summarised(entries, Told(suite=name, run=name)), other, FIRST])
 
 
 @settings(max_examples=25, deadline=None)

@@ -67,7 +67,7 @@ def evidence(case: Case, act: Act) -> Evidence:
             error, text = answer.error, answer.text
         emitted.append(Emitted(tool, arguments, state="Failed" if error else "Succeeded", result=text))
     near, far = frozenset(drawn.near), frozenset(drawn.far)
-    return Evidence(tuple(emitted), act.says or said(act), frozenset(offered), near, far, start, world.tables)
+    return Evidence(tuple(emitted), act.says or said(act), frozenset(offered), near, far, start, world)
 
 
 def done(act: Act) -> list[tuple[str, JsonObject | None]]:

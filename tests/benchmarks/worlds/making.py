@@ -6,8 +6,18 @@ from pathlib import Path
 
 from benchmarks.worlds import World, read_world
 from schemas.diagnostic import Diagnostic
+from schemas.encoding import Json
 
 SUITE = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
+
+EXTREMES: tuple[Json, ...] = (
+    *(sign * number for number in (10**400, 10**308, 1.7e308, 5e-324) for sign in (1, -1)),
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+    "0001-01-01",
+    "9999-12-31T23:59:59.999999Z",
+)
+"""Numbers and times at the ends of what JSON and calendars know, and beyond."""
 
 
 def shipped(path: str) -> World:

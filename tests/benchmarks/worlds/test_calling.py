@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.worlds import World, call, laid, replay
+from benchmarks.worlds.world import Moment, WorldTool
 from schemas.encoding import JsonObject, canonical
-from tests.benchmarks.worlds.making import shipped, world
+from tests.benchmarks.worlds.making import EXTREMES, shipped, world
 
 OFFICE = shipped("worlds/office.yaml")
 SHOP = shipped("worlds/shop.yaml")
@@ -159,6 +162,84 @@ def test_a_world_is_the_fold_of_its_calls_and_no_call_touches_the_one_before(
     whole = replay(OFFICE, calls)
     assert replay(replay(OFFICE, calls[:at]), calls[at:]) == whole == replay(OFFICE, calls)
     assert canonical(_tables(OFFICE)) == before
+
+
+VERBS = world("""
+world: w
+tables: {a: {a-1: {n: 1, at: "2030-01-01T00:00:00Z", many: [1, 2.5], by: {}}, a-2: {n: 0.5}}}
+tools:
+  t.at:
+    parameters: {type: object, properties: {x: {type: string, format: date-time}, y: {type: string}, z: {}}}
+    does:
+      - let: {p: {shifted: {time: $x, from: $y, to: "2030-01-01"}}, q: {shifted: {time: $y, from: $z, to: $x}}}
+      - find: {in: a, where: {at: {at-most: $x, not: $q}}, order: n, as: found}
+      - insert: {in: a, id: a-, with: {p: $p, q: $q}}
+    returns: [$found, $p, $q]
+  t.sum:
+    parameters: {type: object, properties: {x: {type: number}, y: {type: integer}, z: {}}}
+    does:
+      - let: {p: {add: [$x, $y, 0.5]}, q: {multiply: [$x, $y, $x]}, r: {subtract: [$y, $x]}, many: {list: [$x, $y]}}
+      - insert: {in: a, id: a-, with: {n: $x, p: $p, q: $q, r: $r}}
+      - find: {in: a, where: {n: {at-least: $y}}, order: n, limit: $y, as: found}
+      - let: {s: {sum: {of: $found, field: n}}, t: {sum: {of: $found, field: $z}}, u: {count: $z}}
+    returns: "${s} ${t} ${u} ${many}"
+  t.rows:
+    parameters: {type: object, properties: {x: {}, y: {}, z: {}}}
+    does:
+      - update: {in: a, id: a-1, set: {n: $x}, put: {field: by, key: $y, value: $z}, as: row}
+      - append: {in: a, id: a-1, to: many, value: $x}
+      - remove: {in: a, id: a-1, from: many, value: $y}
+      - delete: {in: a, where: {n: {contains: $z, above: $y}}}
+      - let: {f: {first: $z}, l: {last: $row.many}, p: {add: $z}, q: {multiply: $row.many}}
+      - insert: {in: a, id: "${x}", with: {y: $y, f: $f, l: $l, p: $p, q: $q}}
+    returns: $z
+""")
+GIVEN = st.one_of(
+    st.sampled_from(EXTREMES),
+    st.sampled_from(("a-1", "n", "", None, True, 0, 2.5, "2030-01-01T00:00:00Z")),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(),
+    st.text(max_size=3),
+    st.lists(st.sampled_from(EXTREMES) | st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(sorted(VERBS.tools)),
+    st.lists(st.dictionaries(st.sampled_from("xyz"), GIVEN), min_size=1, max_size=3),
+)
+def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, given: list[JsonObject]) -> None:
+    after = VERBS
+    for arguments in given:
+        after, answer = call(after, tool, arguments)
+        assert answer.error in ("", "BadArguments", "ToolError")
+        canonical([answer.value, answer.text, _tables(after)])  # Nothing that a log cannot hold.
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "text"),
+    [
+        ("t.at", {"x": "0001-01-01T00:00:00+14:00"}, "x: must be a time such as 2030-01-02T15:00:00Z, not"),
+        ("t.at", {"x": "9999-12-31T00:00:00Z", "y": "2029-01-01"}, "That is no time that a calendar has."),
+        ("t.sum", {"x": 1e308, "y": 10}, "That number is too large."),
+        ("t.sum", {"x": 0.5, "y": 10**400}, "That number is too large."),
+        ("t.sum", {"x": 1e200, "y": 10**200}, "That number is too large."),
+    ],
+)
+def test_what_no_number_or_calendar_can_hold_is_refused_in_words(tool: str, arguments: JsonObject, text: str) -> None:
+    after, answer = call(VERBS, tool, arguments)
+    assert after is VERBS
+    assert answer.text.startswith(text)
+
+
+def test_a_step_that_breaks_on_its_values_fails_the_call_and_changes_nothing() -> None:
+    def break_on(moment: Moment) -> None:
+        raise OverflowError(f"{len(moment.scope)} is too large")
+
+    ill = replace(VERBS, tools={"t.go": WorldTool("t.go", "", {"type": "object"}, (break_on,))})
+    after, answer = call(ill, "t.go", {})
+    assert (after, answer.error, answer.text) == (ill, "ToolError", "That cannot be worked out: 0 is too large.")
 
 
 def _tables(of: World) -> JsonObject:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +29,7 @@ from controllers.lock import LockReconciler
 from controllers.mcp import Home, LiveServers, McpReconciler, Yard
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
+from planloop import referring
 from planloop.sources import FolderSources
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
@@ -185,10 +187,9 @@ async def arena(
     state = folder / ".plan" / "arena"
     sources = FolderSources(folder)
 
-    def check(document: JsonObject) -> compiler.Checked:
-        return compiler.check_document(document, sources=sources)
-
-    language = Language(check, merging.merge, compiler.change_class)
+    check = partial(compiler.check_document, sources=sources)
+    check_by = partial(referring.check_by, folder=folder)
+    language = Language(check, merging.merge, compiler.change_class, check_by=check_by)
     async with SqliteStore.open(
         state, clock=clock, epoch=epoch, inline=is_inline, options=options or StoreOptions()
     ) as store:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import anyio
 import pytest
 
 from schemas.encoding import Json, JsonObject
@@ -57,6 +59,27 @@ async def test_a_child_is_granted_its_budget_in_the_record_that_starts_it_and_gi
         assert child == {"bound": 10, "left": 8, "spent": 2, "giver": here.get("task/.").uid, "closed": True}
         assert (root["left"], root["spent"], "granted" in root) == (97, 3, False)
         assert [draft.subject for draft in await here.log() if draft.type == "budget.refunded"] == ["task/backend"]
+
+
+async def test_law_3_a_task_that_ends_while_nothing_of_it_runs_gives_its_budget_back(tmp_path: Path) -> None:
+    text = """
+        budget: {turns: 100}
+        tasks:
+          paused: {budget: {turns: 5}, run: "read line < gate", pause: false}
+          other: {run: "read line < never"}
+    """
+    for name in ("gate", "never"):
+        os.mkfifo(tmp_path / name)
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.until_state("task/paused", "running")
+        await here.apply(text.replace("pause: false", "pause: true"))
+        await anyio.Path(tmp_path / "gate").write_text("go\n")
+        await here.until(lambda: "result" in here.get("task/paused").status)
+        await here.until_state("task/paused", "paused")
+        await here.apply(text.replace("pause: false", "cancel: true"))
+        await here.until(lambda: ledger(here, "task/.", "turns")["left"] == 100)
+        assert ledger(here, "task/paused", "turns")["closed"]
 
 
 async def test_a_raise_over_what_there_is_left_is_refused_with_both_figures_and_the_cure(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from controllers.agent.minds import actions, nature
 from controllers.agent.minds.program import reply_from
+from planloop.replaying import story
 from schemas import limits
 from schemas.agent import Mind
 from tests.controllers.agent.arena import Arena, arena
@@ -43,6 +44,17 @@ async def test_a_program_is_given_a_turn_as_a_line_and_answers_with_lines(tmp_pa
         assert here.read("out.txt") == "a program"
         assert here.get("task/.").status["result"]["text"] == "Succeeded"
         assert here.get("agent/.").status["used"]["turns"] == 2
+
+
+async def test_a_reply_stands_in_the_open_turn_in_the_record_that_has_it(tmp_path: Path) -> None:
+    (tmp_path / "mind.py").write_text(PROGRAM.replace('"write"', '"unheard-of"'))
+    async with arena(tmp_path) as here:
+        await here.apply("goal: a program\nagent: {run: [python3, mind.py]}")
+        assert await ended(here) == "done"
+        drafts = [one.draft for one in await here.store.log(0, limits.HISTORY_SHOWN_MAX)]
+        replied = [one for one in drafts if any(said.type == "model.replied" for said in one.entries)]
+        opened = [story.status_in(one, "agent/.")["open"] for one in replied]
+        assert [bool(one and one["reply"]) for one in opened] == [True, True]
 
 
 async def test_a_program_that_dies_fails_with_its_last_words(tmp_path: Path) -> None:

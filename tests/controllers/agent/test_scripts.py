@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from planloop.telling import conversation
 from schemas.patch import Accepted
 from tests.controllers.agent.arena import Arena, arena
 
@@ -81,6 +82,16 @@ async def test_a_rejected_claim_wakes_the_agent_and_a_later_step_mends_it(tmp_pa
         """)
         assert await ended(here) == "done"
         assert here.get("agent/.").status["claims"] == 2
+
+
+async def test_what_a_script_is_told_is_in_its_conversation_though_its_turn_is_one_record(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("agent: {script: [{done: too soon}]}\nacceptance: [{require-file: a.txt}]")
+        assert await ended(here) == "failed"
+        records = await here.store.log(0, 100)
+    turns = [one for one in conversation.items(records, "agent/.") if one["kind"] == "turn"]
+    assert [len(one["told"]) for one in turns] == [0, 1]
+    assert "a.txt" in turns[1]["told"][0]["text"]
 
 
 async def test_a_rejected_claim_with_no_step_left_fails_the_task(tmp_path: Path) -> None:
@@ -379,3 +390,22 @@ async def test_a_mind_that_asks_for_turns_and_does_nothing_is_stuck_and_sleeps(t
         assert here.get("agent/.").status["used"]["turns"] == 16
         await here.tell("agent/.", "end", "m")
         assert await ended(here) == "done"
+
+
+async def test_a_turn_that_only_reads_and_ends_is_one_record_that_says_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              tools: [read]
+              script: [{parallel: [{call: {read: {path: a.txt}}}, {done: it is read}]}]
+        """)
+        assert await ended(here) == "done"
+        records = [one.draft for one in await here.store.log(0, 100) if one.draft.subject == "agent/."]
+
+    assert [draft.type for draft in records] == ["agent.woken", "agent.ended"]
+    said = [one.type for one in records[0].entries]
+    assert said[1:4] == ["turn.started", "model.replied", "call.authorized"]
+    assert said[4:7] == ["call.settled", "call.settled", "turn.ended"]
+    # The calls were made and over within it: no object of theirs ever stood.
+    assert {change.address for change in records[0].changes} == {"agent/."}

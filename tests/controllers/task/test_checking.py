@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from socket import create_server
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -35,7 +35,7 @@ async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: An
 
 
 def write(bench: Bench, name: str, content: str) -> None:
-    bench.path(name).write_text(content)
+    Path(bench.cwd, name).write_text(content)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,67 @@ async def test_checks_leave_no_files_behind(bench: Bench, tmp_path: Path) -> Non
     assert [file.name for file in (tmp_path / "run").iterdir() if file.suffix == ".out"] == []
 
 
+READERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("json", {"subset": {"seed": "zzz"}}),
+    ("contains", {"pattern": "seed"}),
+    ("contains", {"text": "seed"}),
+    ("require-file", {}),
+)
+
+
+@pytest.mark.parametrize(("kind", "arguments"), READERS)
+@pytest.mark.parametrize(
+    ("path", "link"),
+    [
+        ("plan.json", "plan.json"),
+        ("root/plan.json", "root"),
+        ("deep/../root/plan.json", "deep/../root"),
+        ("twice", "twice"),
+        ("root/missing", "root"),
+        ("../beside.json", "../beside.json"),
+    ],
+)
+async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory, kind: str, arguments: dict[str, Any], path: str, link: str
+) -> None:
+    workspace, outside = Path(bench.cwd), tmp_path_factory.mktemp("outside")
+    (outside / "plan.json").write_text('{"seed": 4711}')
+    (workspace / "deep").mkdir()
+    (workspace / "plan.json").symlink_to(outside / "plan.json")
+    (workspace / "root").symlink_to(outside)
+    (workspace / "twice").symlink_to("plan.json")
+    (workspace.parent / "beside.json").symlink_to(outside / "plan.json")
+
+    found = await find(bench, kind, path=path, **arguments)
+
+    assert found.result == "fail"
+    assert found.message.endswith(f": the link {link} leads out of the workspace")
+    assert "4711" not in f"{found}"
+
+
+@pytest.mark.parametrize(("kind", "arguments"), [*READERS[1:], ("json", {"subset": {"seed": 4711}})])
+@pytest.mark.parametrize("path", ["link", "way/x.json", "whole", "deep/../link", "../shared/x.json"])
+async def test_a_link_that_stays_inside_is_followed_by_a_check(
+    bench: Bench, kind: str, arguments: dict[str, Any], path: str
+) -> None:
+    workspace, shared = Path(bench.cwd), Path(bench.cwd).parent / "shared"
+    for folder in (workspace / "deep", shared):
+        folder.mkdir()
+        (folder / "x.json").write_text('{"seed": 4711}')
+    (workspace / "link").symlink_to("deep/x.json")
+    (workspace / "way").symlink_to("deep")
+    (workspace / "whole").symlink_to(workspace / "deep/x.json")
+
+    assert (await find(bench, kind, path=path, **arguments)).result == "pass"
+
+
+async def test_links_that_lead_in_a_ring_fail_a_check(bench: Bench) -> None:
+    Path(bench.cwd, "a").symlink_to("b")
+    Path(bench.cwd, "b").symlink_to("a")
+
+    assert [(await find(bench, kind, path="a", **arguments)).result for kind, arguments in READERS] == ["fail"] * 4
+
+
 async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> None:
     assert (await find(bench, "require-file", path="README.md")).message == "README.md is not there"
     write(bench, "README.md", "")
@@ -82,7 +143,7 @@ async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> N
     write(bench, "README.md", "words")
     assert (await find(bench, "require-file", path="README.md")).result == "pass"
     assert (await find(bench, "require-file", path="README.md/below")).result == "fail"
-    bench.path("folder").mkdir()
+    Path(bench.cwd, "folder").mkdir()
     assert (await find(bench, "require-file", path="folder")).message == "folder is not a regular file"
 
 
@@ -106,10 +167,22 @@ async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Ben
 
 @pytest.mark.parametrize("kind", ["contains", "json"])
 async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: Bench, kind: str) -> None:
-    os.mkfifo(bench.path("pipe"))
+    os.mkfifo(Path(bench.cwd, "pipe"))
 
     found = await find(bench, kind, path="pipe", text="x", subset={})
     assert (found.result, found.message) == ("fail", "pipe is not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("contains", "Too many levels"), ("json", "Too many levels"), ("require-file", "is not a regular file")],
+)
+async def test_a_link_that_leads_in_a_circle_is_no_file(bench: Bench, kind: str, words: str) -> None:
+    Path(bench.cwd, "a").symlink_to("b")
+    Path(bench.cwd, "b").symlink_to("a")
+
+    found = await find(bench, kind, path="a", text="x", subset={})
+    assert (found.result, words in found.message) == ("fail", True)
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"a": 1e999}', '"\\ud800"'])
@@ -186,7 +259,8 @@ async def test_http_gives_up_on_a_server_that_never_answers(bench: Bench) -> Non
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
 
-        assert (await find(bench, "http", timeout_s=0.1, url=url)).message == "not done after 0.1 s"
+        found = await find(bench, "http", timeout_s=0.1, url=url)
+        assert (found.result, found.message) == ("fail", f"{url} answers too slowly: not done after 0.1 s")
 
 
 async def test_port_holds_when_something_listens(bench: Bench) -> None:

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from benchmarks.reading.suite import Case
+from containers.docker_engine import DockerEngine
 from planloop.benching import suites
+from tests.containers.images.stocked import stocked
 from tests.planloop.verb_pages import ROOT, shell
 
 PAGE = ROOT / "docs" / "matrix.md"
 SHIPPED = suites.shipped()
+PROGRAMS = "?[ch]*-typescript"  # Echo and chat: all of coding-agent takes twenty minutes.
 SHOWN = re.findall(r"(?m)^## (\S+)$", PAGE.read_text())
 
 
 def section(text: str, suite: str) -> str:
     """What the page says of `suite`."""
     return next(part for part in text.split("\n## ") if part.startswith(f"{suite}\n"))
+
+
+def blocks(text: str, suite: str) -> list[str]:
+    """What the page says of each case of `suite`."""
+    return section(text, suite).partition("```text\n")[2].partition("\n```")[0].split("\n\n")
+
+
+def row(text: str, suite: str) -> str:
+    """The sums of `suite`, as the page has them before all matrices."""
+    return next(line for line in text.splitlines() if line.startswith(f"| {suite} |"))
 
 
 def shown(case: Case) -> tuple[str, list[str], list[str]]:
@@ -45,21 +61,64 @@ def test_suites_that_need_no_engine_are_on_the_page() -> None:
 @pytest.mark.parametrize("suite", SHOWN)
 def test_the_page_shows_every_case_check_and_mutant_of_the_suite(suite: str) -> None:
     cases = suites.required(SHIPPED[suite]).suite.cases
-    blocks = section(PAGE.read_text(), suite).partition("```text\n")[2].partition("\n```")[0].split("\n\n")
 
-    assert [read(block) for block in blocks] == [shown(case) for case in cases.values()], (
+    assert [read(block) for block in blocks(PAGE.read_text(), suite)] == [shown(case) for case in cases.values()], (
         "plan bench validate --all -o md > docs/matrix.md"
+    )
+
+
+@pytest.mark.parametrize("suite", SHOWN)
+def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
+    cases = suites.required(SHIPPED[suite]).suite.cases.values()
+    checks = sum(len(case.checks) for case in cases)
+    oracles, mutants = sum(len(case.oracles) for case in cases), sum(len(case.mutants) for case in cases)
+
+    assert row(PAGE.read_text(), suite).startswith(
+        f"| {suite} | {len(cases)} | {checks} | {oracles} of {oracles} | {mutants} of {mutants} |"
     )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_matrix_of_the_calls_is_what_validating_prints(tmp_path: Path, is_updating_docs: bool) -> None:
+@pytest.mark.parametrize("suite", ["planning", "tool-calling"])
+def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
-    printed, code = shell("plan bench validate tool-calling -o md", tmp_path, timeout_s=280)
+    printed, code = shell(f"plan bench validate {suite} -o md", tmp_path, timeout_s=280)
 
-    now = text.replace(section(text, "tool-calling").rstrip(), section(printed, "tool-calling").rstrip())
+    now = text.replace(section(text, suite).rstrip(), section(printed, suite).rstrip()).replace(
+        row(text, suite), row(printed, suite)
+    )
 
     if is_updating_docs:
         PAGE.write_text(now)
     assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.timeout(600)
+async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating_docs: bool
+) -> None:
+    await stocked("typescript", engine, tmp_path_factory)
+    command = f"plan bench validate coding-agent --cases '{PROGRAMS}' -o md"
+    printed, code = await anyio.to_thread.run_sync(lambda: shell(command, tmp_path, timeout_s=580))
+
+    text = PAGE.read_text()
+    now = text
+    for block in blocks(printed, "coding-agent"):
+        (there,) = (one for one in blocks(text, "coding-agent") if read(one)[0] == read(block)[0])
+        now = now.replace(there, block)
+
+    if is_updating_docs:
+        PAGE.write_text(now)
+    assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+
+
+def test_what_is_proved_of_the_programs_is_checked_in_every_way() -> None:
+    cases = suites.required(SHIPPED["coding-agent"]).suite.cases.values()
+
+    def kinds(some: Iterable[Case]) -> set[str]:
+        return {check.kind for case in some for check in case.checks}
+
+    assert kinds(case for case in cases if fnmatch(case.id, PROGRAMS)) == kinds(cases) == {"http", "web", "ws"}

@@ -132,6 +132,28 @@ async def test_law_11_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) 
 
 
 @pytest.mark.anyio
+async def test_a_past_fold_is_the_same_from_wherever_it_goes_on(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        async with opened(tmp_path / name, options=StoreOptions(snapshot_every=10)) as store:
+            await store.append(made())
+            for n in range(25):
+                await store.append(status(n=n, of=name))
+    with sqlite_log.reading(tmp_path / "other") as log:
+        foreign = [sqlite_log.load_at(log, rev) for rev in (5, 24)]
+    with sqlite_log.reading(tmp_path / "one") as log:
+        alone = {rev: sqlite_log.load_at(log, rev) for rev in range(27)}
+        for rev in (7, 3, 25, 0, 19, 26, 8):
+            known = [*foreign, alone[2], alone[7], alone[18]]
+            found = sqlite_log.load_at(log, rev, known)
+
+            assert found.view.rev == rev
+            assert found.view.everything() == alone[rev].view.everything()
+            assert found.checksum == alone[rev].checksum
+        assert alone[7].view.rev == 7  # What was known is not moved on.
+        assert sqlite_log.load_at(log, 8, [alone[7]]).snapshot_rev == 7
+
+
+@pytest.mark.anyio
 async def test_closing_leaves_one_database_file_and_no_tail(tmp_path: Path) -> None:
     async with opened(tmp_path, inline=False) as store:
         await store.append(made())

@@ -47,11 +47,13 @@ class BrowserGone(Exception):
 
 
 @asynccontextmanager
-async def chromium(program: str) -> AsyncIterator[Browser]:
-    """The browser at `program`, closed at the end. Raises BrowserGone."""
+async def chromium(program: str, host: str = "") -> AsyncIterator[Browser]:
+    """The browser at `program`, closed at the end, which reaches `host` alone if one is named. Raises BrowserGone."""
+    # The browser's own rules hold for addresses as for names, for pages, frames, workers and sockets.
+    alone = (f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {host}",) if host else ()
     async with async_playwright() as playwright:
         try:
-            browser = await playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+            browser = await playwright.chromium.launch(executable_path=program, args=[*ARGUMENTS, *alone])
         except PlaywrightError as error:
             raise BrowserGone(f"the browser {program} does not start: {_first_line(error)}") from error
         try:

@@ -19,16 +19,18 @@ from schemas.web_reading import read
 
 MARK: Final = b"answer: "
 """What the line of the answer begins with: others may be from libraries."""
+ACCESSIBLE: Final = "accessible"
+"""The figure of a page: the share of its targets that a screen reader tells."""
 PROGRAMS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chromium`"
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
 
 
-async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> JsonObject:
+async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float, host: str = "") -> JsonObject:
     """What the check finds in this time, for which the browser's start does not count.
 
-    Each way has `nonces` of its own: a program may show what was said to it before. Whatever is not about the page is
-    an `error`.
+    `host` is all that the browser reaches, empty for the whole world. Each way has `nonces` of its own: a program may
+    show what was said to it before. Whatever is not about the page is an `error`.
     """
 
     def check_of(time: int) -> WebCheck:
@@ -50,7 +52,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> Jso
             raise
         return _error(NO_PACKAGE)
     try:
-        async with chromium(program) as browser:
+        async with chromium(program, host) as browser:
             async with asyncio.timeout(timeout_s):
                 verdict = await while_there(browser, search(check_of, browser))
     except TimeoutError:
@@ -60,9 +62,11 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float) -> Jso
     shown = verdict.shown
     evidence = {**shown.evidence, "accessibility.json": encode(shown.accessibility)}
     probes = sum(one.probes for one in verdict.tried)
+    share = shown.accessibility.get("share")
     return _answer("pass" if verdict.holds else "fail", verdict.message, probes) | {
         "output": "\n\n".join("\n".join((f"way {number}:", *one.log)) for number, one in enumerate(verdict.tried, 1)),
         "evidence": {name: base64.b64encode(content).decode() for name, content in evidence.items()},
+        "figures": {} if share is None else {ACCESSIBLE: share},
     }
 
 
@@ -71,13 +75,13 @@ def _error(message: str) -> JsonObject:
 
 
 def _answer(result: str, message: str, probes: int) -> JsonObject:
-    return {"result": result, "message": message, "probes": probes, "output": "", "evidence": {}}
+    return {"result": result, "message": message, "probes": probes, "output": "", "evidence": {}, "figures": {}}
 
 
 def main() -> None:
     """Reads the check and prints the answer."""
     asked = decode(sys.stdin.buffer.read())
-    found = asyncio.run(answer(asked["arguments"], Nonces(asked["nonces"]), asked["timeout_s"]))
+    found = asyncio.run(answer(asked["arguments"], Nonces(asked["nonces"]), asked["timeout_s"], asked.get("host", "")))
     sys.stdout.buffer.write(b"\n" + MARK + encode(found) + b"\n")
 
 

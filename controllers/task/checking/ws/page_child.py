@@ -86,7 +86,7 @@ async def answer(url: str, said: str) -> JsonObject:
         return {"why": NO_PACKAGE}
     sockets = _Sockets()
     try:
-        async with chromium(program) as browser:
+        async with chromium(program, urlsplit(url).hostname or "") as browser:
             # How long the browser takes to start is nobody's fault; how long the page takes is its own.
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.OBSERVING_S):

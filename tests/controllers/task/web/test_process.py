@@ -21,6 +21,7 @@ from reconciler.effects.local_processes import LocalProcesses
 from schemas.encoding import JsonObject, encode
 from schemas.task import CheckSpec
 from tests.architecture.tree import ROOT
+from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, Page, drawn, served
 from tests.controllers.task.yard import ENV
 
@@ -72,7 +73,7 @@ async def gone(family: dict[int, str], bench: Bench) -> None:
     scratch = {
         found
         for command in family.values()
-        for found in re.findall(r"--user-data-dir=(\S+?/planloop-web-\w+)/", command)
+        for found in re.findall(r"--user-data-dir=(\S+?/planloop-browser-\w+)/", command)
     }
     assert len(scratch) == 1
     assert not Path(scratch.pop()).exists()
@@ -101,6 +102,7 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench,
     assert (found.result, found.message) == ("pass", "2 steps done; 1 of 1 target told by a screen reader")
     assert found.probes == 2
     assert found.output == b"way 1:\npress plus-button\nsee /count: 1/"
+    assert found.figures == {"accessible": 1.0}
     assert found.evidence["screenshot.png"].startswith(b"\x89PNG")
     assert b"button '+' focusable" in found.evidence["tree.txt"]
     assert found.evidence["accessibility.json"] == encode(
@@ -175,3 +177,21 @@ async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: Bench) -
         group.cancel_scope.cancel()
 
     await gone(family, bench)
+
+
+@pytest.mark.parametrize(("alone", "words"), [(False, "somebody answered"), (True, "nobody answered")])
+async def test_the_page_of_a_program_that_is_graded_reaches_nobody_else(bench: Bench, alone: bool, words: str) -> None:
+    async def page(request: web.Request) -> web.Response:
+        elsewhere = str(request.url.with_host("localhost").with_path("/other"))
+        script = f"""fetch({elsewhere!r}, {{mode: 'no-cors'}})
+          .then(() => 'somebody answered', () => 'nobody answered')
+          .then(words => document.body.append(words))"""
+        return web.Response(text=f"<body><script>{script}</script>", content_type="text/html")
+
+    async def other(_: web.Request) -> web.Response:
+        return web.Response(text="me")
+
+    async with serving(("GET", "/", page), ("GET", "/other", other)) as url:
+        found = await find(bench, url=url, can=[{"see": words}], within=5, **({"alone": True} if alone else {}))
+
+    assert found.result == "pass", found.message

@@ -200,6 +200,44 @@ def test_an_expectation_holds_or_does_not(expectation: Json, is_so: bool) -> Non
     assert holds(expectation, PAGE) == is_so
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Wrong user name or password.", "Access denied", "Unknown user", "Not recognised", "not recognized", "Nope!"),
+        *("Login unsuccessful", "No such user or password", "Please try again", "That isn't right", "It didn’t work"),
+        *("We do not know you.", "The passwords don't match", "Could not log you in", "We cannot sign you in."),
+        *(
+            "No user found",
+            "No account with that name",
+            "That is not a valid password",
+            "Please check your credentials",
+        ),
+        *("This user does not exist", "Login declined", "Unable to let you in", "Not the right password"),
+    ],
+)
+def test_plain_words_that_let_nobody_in_are_a_refusal(words: str) -> None:
+    assert holds({"see": "refusal"}, sight(element("p", words)))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Welcome", "Welcome back, ada", "Hello ada, come in.", "Signed in as grace", "Log in", "Log out", "Sign up"),
+        *("User name", "Password", "Your account", "E-mail or account", "Pass phrase", "Remember me", "Enter"),
+        *("Forgot password?", "Can't log in?", "Unable to sign in?", "Cannot sign in?", "Don't know your password?"),
+        *(
+            "No account? Register",
+            "Not registered yet?",
+            "Not you? Log out",
+            "Please log in to go on",
+            "Check your mail",
+        ),
+    ],
+)
+def test_greetings_labels_and_links_of_a_form_are_no_refusal(words: str) -> None:
+    assert not holds({"see": "refusal"}, sight(element("p", words)))
+
+
 def test_what_appears_was_not_there_before() -> None:
     before, now = sight(element("p", "pong")), sight(element("p", "pong"), element("p", "pong"))
 

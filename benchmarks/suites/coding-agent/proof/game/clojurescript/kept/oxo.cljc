@@ -1,0 +1,1 @@
+../../clojure/kept/oxo.cljc

@@ -1,0 +1,1 @@
+../../../spa/src/sign/server.cljs

@@ -1,0 +1,1 @@
+function e(){return crypto.randomUUID?.()??[...crypto.getRandomValues(new Uint32Array(4))].map(e=>e.toString(36)).join(`-`)}export{e as t};

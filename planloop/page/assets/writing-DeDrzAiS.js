@@ -1,0 +1,1 @@
+var e={turn:0,reply:``,text:``};function t(e,{turn:t,reply:n,text:r}){return{turn:t,reply:n,text:((e.reply===n?e.text:``)+r).slice(-8e3)}}export{t as n,e as t};

@@ -1,0 +1,80 @@
+"""What a case comes to: from its checks, and from what became of the world it was worked in."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.grading.faults import infrastructure
+from benchmarks.grading.grading import together, verdict_of
+from schemas.case import Cut, Verdict
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+
+
+def object_of(address: str, **status: object) -> Resource:
+    return Resource(address, Uid("u"), 1, {}, status)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_lost"),
+    [
+        ({}, False),
+        ({"incarnation": 1, "starts": 1}, False),
+        ({"incarnation": 1, "starts": 2}, True),
+        ({"incarnation": 2, "starts": 1}, True),
+        ({"incarnation": 1, "starts": 1, "failures": 1}, True),
+        ({"incarnation": 1, "starts": 1, "losses": 1}, True),
+    ],
+)
+def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_of_the_world(
+    status: JsonObject, is_lost: bool
+) -> None:
+    container = object_of("container/c", **status)
+
+    said = infrastructure(object_of("case/a"), object_of("task/a", state="succeeded"), [container])
+
+    assert said == ("container/c went away while it was worked in" if is_lost else "")
+
+
+@pytest.mark.parametrize(
+    ("case", "task", "words"),
+    [
+        ({"cut": Cut.WORLD, "why": "no model"}, {"state": "cancelled"}, "no model"),
+        ({"cut": Cut.LIMIT, "why": "too late"}, {"state": "cancelled"}, ""),
+        ({}, {"state": "cancelled"}, "it was cancelled"),
+        (
+            {},
+            {"state": "failed", "conditions": {"Ready": {"reason": "NoSandbox", "message": "none"}}},
+            "NoSandbox: none",
+        ),
+        ({}, {"state": "failed", "conditions": {"Ready": {"reason": "Failed", "message": "it gave up"}}}, ""),
+    ],
+)
+def test_what_a_task_came_to_is_of_the_world_or_of_who_did_it(case: JsonObject, task: JsonObject, words: str) -> None:
+    assert infrastructure(object_of("case/a", **case), object_of("task/a", **task), []) == words
+
+
+@pytest.mark.parametrize(
+    ("results", "verdict", "why"),
+    [
+        ("", Verdict.INVALID, "no check was run"),
+        ("pass pass", Verdict.PASS, "all of 2 checks hold"),
+        ("pass error", Verdict.ERROR, "1: error"),
+        ("pass invalid", Verdict.INVALID, "1: invalid"),
+        ("invalid error", Verdict.ERROR, "1: error"),
+        ("error fail pass fail", Verdict.FAIL, "1: fail (and 1 more)"),
+    ],
+)
+def test_one_check_that_fails_decides_whatever_could_not_be_run(results: str, verdict: Verdict, why: str) -> None:
+    found: list[JsonObject] = [
+        {"check": str(n), "result": result, "message": result} for n, result in enumerate(results.split())
+    ]
+
+    graded = verdict_of(found, {})
+
+    assert (graded.verdict, graded.why) == (verdict, why)
+
+
+def test_figures_of_several_checks_are_their_mean_over_those_that_have_it() -> None:
+    assert together([{"accessible": 1.0}, {}, {"accessible": 0.5, "calls": 2.0}]) == {"accessible": 0.75, "calls": 2.0}
+    assert together([{}]) == {}

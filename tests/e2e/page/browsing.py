@@ -1,0 +1,120 @@
+"""What browser tests stand on: a `plan serve` of their own, a page that is watched for faults, and axe."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import ConsoleMessage, Page
+
+from tests.architecture.tree import ROOT
+from tests.e2e.folder import PLAN, Folder
+
+SHOTS = ROOT / "reports" / "page"
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+GRAVE = ("serious", "critical")
+LINKS = re.compile(r"(?:(?P<look>to look only)|\S+)  (?P<url>http\S+#token=(?P<token>\S+))")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A gateway that answers: the link that may change things, the link that may look, and the token of the first."""
+
+    url: str
+    read_url: str
+    token: str
+
+    def at(self, path: str) -> str:
+        """The link to a place in the page, such as `/plan/task/write`."""
+        site, _, token = self.url.partition("/#")
+        return f"{site}{path}#{token}"
+
+    @property
+    def port(self) -> str:
+        """Where it listens, as `--port` of the next takes it."""
+        return str(urlsplit(self.url).port)
+
+
+@contextmanager
+def owned(folder: Folder, text: str) -> Iterator[None]:
+    """An owner of the plan with that text in the background. With the block it ends, and all that it started."""
+    folder.write("demo.plan.yaml", text)
+    said = folder.run("apply", "--yes", "--detach", "demo.plan.yaml")
+    assert said.code == 0, said.text
+    try:
+        yield
+    finally:
+        folder.run("down", "--force")
+        for pid in folder.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
+    """`plan serve` on a free port, with another build of the page when one is given, until the block ends."""
+    built = [] if page is None else ["--page", str(page)]
+    command = [*PLAN, "serve", "--port", "0", *built, *words]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=folder.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield _links(process)
+        finally:
+            process.send_signal(signal.SIGINT)
+            rest = process.stdout.read()
+            assert process.wait() == 0, f"plan serve did not end well: {process.returncode}\n{rest}"
+
+
+def _links(process: subprocess.Popen[str]) -> Served:
+    assert process.stdout is not None
+    seen, links = [], {}
+    for line in process.stdout:
+        seen.append(line)
+        if found := LINKS.match(line):
+            links["look" if found["look"] else "change"] = found
+        if "Ctrl-C" in line:
+            change = links.get("change", links.get("look"))
+            assert change is not None, seen
+            return Served(change["url"], links.get("look", change)["url"], change["token"])
+    raise AssertionError(f"it ended without a link:\n{''.join(seen)}")
+
+
+def watch(page: Page, faults: list[str]) -> None:
+    """Has everything that the console complains of end up in `faults`: errors, and what the content policy forbids."""
+
+    def heard(message: ConsoleMessage) -> None:
+        # What the API refuses is an answer that the page shows; Chromium tells of it besides.
+        is_answer = message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
+        # So Chromium ends what is under way when another test's container gets its network: the page asks again.
+        is_network = "net::ERR_NETWORK_CHANGED" in message.text
+        if message.type in ("error", "warning") and not is_answer and not is_network:
+            faults.append(f"{message.text} ({message.location['url']})")
+
+    page.on("console", heard)
+    page.on("pageerror", lambda error: faults.append(f"{error}\n{error.stack or ''}"))
+
+
+def axe(page: Page) -> None:
+    """Fails with what axe finds to be serious or worse in the page as it is now."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("() => axe.run(document)")
+    grave = [
+        f"{rule['id']}: {rule['help']}\n  "
+        + "\n  ".join(f"{node['html'][:200]}  {node['target']}" for node in rule["nodes"])
+        for rule in found["violations"]
+        if rule["impact"] in GRAVE
+    ]
+    assert grave == [], "\n".join(grave)
+
+
+def shot(page: Page, name: str) -> None:
+    """Keeps a picture of what is on the screen in reports/page."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"{name}.png")

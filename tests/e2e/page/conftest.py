@@ -1,0 +1,117 @@
+"""A running plan in a real browser: its folder with an owner in the background, its gateway, and pages of Chromium.
+
+Tests here are `slow` and have a minute. The page is the one that ships; `--page DIR` tries another build of it.
+A complaint on the console, or of the content security policy, fails the test that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.folder import Folder
+from tests.e2e.page import browsing
+from tests.e2e.page.browsing import Served
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
+WAIT_MS = 20_000
+
+Running: TypeAlias = Callable[..., Folder]
+Serving: TypeAlias = Callable[..., AbstractContextManager[Served]]
+Serve: TypeAlias = Callable[..., Served]
+Opened: TypeAlias = Callable[..., Page]
+Shot: TypeAlias = Callable[[Page, str], None]
+Axe: TypeAlias = Callable[[Page], None]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium. Of a module, not of the session: its event loop would be in the way of async tests."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    """`running(text, scripts)`: a folder with files `scripts` by name, in which the plan `text` has an owner."""
+    with ExitStack() as stack:
+
+        def run(text: str, scripts: Mapping[str, str] | None = None, name: str = "plan") -> Folder:
+            folder = Folder(tmp_path / name)
+            folder.path.mkdir(exist_ok=True)
+            for file, content in (scripts or {}).items():
+                (folder.path / file).parent.mkdir(parents=True, exist_ok=True)
+                folder.write(file, content)
+            stack.enter_context(browsing.owned(folder, text))
+            return folder
+
+        yield run
+
+
+@pytest.fixture
+def serving(request: pytest.FixtureRequest) -> Serving:
+    """`with serving(folder, "--read-only", …) as links`: a `plan serve` there, as long as the block lasts."""
+    built = request.config.getoption("--page")
+    return lambda folder, *words: browsing.serving(folder, built and Path(built), *words)
+
+
+@pytest.fixture
+def served(serving: Serving, running: Running) -> Iterator[Serve]:
+    """`served(folder, "--read-only", …)`: the links of a `plan serve` there, as long as the test lasts."""
+    with ExitStack() as stack:
+        yield lambda folder, *words: stack.enter_context(serving(folder, *words))
+
+
+@pytest.fixture
+def faults() -> Iterator[list[str]]:
+    """What the console complained of. A test that provokes a complaint looks at it here and clears the list."""
+    found: list[str] = []
+    yield found
+    assert found == [], "the console complains"
+
+
+@pytest.fixture
+def opened(browser: Browser, faults: list[str], served: Serve) -> Iterator[Opened]:
+    """`opened(url, color_scheme="dark", viewport={…})`: a page in a browser context of its own.
+
+    It closes before the gateway does, which ends before the owner: hence the arguments that nothing here reads.
+    """
+    with ExitStack() as stack:
+
+        def open_page(url: str | None = None, **options: Any) -> Page:
+            context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+            stack.callback(context.close)
+            context.set_default_timeout(WAIT_MS)
+            page = context.new_page()
+            browsing.watch(page, faults)
+            if url is not None:
+                page.goto(url)
+            return page
+
+        yield open_page
+
+
+@pytest.fixture
+def page(opened: Opened) -> Page:
+    """A fresh page that shows nothing yet."""
+    return opened()
+
+
+@pytest.fixture
+def shot() -> Shot:
+    """`shot(page, name)` keeps a picture in reports/page."""
+    return browsing.shot
+
+
+@pytest.fixture
+def axe() -> Axe:
+    """`axe(page)` fails with what a screen reader's user would stumble over."""
+    return browsing.axe

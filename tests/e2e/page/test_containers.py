@@ -1,0 +1,229 @@
+"""The Containers page on a real engine: how each is and why, what it writes, and a talk with who works in one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.page import browsing
+from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
+from tests.e2e.yards import IMAGE, Yard, machines_address
+from tests.fakes.model_server.running import started
+
+expect.set_options(timeout=20_000)  # A busy machine has much else to do.
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+PLAN = f"""\
+plan: p
+goal: a service, and who looks after it
+containers:
+  service:
+    image: {IMAGE}
+    env: {{NAME: the service}}
+    ports: [{{container: 8080}}]
+    health: {{tcp: 8080, interval: 0.2}}
+  after:
+    image: {IMAGE}
+    env: {{NAME: what comes after}}
+    needs: {{service: healthy}}
+  broken:
+    image: planloop-test/there-is-none:1
+tasks:
+  keeper:
+    goal: look after the service
+    containers: [service]
+    agent:
+      tools: [all]
+      sandbox: {{container: service}}
+      script:
+        - say: I am there.
+        - when: {{message: how is it}}
+          call: {{shell: {{command: "echo it is $NAME"}}}}
+        - say: it is well
+        - when: {{message: break it}}
+          call: {{shell: {{command: "rm /tmp/well"}}}}
+        - say: now it is not
+        - when: {{message: the end}}
+          done: kept
+"""
+
+
+SAYS = """path => new Promise((told, failed) => {
+  const socket = new WebSocket(location.origin.replace("http", "ws") + path,
+    ["planloop.v1", "token." + localStorage.getItem("planloop.token")]);
+  socket.onopen = () => socket.send(JSON.stringify({id: "1", text: "the end"}));
+  socket.onmessage = event => { const frame = JSON.parse(event.data); if (frame.refused) told(frame.refused); };
+  socket.onclose = () => failed("it was closed");
+})"""
+"""Says something over a websocket of its own, with the token of the page."""
+STORY = "once upon a time there was a very small fox"
+STORY_PLAN = """\
+plan: p
+goal: a story in a container
+containers: {{den: {{image: {image}, env: {{NAME: the den}}}}}}
+models: {{ollama: {{url: {url}}}}}
+tasks:
+  fox: {{goal: tell it, containers: [den], agent: {{model: ollama/small, tools: [read]}}}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _engine() -> None:
+    """Asked for before there is a browser, whose event loop would be in the way."""
+    machines_address()
+
+
+@pytest.fixture
+def at(yard: Yard) -> Iterator[Yard]:
+    with browsing.owned(yard.folder, PLAN):
+        yield yard
+
+
+def test_each_container_says_how_it_is_and_why(at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+    page.goto(served(at.folder).at("/containers"))
+
+    row = page.get_by_role("row").filter(has_text=re.compile("^service"))
+    expect(row).to_contain_text("healthy")
+    expect(row).to_contain_text("->8080")
+    expect(row).to_contain_text("container/after")
+    expect(row).to_contain_text("task/keeper")
+    broken = page.get_by_role("row").filter(has_text=re.compile("^broken"))
+    expect(broken).to_contain_text("there-is-none")
+    expect(page.get_by_role("status").filter(has_text="of 3 containers up")).to_be_visible()
+    shot(page, "containers")
+    axe(page)
+
+    page.get_by_role("link", name="broken", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("broken")
+    expect(page.get_by_role("region", name="Conditions")).to_contain_text(re.compile("NoImage|NoRegistry"))
+    expect(page.get_by_role("heading", name="What would help")).to_be_visible()
+    shot(page, "container-broken")
+    axe(page)
+
+
+def test_its_output_is_followed_and_older_lines_are_had_on_demand(
+    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe
+) -> None:
+    page.goto(served(at.folder).at("/containers/service"))
+    output = page.get_by_role("region", name="Output")
+    expect(output).to_contain_text("the service is up")
+
+    at.said_inside("service", "sh", "-c", "echo a word from inside >/proc/1/fd/1")
+    expect(output).to_contain_text("a word from inside")
+    shot(page, "container-logs")
+    axe(page)
+
+    many = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); echo line $i of many that come at once; done >/proc/1/fd/1"
+    at.said_inside("service", "sh", "-c", many)
+    expect(output).to_contain_text("line 9000 of many")
+    page.reload()
+    expect(output).to_contain_text("line 9000 of many")
+    assert "the service is up" not in (output.text_content() or ""), "the first page has the newest lines alone"
+    older = page.get_by_role("button", name="Older lines")
+    while older.is_visible():
+        before = len(output.text_content() or "")
+        older.dblclick()  # A page that is asked for twice comes once.
+        page.wait_for_function(
+            "([before]) => document.querySelector('.output').textContent.length > before", arg=[before]
+        )
+    lines = (output.text_content() or "").splitlines()
+    assert lines[:2] == ["the service is up", "a word from inside"]
+    assert lines[2:] == [f"line {number} of many that come at once" for number in range(1, 9001)]
+
+
+def test_a_person_talks_with_the_agent_that_works_in_it(
+    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe
+) -> None:
+    """The same way as `plan chat container/service`: the keyboard alone, words and calls as they come."""
+    page.goto(served(at.folder).at("/containers/service"))
+    heard = page.get_by_role("log")
+    expect(heard).to_contain_text("I am there.")
+
+    page.get_by_label("Say to agent/keeper").focus()
+    page.keyboard.type("how is it?")
+    page.keyboard.press("Enter")
+    expect(heard).to_contain_text("human:web: how is it?")
+    expect(heard).to_contain_text("calls shell")
+    expect(heard).to_contain_text("it is the service")
+    expect(heard).to_contain_text("it is well")
+    expect(page.get_by_label("Say to agent/keeper")).to_be_empty()
+    expect(page.get_by_label("Say to agent/keeper")).to_be_focused()
+    shot(page, "container-chat")
+    axe(page)
+
+    page.keyboard.type("break it")
+    page.keyboard.press("Enter")
+    expect(heard).to_contain_text("now it is not")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("unhealthy")
+
+
+def test_the_talk_ends_with_the_container(at: Yard, served: Serve, page: Page) -> None:
+    page.goto(served(at.folder).at("/containers/service"))
+    expect(page.get_by_role("log")).to_contain_text("I am there.")
+
+    at.folder.run("down")
+    expect(page.get_by_text("the conversation ends with it")).to_be_visible()
+    expect(page.get_by_label("Say to agent/keeper")).to_be_disabled()
+
+
+def test_who_may_only_look_hears_the_talk_and_says_nothing(at: Yard, served: Serve, page: Page, opened: Opened) -> None:
+    links = served(at.folder)
+    page.goto(links.at("/containers/service"))
+    looking = opened(links.read_url.replace("/#", "/containers/service#"), viewport={"width": 360, "height": 780})
+    expect(looking.get_by_role("log")).to_contain_text("I am there.")
+    expect(looking.get_by_text("This link may only look.")).to_be_visible()
+    expect(looking.get_by_role("button", name="Say it")).to_have_count(0)
+    refused = looking.evaluate(SAYS, "/v1/plans/p/containers/service/chat")
+    assert refused["summary"] == "this link may only look", "the server holds to it, not the page alone"
+
+    page.get_by_label("Say to agent/keeper").fill("how is it?")
+    page.get_by_role("button", name="Say it").click()
+    expect(looking.get_by_role("log")).to_contain_text("it is well")
+    wide = looking.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
+    assert wide <= 0, "nothing stands out of a narrow screen"
+
+
+def test_the_words_of_a_model_are_seen_while_it_writes(
+    yard: Yard, served: Serve, page: Page, tmp_path: Path, shot: Shot
+) -> None:
+    steps: list[dict[str, Any]] = [{"reply": {"text": STORY, "split": 10}, "hang": 3}]
+    (tmp_path / "model").mkdir()
+    with (
+        started(steps, tmp_path / "model") as server,
+        browsing.owned(yard.folder, STORY_PLAN.format(image=IMAGE, url=server.url)),
+    ):
+        page.goto(served(yard.folder).at("/containers/den"))
+        expect(page.get_by_role("log")).to_contain_text("once upon a time")
+        assert not [one for one in yard.folder.records() if "once" in str(one["data"].get("text"))], "in no record yet"
+        shot(page, "container-writing")
+
+
+@pytest.mark.parametrize("look", ["dark", "narrow"])
+def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
+    at: Yard, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
+) -> None:
+    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
+    links = served(at.folder)
+    page = opened(links.at("/containers"), **more)
+    expect(page.get_by_role("row").filter(has_text=re.compile("^service"))).to_contain_text("healthy")
+    is_good(page, axe)
+    shot(page, f"containers-{look}")
+
+    page.goto(links.at("/containers/service"))
+    expect(page.get_by_role("log")).to_contain_text("I am there.")
+    expect(page.get_by_role("region", name="Output")).to_contain_text("the service is up")
+    is_good(page, axe)
+    shot(page, f"container-{look}")
+
+
+def is_good(page: Page, axe: Axe) -> None:
+    axe(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing stands out of a screen"
+    wide = page.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
+    assert wide <= 0, "nothing stands out of the page"

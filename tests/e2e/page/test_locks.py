@@ -1,0 +1,152 @@
+"""The Locks page: holders and queues, who waits for whom, conflict threads, and taking a lock from its holder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.folder import Folder
+from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+PLAN = """\
+plan: demo
+goal: renames
+tasks:
+  docs:
+    goal: update the examples
+    agent:
+      script:
+        - call: {lock: {paths: ["src/**"], reason: renames everywhere}}
+        - {when: {message: the end}, done: x}
+  backend:
+    goal: the router
+    needs: [ready]
+    agent: {script: [{call: {write: {path: src/app.py, content: "router\\n"}}}, {when: {message: the end}, done: y}]}
+  build:
+    goal: build it
+    needs: [ready]
+    locks: [src, {path: docs, mode: read}]
+    run: "true"
+  ready:
+    run: "until grep -q lock.granted .plan/demo/events.jsonl; do sleep 0.05; done"
+"""
+
+
+@pytest.fixture
+def demo(running: Running) -> Folder:
+    return running(PLAN)
+
+
+def test_who_holds_who_waits_and_taking_it_away(demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+    page.goto(served(demo).at("/locks/lock/src/**"))
+    held = page.get_by_role("listitem", name="lock/src/**")
+    expect(held).to_be_focused()
+    expect(held).to_contain_text("held by agent/docs write")
+    expect(held).to_contain_text("until it lets go, fence")
+    expect(held).to_contain_text("renames everywhere")
+    waits = page.locator("ul.waits")
+    expect(waits).to_contain_text("agent/backend waits for agent/docs over lock/src/**")
+    expect(waits).to_contain_text("task/build waits for agent/docs over lock/src/**")
+    graph = page.get_by_role("img", name="Graph of waits")
+    expect(graph.locator(".wait-node")).to_have_count(3)
+    expect(graph.locator(".wait-edge")).to_have_count(2)
+    expect(page.get_by_role("link", name="conflict/1")).to_be_visible()
+    axe(page)
+    shot(page, "locks")
+
+    take = held.get_by_role("button", name="Unlock src/**")
+    take.focus()
+    page.keyboard.press("Enter")
+    question = page.get_by_role("dialog", name="Take lock/src/** from agent/docs?")
+    question.get_by_label("Reason").fill("the router comes first")
+    axe(page)
+    page.keyboard.press("Enter")
+    expect(question).to_have_count(0)
+    expect(held).to_contain_text("lost by agent/docs, broken by human:web")
+    expect(held.get_by_role("button")).to_have_count(0)
+    expect(held).to_be_focused()
+    expect(waits.filter(has_text="agent/docs")).to_have_count(0)
+    (broken,) = [one for one in demo.records() if one["type"] == "lock.fenced"]
+    assert (broken["actor"], broken["data"]["reason"]) == ("human:web", "the router comes first")
+
+
+def test_a_link_to_a_conflict_leads_to_it_and_when_it_is_over_to_how_it_ended(
+    demo: Folder, served: Serve, page: Page, axe: Axe
+) -> None:
+    links = served(demo)
+    page.goto(links.at("/locks/conflict/1"))
+    open_one = page.get_by_role("listitem").filter(has_text="conflict/1")
+    expect(open_one).to_be_focused()
+    expect(page.get_by_text("is not open")).to_have_count(0)
+    assert demo.run("approve", "conflict/1", "--release").code == 0
+    over = page.get_by_role("region", name="conflict/1")
+    expect(over).to_contain_text("is not open: it is over")
+    expect(over).to_contain_text("release by human:cli")
+    axe(page)
+    page.goto(links.at("/locks/conflict/77"))
+    expect(page.get_by_role("alert")).to_contain_text("conflict/77")
+
+
+def test_the_past_has_its_own_locks_and_no_buttons(demo: Folder, served: Serve, page: Page) -> None:
+    page.goto(served(demo).at("/locks"))
+    expect(page.get_by_role("link", name="conflict/1")).to_be_visible()
+    rev = next(one["rev"] for one in demo.records() if "lock.granted" in str(one)) - 1
+    page.get_by_role("slider", name="Revision").fill(str(rev))
+    expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
+    expect(page.get_by_role("listitem", name="lock/src/**")).to_have_count(0)
+    expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
+
+
+RING = """\
+plan: ring
+goal: two that want what the other has
+tasks:
+  a:
+    goal: a
+    agent: {script: [{call: {lock: {paths: [x]}}}, {when: {message: go}, call: {lock: {paths: [y]}}}, {done: a}]}
+  b:
+    goal: b
+    agent: {script: [{call: {lock: {paths: [y]}}}, {when: {message: go}, call: {lock: {paths: [x]}}}, {done: b}]}
+"""
+
+
+def test_a_ring_is_marked_in_the_picture_and_in_words(running: Running, served: Serve, page: Page, shot: Shot) -> None:
+    ring = running(RING)
+    page.goto(served(ring).at("/locks"))
+    for lock in "xy":
+        expect(page.get_by_role("listitem", name=f"lock/{lock}")).to_contain_text("held by")
+    assert ring.run("send", "a", "b", "go").code == 0
+    rev = 0
+    while not rev:  # It is broken at once; the past still has it.
+        rev = next((one["rev"] for one in ring.records() if "lock.deadlock" in str(one)), 0)
+    page.get_by_role("slider", name="Revision").fill(str(rev - 1))
+    words = page.locator(".ring-words")
+    expect(words).to_contain_text("A ring:")
+    expect(words).to_contain_text("waits for agent/")
+    expect(page.locator(".wait-node[data-ring]")).to_have_count(2)
+    expect(page.locator("ul.waits li[data-ring]").first).to_contain_text("in a ring")
+    shot(page, "locks-ring")
+
+
+def test_a_link_that_may_only_look_cannot_unlock(demo: Folder, served: Serve, page: Page) -> None:
+    site, _, token = served(demo).read_url.partition("/#")
+    page.goto(f"{site}/locks#{token}")
+    expect(page.get_by_role("listitem", name="lock/src/**")).to_be_visible()
+    expect(page.get_by_role("button", name="Unlock")).to_have_count(0)
+    expect(page.get_by_text("This link may only look.")).to_be_visible()
+
+
+@pytest.mark.parametrize("look", ["dark", "narrow"])
+def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
+    demo: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
+) -> None:
+    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
+    page = opened(served(demo).at("/locks"), **more)
+    expect(page.get_by_role("img", name="Graph of waits")).to_be_visible()
+    axe(page)
+    shot(page, f"locks-{look}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

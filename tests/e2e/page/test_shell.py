@@ -1,0 +1,140 @@
+"""What stands around every page: the plan's name, the ways to the pages, and whether the log is being listened to."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.page.conftest import Opened, Running, Serve, Serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+PLAN = """\
+plan: demo
+goal: two commands and one that waits
+tasks:
+  first: {run: 'true'}
+  second: {run: 'true', needs: [first]}
+"""
+
+
+def test_the_page_shows_the_plan_and_listens(running: Running, served: Serve, page: Page) -> None:
+    page.goto(served(running(PLAN)).url)
+
+    expect(page.get_by_role("banner")).to_contain_text("demo")
+    expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("live")
+    assert "token" not in page.url, "what somebody copies from the address bar opens nothing"
+
+
+def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(
+    running: Running, served: Serve, page: Page
+) -> None:
+    page.goto(served(running(PLAN)).url)
+    main = page.get_by_role("main")
+    expect(main.get_by_role("tree")).to_be_visible()
+    page.evaluate("() => { window.is_same = true; }")
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(main).to_be_focused()
+    for name in ("Agents", "Locks", "Containers", "Approvals", "History", "Benchmarks", "Edit", "Plan"):
+        link = page.get_by_role("navigation", name="Pages").get_by_role("link", name=name)
+        link.focus()
+        page.keyboard.press("Enter")
+        expect(link).to_have_attribute("aria-current", "page")
+        expect(main.get_by_role("heading", level=1)).to_be_visible()
+        assert page.title().endswith("demo")
+    page.go_back()
+    expect(page.get_by_role("link", name="Edit")).to_have_attribute("aria-current", "page")
+    assert page.evaluate("() => window.is_same") is True
+
+
+def test_a_link_without_a_good_token_says_how_to_get_one(running: Running, served: Serve, page: Page) -> None:
+    link = served(running(PLAN)).url
+    page.goto(link.replace("#token=", "#token=not-"))
+
+    expect(page.get_by_role("alert")).to_contain_text("use the link that plan serve printed")
+
+
+def test_a_page_that_lost_its_gateway_says_so_and_goes_on_where_it_was(
+    running: Running, opened: Opened, faults: list[str], serving: Serving
+) -> None:
+    folder = running(PLAN)
+    with serving(folder) as served:
+        page = opened(served.at("/plan/task/first"))
+        line = page.get_by_role("banner").get_by_role("status")
+        expect(line).to_have_text("live")
+    expect(line).to_have_text("connection lost, trying again")
+
+    assert folder.run("patch", "task/first", "goal=said meanwhile").code == 0
+    with serving(folder, "--port", served.port):
+        expect(line).to_have_text("live")
+        expect(page.get_by_role("region", name="About task/first")).to_contain_text("said meanwhile")
+        page.context.close()
+    assert all("WebSocket connection" in fault or "ERR_CONNECTION" in fault for fault in faults)
+    faults.clear()
+
+
+def test_a_link_that_dies_is_said_to_be_dead_with_what_to_do(running: Running, served: Serve, page: Page) -> None:
+    folder = running(PLAN)
+    page.goto(served(folder).url)
+    line = page.get_by_role("banner").get_by_role("status")
+    expect(line).to_have_text("live")
+
+    served(folder, "--new-links")
+    expect(line).to_have_text("not connected")
+    expect(page.get_by_role("alert")).to_contain_text("this link is dead")
+    expect(page.get_by_role("alert")).to_contain_text("use the link that plan serve printed last")
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+
+
+def test_a_link_that_died_while_nobody_served_is_said_to_be_dead(
+    running: Running, opened: Opened, faults: list[str], serving: Serving
+) -> None:
+    folder = running(PLAN)
+    with serving(folder) as served:
+        page = opened(served.url)
+        expect(page.get_by_role("banner").get_by_role("status")).to_have_text("live")
+    with serving(folder, "--new-links", "--port", served.port):
+        expect(page.get_by_role("alert")).to_contain_text("this link is dead")
+        page.context.close()
+    faults.clear()
+
+
+def test_a_page_that_cannot_be_fetched_leaves_all_else(
+    running: Running, opened: Opened, faults: list[str], serving: Serving
+) -> None:
+    folder = running(PLAN)
+    with serving(folder) as served:
+        page = opened(served.url)
+        pages = page.get_by_role("navigation", name="Pages")
+        expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+    pages.get_by_role("link", name="Locks").click()
+    expect(page.get_by_role("button", name="Load the page anew")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("this page cannot be shown")
+    pages.get_by_role("link", name="Plan").click()
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+
+    with serving(folder, "--port", served.port):
+        expect(page.get_by_role("banner").get_by_role("status")).to_have_text("live")
+        expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+        page.context.close()
+    faults.clear()  # That nothing could be fetched meanwhile is what this is about.
+
+
+def test_a_page_that_cannot_be_fetched_is_tried_anew_once_unasked_and_then_on_wish(
+    running: Running, served: Serve, page: Page, faults: list[str]
+) -> None:
+    page.goto(served(running(PLAN)).url)
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+    page.route("**/LocksPage-*.js", lambda route: route.abort())
+    again = page.get_by_role("button", name="Load the page anew")
+    with page.expect_event("load"):  # Once it loads itself, as the server answers.
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Locks").click()
+    expect(again).to_be_visible()
+
+    page.unroute("**/LocksPage-*.js")
+    again.click()
+    expect(page.get_by_role("heading", name="Locks", exact=True)).to_be_visible()
+    faults.clear()

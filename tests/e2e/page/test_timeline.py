@@ -1,0 +1,76 @@
+"""The timeline of a long log: a hand that drags through it, and the pages that are always live."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.e2e.folder import Folder
+from tests.e2e.page.conftest import Running, Serve
+from tests.planloop.gateway.writers import writing
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+PLAN = "plan: demo\ngoal: one that waits\ntasks:\n  first: {run: sleep 600}\n"
+LONG = 6_000
+
+
+@pytest.fixture
+def long(running: Running) -> Folder:
+    """A plan with a log of some thousand records, which nobody runs."""
+    folder = running(PLAN)
+    folder.run("down", "--force")
+    with writing(folder.path / ".plan" / "demo") as writer:
+        assert writer.write(LONG) > LONG
+    return folder
+
+
+def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(
+    long: Folder, served: Serve, page: Page
+) -> None:
+    page.goto(served(long).url)
+    slider = page.get_by_role("slider", name="Revision")
+    expect(page.get_by_role("treeitem", name="first")).to_be_visible()
+    box = slider.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    held: list[Route] = []
+
+    def hold_up(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/objects\?at="), hold_up)
+    page.mouse.move(box["x"] + box["width"] - 7, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.3, middle, steps=40)
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^revision 1\d\d\d of "))
+    page.mouse.up()
+    assert len(held) == 1, "what the hand passes while a stretch is read is not asked for"
+
+    stopped = slider.input_value()
+    with page.expect_request(re.compile(r"/objects\?at=1000")):
+        held[0].continue_()
+    expect(slider).to_have_value(stopped)
+    held[1].continue_()
+    expect(page.get_by_text(f"The plan as of revision {stopped}", exact=True)).to_be_visible()
+    assert len(held) == 2
+    expect(slider).to_have_value(stopped)
+
+
+def test_a_page_that_tells_of_now_leads_back_to_the_present(long: Folder, served: Serve, page: Page) -> None:
+    page.goto(served(long).url)
+    page.get_by_role("slider", name="Revision").fill("3")
+    past = page.get_by_text("The plan as of revision")
+    expect(past).to_be_visible()
+    page.get_by_role("link", name="Locks").click()
+    expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
+
+    page.get_by_role("link", name="History").click()
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    expect(past).to_have_count(0)
+    expect(page.get_by_text("This one is live")).to_have_count(0)
+    page.get_by_role("link", name="Plan", exact=True).click()
+    expect(page.get_by_role("treeitem", name="first")).to_be_visible()
+    expect(past).to_have_count(0)

@@ -1,0 +1,216 @@
+"""Outside agents: programs take tasks of a running plan over MCP, and do them as its agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import anyio
+import anyio.to_thread
+import httpx2 as httpx
+import pytest
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+
+from tests.e2e import guests
+from tests.e2e.folder import Folder
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
+
+WAITS = "until test -e go; do sleep 0.02; done"
+MODES = ("legacy", "2026-07-28")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_takes_a_task_writes_a_file_and_finishes(folder: Folder, mode: str) -> None:
+    with guests.running(folder):
+        async with guests.over_stdio(folder, "--as", "helper", mode=mode) as caller:
+            before = await caller.call("list_tasks")
+            assert before.text == "guide [blocked, free] write guide.md"
+            assert "you have no task" in (await caller.call("write", path="guide.md", content="x")).text
+            taken = await caller.call("take_task")
+            assert "Your task: write guide.md" in taken.text
+            assert taken.facts["task"] == "guide"
+            refused = await caller.call("shell", command="git push origin")
+            assert (refused.is_error, refused.facts["error"]) == (True, "Denied")
+            assert "denied by `shell(git push*)`" in refused.text
+            assert (await caller.call("write", path="guide.md", content="hello\n")).facts["state"] == "Succeeded"
+            early = await caller.call("done", result="written")
+            assert early.is_error
+            assert "guide.md does not contain `planloop`" in early.text
+            assert (await caller.call("read", path="guide.md")).text == "hello\n"
+            await caller.call("write", path="guide.md", content="hello planloop\n")
+            done = await caller.call("done", result="written")
+            assert done.facts["accepted"]
+        assert folder.run("wait").code == 0
+    assert folder.states() == {"task/.": "done", "task/guide": "done", "task/print": "done"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_same_over_http(folder: Folder, mode: str) -> None:
+    with guests.running(folder), guests.over_http(folder, "--as", "helper") as door:
+        async with door.client(mode=mode) as caller:
+            taken = await caller.call("take_task", task="guide")
+            held = {"lease": taken.facts["lease"]} if mode != "legacy" else {}
+            assert bool(held) == ("lease" in taken.facts)
+            await caller.call("write", path="guide.md", content="hello planloop\n", **held)
+            done = await caller.call("done", result="written", **held)
+            assert (done.text, done.facts["accepted"]) == ("task/guide is done", True)
+        assert folder.run("wait").code == 0
+
+
+def owner_of(folder: Folder) -> int:
+    """The process that runs the plan."""
+    return int(guests.steps(folder, "epoch.taken")[-1]["pid"])
+
+
+async def test_the_owner_is_killed_in_the_middle_of_a_call_and_nothing_is_done_twice(folder: Folder) -> None:
+    slow = f"echo once >> effects; {WAITS}; echo over"
+    with guests.running(folder):
+        async with guests.over_stdio(folder, "--as", "helper") as caller:
+            await caller.call("take_task")
+            answers: list[guests.Told] = []
+            async with anyio.create_task_group() as group:
+
+                async def call() -> None:
+                    answers.append(await caller.call("shell", command=slow))
+
+                group.start_soon(call)
+                await guests.there(folder.path / "effects")
+                os.kill(owner_of(folder), signal.SIGKILL)
+                said = await anyio.to_thread.run_sync(folder.run, "apply", "--yes", "--detach", "plan.yaml")
+                assert said.code == 0, said.text
+                (folder.path / "go").touch()
+            assert answers[0].text.strip().endswith("over"), answers
+            assert (folder.path / "effects").read_text() == "once\n"
+            await caller.call("write", path="guide.md", content="planloop\n")
+            assert (await caller.call("done")).facts["accepted"]
+
+
+async def test_a_client_that_is_killed_loses_its_task_and_what_it_began_is_stopped(folder: Folder) -> None:
+    with guests.running(folder, guests.HANDBOOK.replace("lease: 60", "lease: 2")):
+        async with guests.over_stdio(folder, "--as", "helper") as other:
+            with guests.by_hand(folder, "--as", "helper") as raw:
+                raw.call("take_task")
+                raw.begin("tools/call", name="shell", arguments={"command": "touch begun; sleep 600"})
+                await guests.there(folder.path / "begun")
+                assert "has task/guide" in (await other.call("take_task")).text
+                raw.kill()
+                while (await other.call("take_task")).is_error:
+                    await other.call("list_tasks")  # Until the lease of the one that was killed is over.
+            (left,) = guests.steps(folder, "seat.left")
+            assert left["why"].startswith("silent for 2")
+            assert folder.processes() == []
+            assert not (await other.call("list")).is_error
+
+
+async def test_a_client_that_goes_gives_its_task_back_at_once(folder: Folder) -> None:
+    with guests.running(folder), guests.over_http(folder, "--as", "helper") as door:
+        async with guests.over_stdio(folder, "--as", "helper") as caller:
+            await caller.call("take_task")
+        async with door.client() as second:
+            assert (await second.call("take_task")).facts["task"] == "guide"
+        async with door.client() as third:
+            assert (await third.call("take_task")).facts["task"] == "guide"
+    whys = [left["why"] for left in guests.steps(folder, "seat.left")]
+    assert whys[:2] == ["its connection ended", "it ended its session"]
+
+
+async def test_resources_are_told_of_as_the_log_moves(folder: Folder) -> None:
+    with guests.running(folder):
+        async with guests.over_stdio(folder, "--as", "helper") as caller:
+            uris = {str(one.uri) for one in (await caller.client.list_resources()).resources}
+            assert uris == {
+                *(f"planloop://handbook/{name}" for name in ("plan", "tasks", "locks", "task/guide", "messages/guide"))
+            }
+            task = "planloop://handbook/task/guide"
+            assert json.loads(await caller.read(task))["goal"] == "write guide.md"
+            with pytest.raises(MCPError, match="you have no resource"):
+                await caller.read("planloop://handbook/task/print")
+            with pytest.warns(MCPDeprecationWarning):  # Of the client: newer ones listen.
+                await caller.client.subscribe_resource(task)
+            await caller.call("take_task")
+            said = folder.run("patch", "guide", "goal=write it in Latin")
+            assert said.code == 0, said.text
+            await caller.until(lambda one: getattr(one, "method", "") == "notifications/resources/updated")
+            notice = await caller.until(lambda one: getattr(one, "method", "") == "notifications/message")
+            assert "there is news for task/guide" in str(notice.params.data)
+            assert json.loads(await caller.read(task))["goal"] == "write it in Latin"
+            assert "write" in {tool.name for tool in (await caller.client.list_tools()).tools}
+            assert folder.run("patch", ".", 'agents.helper.tools=["read"]').code == 0
+            await caller.until(lambda one: getattr(one, "method", "") == "notifications/tools/list_changed")
+            assert "write" not in {tool.name for tool in (await caller.client.list_tools()).tools}
+            assert "Your goal is now: write it in Latin" in (await caller.call("list")).text
+
+
+async def test_the_newer_protocol_listens_instead_of_subscribing(folder: Folder) -> None:
+    task = "planloop://handbook/task/guide"
+    with guests.running(folder):
+        async with (
+            guests.over_stdio(folder, "--as", "helper", mode=MODES[1]) as caller,
+            caller.client.listen(resource_subscriptions=[task]) as events,
+        ):
+            assert folder.run("patch", "guide", "goal=write it in Latin").code == 0
+            assert getattr(await anext(aiter(events)), "uri", "") == task
+
+
+def test_nobody_comes_in_by_http_without_the_right_name_and_token(folder: Folder) -> None:
+    two = guests.HANDBOOK.replace("tasks:", "  judge: {outside: true}\ntasks:\n  rate: {goal: rate it, agent: judge}")
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
+    accept = {"Accept": "application/json, text/event-stream"}
+    with guests.running(folder, two), guests.over_http(folder) as door:
+        assert set(door.tokens) == {"helper", "judge"}
+        own = {**accept, "Authorization": f"Bearer {door.tokens['helper']}"}
+        with httpx.Client(timeout=20) as web:
+            for headers, status in (
+                (accept, 401),
+                ({**accept, "Authorization": "Bearer " + "x" * 43}, 401),
+                ({**own, "Host": "evil.example"}, 421),
+                ({**own, "Origin": "https://evil.example"}, 403),
+                (own, 200),
+            ):
+                assert web.post(door.url, json=body, headers=headers).status_code == status, headers
+            session = web.post(door.url, json=body, headers=own).headers["mcp-session-id"]
+            asking = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+            mine = web.post(door.url, json=asking, headers={**own, "Mcp-Session-Id": session})
+            assert mine.status_code == 200
+            other = {**accept, "Authorization": f"Bearer {door.tokens['judge']}", "Mcp-Session-Id": session}
+            assert web.post(door.url, json=asking, headers=other).status_code == 404
+            assert web.post(door.url, content=b"x" * (5 << 20), headers=own).status_code == 413
+            nowhere = door.url.replace("/mcp", "/v1/session")
+            assert web.post(nowhere, json=body, headers=own).status_code == 404
+            with guests.over_http(folder, "--as", "helper", "--new-tokens") as second:
+                while web.post(nowhere, json=body, headers=own).status_code != 401:
+                    pass  # The old token is dead as soon as the new one is seen, where it was printed before, too.
+                for token in (second.tokens["helper"], door.tokens["judge"]):
+                    headers = {**accept, "Authorization": f"Bearer {token}"}
+                    assert web.post(door.url, json=body, headers=headers).status_code == 200
+        kept = (folder.path / ".plan" / "handbook" / "guests.json").stat().st_mode
+        assert kept & 0o077 == 0
+
+
+def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
+    """Take a task, lock a file, patch, be refused what it may not, finish; as an inspector would."""
+    with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
+        names = {tool["name"] for tool in raw.ask("tools/list")["tools"]}
+        assert {"take_task", "lock", "plan_patch", "done", "shell"} <= names
+        assert raw.call("take_task")["structuredContent"]["task"] == "guide"
+        assert not raw.call("lock", paths=["guide.md"], reason="I write it")["isError"]
+        locks = json.loads(raw.ask("resources/read", uri="planloop://handbook/locks")["contents"][0]["text"])
+        assert [one["holders"][0]["owner"] for one in locks["locks"]] == ["agent/guide"]
+        child = {"op": "add", "path": "tasks", "value": {"proof": {"goal": "read it again", "run": WAITS}}}
+        assert "task/guide/proof" in raw.call("plan_diff", ops=[child])["content"][0]["text"]
+        raw.call("write", path="guide.md", content="planloop, in short\n")
+        assert not raw.call("plan_patch", ops=[child], reason="somebody should look")["isError"]
+        above = raw.call("plan_patch", ops=[{"op": "replace", "path": "/goal", "value": "mine"}])
+        assert above["isError"] and "Refused" in above["content"][0]["text"]
+        pushed = raw.call("shell", command="git push")
+        assert pushed["structuredContent"] == {"state": "Denied", "error": "Denied"}
+        (folder.path / "go").touch()
+        waiting = raw.begin("tools/call", name="wait_for_news", arguments={"for_s": 600})
+        assert raw.answer(waiting)["structuredContent"]["news"][0]["body"]["task"] == "task/guide/proof"
+        assert raw.call("done", result="a handbook")["structuredContent"]["accepted"]
+        assert folder.run("wait").code == 0
+    assert set(folder.states().values()) == {"done"}
+    assert folder.run("replay", "--tree").code == 0

@@ -1,0 +1,58 @@
+"""docs/mcp.md is true: its plan runs, and its session is what a client and a person really get."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+
+from planloop.guests.offering import OURS
+from planloop.guests.resources import SCHEME
+from tests.e2e import guests
+from tests.e2e.folder import Folder
+from tests.planloop import verb_pages
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
+
+PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
+SESSION = re.compile(r"(?ms)^```session\n(.*?)^```\n")
+
+
+def lines(session: str) -> Iterator[str]:
+    """What is typed and called in it, in order."""
+    return (line for line in session.splitlines() if line.startswith(("$ ", "> ")))
+
+
+async def played(folder: Folder, session: str) -> str:
+    """The session with what is really answered."""
+    out: list[str] = []
+    async with guests.over_stdio(folder, "--as", "helper") as caller:
+        for line in lines(session):
+            if line.startswith("$ "):
+                text, _ = await anyio.to_thread.run_sync(verb_pages.shell, line[2:], folder.path)
+            else:
+                tool, _, arguments = line[2:].partition(" ")
+                text = (await caller.call(tool, **json.loads(arguments))).text
+            out += [line, *(f"  {one}".rstrip() for one in text.rstrip().splitlines()), ""]
+    return re.sub(r"running for [^;]+;", "running for 0.1 s;", verb_pages.steady("\n".join(out)))
+
+
+async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating_docs: bool) -> None:
+    page = PAGE.read_text()
+    (plan,) = re.findall(r"(?ms)^```yaml\n(plan:.*?)^```\n", page)
+    (session,) = SESSION.findall(page)
+    with guests.running(folder, plan, "handbook.plan.yaml"):
+        real = await played(folder, session)
+    if is_updating_docs:
+        PAGE.write_text(page.replace(session, real))
+    assert real == SESSION.findall(PAGE.read_text())[0], "run the test with --update-docs and look at the difference"
+
+
+def test_the_page_names_every_tool_of_ours_and_no_other_kind_of_resource() -> None:
+    page = PAGE.read_text()
+    assert re.findall(r"(?m)^\| `(\w+)` \|", page) == [offer.name for offer in OURS]
+    assert set(re.findall(rf"`{SCHEME}PLAN/(\w+)", page)) == {"plan", "tasks", "task", "messages", "locks"}

@@ -1,0 +1,1 @@
+"""The API: its table, its description, its doors."""

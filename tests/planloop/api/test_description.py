@@ -1,0 +1,68 @@
+"""The description of the API: made of the table and its models, committed, and what the page's types are made of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planloop.api import naming, openapi
+from planloop.api.model import Model
+from planloop.api.operations import Operation
+from planloop.api.table import TABLE
+
+ROOT = Path(__file__).parents[3]
+WEB = ROOT / "web"
+TYPES = WEB / "src" / "api-types.d.ts"
+
+
+def test_the_committed_description_is_that_of_the_table(is_updating_docs: bool) -> None:
+    made = json.dumps(openapi.description(), indent=1, ensure_ascii=False) + "\n"
+    if is_updating_docs:
+        openapi.FILE.write_text(made)
+
+    assert openapi.FILE.read_text() == made, "run the tests with --update-docs and look at the difference"
+
+
+def test_the_types_of_the_page_are_made_of_the_description(is_updating_docs: bool) -> None:
+    made = subprocess.run(
+        ["node_modules/.bin/openapi-typescript", str(openapi.FILE)], cwd=WEB, capture_output=True, text=True, check=True
+    ).stdout
+    if is_updating_docs:
+        TYPES.write_text(made)
+
+    assert TYPES.read_text() == made, "run the tests with --update-docs and look at the difference"
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.method} {row.path}")
+def test_every_row_names_models_and_says_what_it_takes(row: Operation) -> None:
+    assert naming.named(row.answer) is not None
+    assert (row.method == "POST") is bool(row.request)
+    assert not row.request or naming.named(row.request) is not None
+    assert bool(row.takes) is bool(row.of)
+    assert row.summary.endswith(".")
+
+
+def test_no_two_models_have_one_name() -> None:
+    found = [
+        name
+        for module in naming.MODULES
+        for name, one in vars(module).items()
+        if isinstance(one, type) and issubclass(one, Model) and one.__module__ == module.__name__
+    ]
+
+    assert sorted(found) == sorted(set(found))
+
+
+def test_no_two_rows_are_for_the_same() -> None:
+    assert len({(row.method, row.path, row.door) for row in TABLE}) == len(TABLE)
+    assert len({row.name for row in TABLE}) == len(TABLE)
+
+
+def test_a_read_at_the_owners_socket_loads_no_models() -> None:
+    code = "import sys, planloop.server.http_api, planloop.api.table; sys.exit('pydantic' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,221 @@
+"""Runs as they are read by others: by checked names, over no link, while they grow, and when they are damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planloop.benching import cases, telling
+from planloop.benching.known_suites import KnownSuites
+from planloop.benching.library import Library
+from planloop.benching.shelf import RunName, Shelf, run_name
+from planloop.exits import Exit, Halt
+from tests.e2e import benches
+from tests.e2e.folder import Folder
+
+HASTY = '"*": [{call: {write: {path: a.txt, content: hello}}}, {done: ok}]\n'
+FIRST = RunName("mixed", "first")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """A folder with two real runs of a small suite."""
+    folder = Folder(tmp_path_factory.mktemp("bench"))
+    benches.lay(folder)
+    folder.write("hasty.yaml", HASTY)
+    models = ("--model", "script:hasty.yaml", "--model", "oracle", "--model", "nop")
+    for name in ("first", "second"):
+        said = folder.run("bench", "run", "suite.yaml", *models, "--trials", "2", "--name", name)
+        assert said.code == 0, said.text
+    return folder
+
+
+@pytest.fixture
+def library(folder: Folder) -> Library:
+    return Library(Shelf(folder.path / "reports"))
+
+
+@pytest.fixture
+def copy(folder: Folder, tmp_path: Path) -> Path:
+    """The reports in a place of this test's own."""
+    return Path(shutil.copytree(folder.path / "reports", tmp_path / "reports"))
+
+
+def test_a_run_says_what_its_report_says(folder: Folder, library: Library) -> None:
+    """One implementation of the statistics: the figures are those of `plan bench report`, to the digit."""
+    said = telling.run(library, FIRST)["report"]["sections"][0]
+    report = json.loads(folder.run("bench", "report", "mixed/first", "-o", "json").out)["suites"]["mixed"]
+
+    assert {one["label"]: one["rate"] for one in said["columns"]} == {
+        one["label"]: one["rate"] for one in report["models"]
+    }
+    assert [one["interval"] for one in said["columns"]] == [
+        pytest.approx(one["interval_by_case"] or one["interval"], abs=1e-6) for one in report["models"]
+    ]
+    assert said["cases"]["writes"] == [
+        {"1": "fail", "2": "fail"},
+        {"1": "pass", "2": "pass"},
+        {"1": "fail", "2": "fail"},
+    ]
+    assert [sheet["title"] for sheet in said["sheets"]][:2] == ["Pass rate", "Cost"]
+
+
+def test_runs_are_compared_on_the_keys_that_they_share(library: Library) -> None:
+    section = telling.comparison(library, "mixed/first,mixed/second")["report"]["sections"][0]
+
+    (pair,) = section["pairs"]
+    assert {pair["a"], pair["b"]} == {"hasty (first)", "hasty (second)"}
+    assert pair["cases"] == benches.CASES
+    assert pair["difference"] == 0.0
+    low, high = pair["interval"]
+    assert low < 0 < high
+    assert not pair["is_distinguishable"]
+
+
+def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: Library) -> None:
+    entry = cases.entry(library, FIRST, "writes", "oracle", 1)
+
+    word = entry["calls"][0]["arguments"]["content"]
+    assert word in entry["prompt"]
+    assert "{{" not in entry["prompt"]
+    assert [(one["tool"], one["state"]) for one in entry["calls"]] == [("write", "Succeeded"), ("done", "Succeeded")]
+    assert [(one["check"], one["result"]) for one in entry["checks"]] == [("right", "pass"), ("slow", "pass")]
+    assert word in entry["checks"][0]["message"]
+    (transcript,) = entry["transcripts"]
+    assert transcript["agent"] == entry["task"].replace("task/", "agent/")
+    assert "call" in [item["kind"] for item in transcript["items"]]
+    figures = {one["figure"]: one["value"] for one in cases.entry(library, FIRST, "calls", "oracle", 1)["figures"]}
+    assert figures["argument-accuracy"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("suite", "run"),
+    [
+        ("..", "first"),
+        ("mixed", ".."),
+        ("mixed", "."),
+        ("", "first"),
+        ("mixed/first", "x"),
+        ("mixed", "a\0b"),
+        ("~", "x"),
+    ],
+)
+def test_what_is_no_name_of_a_run_is_no_path_either(suite: str, run: str) -> None:
+    with pytest.raises(Halt) as halt:
+        run_name(suite, run)
+    assert halt.value.exit is Exit.NOT_FOUND
+
+
+def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> None:
+    """An agent that broke out of its workspace could put one there: it must not make the server read for it."""
+    (tmp_path / "secret").write_text("hidden")
+    (copy / "mixed" / "first" / "events.jsonl").unlink()
+    (copy / "mixed" / "first" / "events.jsonl").symlink_to(tmp_path / "secret")
+    (copy / "mixed" / "linked").symlink_to(copy / "mixed" / "second")
+    (copy / "aside").symlink_to(copy / "mixed")
+    digest = "0" * 64
+    (copy / "mixed" / "second" / "blobs").mkdir(exist_ok=True)
+    (copy / "mixed" / "second" / "blobs" / digest).symlink_to(tmp_path / "secret")
+    (copy / "mixed" / "second" / ".plan").rename(tmp_path / "log")
+    (copy / "mixed" / "second" / ".plan").symlink_to(tmp_path / "log")
+    shelf = Shelf(copy)
+    library = Library(shelf)
+
+    assert shelf.runs() == [RunName("mixed", "first"), RunName("mixed", "second")]
+    assert not library.shelf.has(FIRST, "events.jsonl")
+    assert library.place(RunName("mixed", "second")) is None
+    for name, parts in (
+        (RunName("mixed", "linked"), ("plan.json",)),
+        (RunName("aside", "second"), ("plan.json",)),
+        (RunName("mixed", "second"), cases.blob_parts(digest)),
+    ):
+        with pytest.raises(Halt), shelf.opened(name, *parts):
+            pass
+
+
+def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(copy: Path) -> None:
+    events = copy / "mixed" / "first" / "events.jsonl"
+    events.unlink()
+    os.mkfifo(events)
+
+    with pytest.raises(Halt), Shelf(copy).opened(FIRST, "events.jsonl"):
+        pass
+
+
+def test_a_run_is_folded_on_as_its_events_come_and_anew_when_they_are_others(copy: Path) -> None:
+    """Live, torn in the middle of a line, and written anew: at each moment what stands in whole lines."""
+    file = copy / "mixed" / "first" / "events.jsonl"
+    content = file.read_bytes()
+    library = Library(Shelf(copy))
+    whole = telling.run(library, FIRST)["report"]
+    grown = Library(Shelf(copy))
+    file.write_bytes(b"")
+    seen: list[tuple[int, int]] = []
+    for end in range(0, len(content) + 1, max(1, len(content) // 40)):
+        file.write_bytes(content[:end])
+        answer = telling.run(grown, FIRST)
+        assert answer["seq"] == content[:end].count(b"\n")
+        seen.append((answer["seq"], answer["done"]))
+    file.write_bytes(content)
+
+    assert telling.run(grown, FIRST)["report"] == whole
+    assert seen == sorted(seen)
+    assert grown.run(FIRST).events(0, 3)[0].type == "run/open"
+    file.write_bytes(content.splitlines(keepends=True)[0])
+    assert telling.run(grown, FIRST)["seq"] == 1
+
+
+def test_events_that_no_run_writes_are_told_and_the_other_runs_stand(copy: Path) -> None:
+    file = copy / "mixed" / "first" / "events.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
+    library = Library(Shelf(copy))
+
+    told: dict[str, Any] = {one["run"]: one for one in telling.runs(library)["runs"]}
+    assert told["first"]["state"] == "broken"
+    assert "4 missing" in told["first"]["words"]
+    assert told["second"]["state"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("content", "media"),
+    [
+        (b"\x89PNG\r\n\x1a\nrest", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        ("<script>alert('ä')</script>".encode(), cases.TEXT),
+        (b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>', cases.TEXT),
+        ("ä".encode() * 400, cases.TEXT),
+        (b"\xff\xfe\x00\x01", cases.BINARY),
+        (b"text\0with", cases.BINARY),
+        (b"", cases.TEXT),
+    ],
+)
+def test_a_blob_is_a_picture_a_text_or_nothing_that_anybody_runs(tmp_path: Path, content: bytes, media: str) -> None:
+    (tmp_path / "blob").write_bytes(content)
+    with (tmp_path / "blob").open("rb") as file:
+        assert cases.media_of(file) == media
+        assert file.read() == content
+
+
+def test_suites_of_the_folder_stand_beside_those_that_are_shipped(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "shop.plan.yaml").write_text("plan: shop\n")
+    for name in ("suite.yaml", "shelf.yaml"):
+        shutil.copy(folder.path / name, tmp_path)
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "suite.yaml").write_text("# one\nsuite: bad\ncases: 3\n")
+    suites = KnownSuites(tmp_path, Shelf(tmp_path / "reports"))
+
+    listed = {one["key"]: one for one in suites.listed()["suites"]}
+    assert {"tool-calling", "suite.yaml", "bad/suite.yaml"} <= listed.keys()
+    assert listed["suite.yaml"]["cases"] == benches.CASES
+    assert listed["bad/suite.yaml"]["faults"]
+    assert [one["case"] for one in suites.told("suite.yaml")["members"]] == ["writes", "calls", "says"]
+    (tmp_path / "suite.yaml").write_text(benches.SUITE.replace("  writes:", "  noted:"))
+    assert next(one["case"] for one in suites.told("suite.yaml")["members"]) == "noted"
+    with pytest.raises(Halt):
+        suites.told("../suite.yaml")

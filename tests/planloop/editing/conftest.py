@@ -1,0 +1,116 @@
+"""A plan that was applied and that nobody runs, with the Edit page's desk over it as `plan serve` has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from planloop import compiling, places, wiring
+from planloop.access import Access
+from planloop.api import edits
+from planloop.editing.desk import EditDesk
+from planloop.gateway.forwarding import Forwarding
+from planloop.gateway.replica import Replica
+from planloop.places import Place
+from reconciler.editing.filing import FileSave
+
+
+@dataclass(slots=True)
+class Room:
+    """The plan at `place`, its file, a desk, and the draft that somebody has in the page."""
+
+    place: Place
+    file: Path
+    desk: EditDesk
+    replica: Replica
+    draft: dict[str, Any] = field(default_factory=dict)
+
+    async def begin(self) -> str:
+        """Opens the page; the text that it shows."""
+        found = told("EditText", await self.desk.text())
+        self.draft = {key: found[key] for key in ("text", "format", "base", "blob")} | {"chosen": {}}
+        return str(found["text"])
+
+    def type(self, old: str, new: str) -> None:
+        """Replaces words of the text."""
+        assert old in self.draft["text"], self.draft["text"]
+        self.draft["text"] = self.draft["text"].replace(old, new)
+
+    async def look(self, **more: Any) -> Any:
+        return told("Look", await self.desk.post("edit/look", {**self.draft, **more}))
+
+    async def apply(self, shown: str | None = None, reason: str = "") -> Any:
+        """Presses Apply, having seen `shown`, or what there is to see now. Goes on with the draft that comes back."""
+        seen = shown if shown is not None else (await self.look())["edit"]
+        said = told("EditVerdict", await self.desk.post("edit/apply", {**self.draft, "shown": seen, "reason": reason}))
+        if said["verdict"] == "accepted":
+            self.draft |= said["draft"]
+        return said
+
+    async def merge(self) -> None:
+        self.draft |= told("NewDraft", await self.desk.post("edit/merge", self.draft))
+
+    async def pull(self) -> Any:
+        return told("Pulled", await self.desk.post("edit/pull", self.draft))
+
+    async def patch(self, *ops: dict[str, Any]) -> None:
+        """What somebody else does meanwhile."""
+        body = {"ops": list(ops), "reason": "elsewhere"}
+        verdict = await anyio.to_thread.run_sync(Access(self.place).post, "patch", body)
+        assert verdict["verdict"] == "accepted", verdict
+        await self.replica.until(verdict["rev"])
+
+    async def goal(self, task: str, words: str) -> None:
+        await self.patch({"op": "replace", "path": f"/tasks/{task}/goal", "value": words})
+
+    @property
+    def live(self) -> Any:
+        """The live document."""
+        plan = self.replica.get(f"plan/{self.place.name}")
+        assert plan is not None
+        return plan.spec
+
+
+def told(model: str, answer: Any) -> Any:
+    """`answer`, which is what the API's description says."""
+    getattr(edits, model).model_validate(answer)
+    return answer
+
+
+Opened: TypeAlias = Callable[..., AbstractAsyncContextManager[Room]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """`opened(text, name="demo.plan.yaml")`: the plan with that text, as bytes or words, applied."""
+
+    @asynccontextmanager
+    async def open_room(text: str | bytes, name: str = "demo.plan.yaml") -> AsyncIterator[Room]:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        file = compiling.read(path)
+        assert not file.errors, compiling.fault_text(file, color=False)
+        place = places.of_file(path, file.name)
+        place.folder.mkdir(parents=True)
+        async with wiring.opened(place) as core:
+            await core.gate.decide_file(FileSave(path.name, file.content, file.document))
+        place.note_file(path)
+        replica = Replica(place)
+        await replica.load()
+        async with anyio.create_task_group() as group:
+            group.start_soon(replica.run)
+            desk = EditDesk(replica, Forwarding(replica))
+            try:
+                yield Room(place, path, desk, replica)
+            finally:
+                desk.close()
+            group.cancel_scope.cancel()
+
+    return open_room

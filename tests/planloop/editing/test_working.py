@@ -1,0 +1,63 @@
+"""Texts are compiled in a process apart: it is kept, replaced when it dies, and loads nothing of the plan's."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from planloop.editing import working
+from planloop.editing.working import Bench
+from planloop.exits import Exit, Halt
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with closing(Bench()) as made:
+        yield made
+
+
+async def test_one_process_answers_for_one_text_after_another(bench: Bench) -> None:
+    assert await bench.run(os.getpid) == await bench.run(os.getpid) != os.getpid()
+
+
+async def test_one_that_dies_is_told_of_and_the_next_text_has_another(bench: Bench) -> None:
+    before = await bench.run(os.getpid)
+
+    with pytest.raises(Halt, match="was ended"):
+        await bench.run(os._exit, 1)
+
+    assert await bench.run(os.getpid) != before
+
+
+async def test_a_text_that_takes_too_long_takes_only_its_process_with_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await bench.run(os.getpid)
+    monkeypatch.setattr(working, "LOOK_S", 0.05)
+
+    with pytest.raises(Halt) as stop:
+        await bench.run(time.sleep, 100)
+
+    assert stop.value.exit == Exit.TIMEOUT
+    assert not Path(f"/proc/{before}").exists()
+    monkeypatch.undo()
+    assert await bench.run(os.getpid) != before
+
+
+async def test_it_loads_nothing_from_the_folder_where_agents_write(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("planloop.py", "pickle.py", "struct.py"):
+        (tmp_path / name).write_text("open('loaded', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert await bench.run(os.getcwd) == os.path.realpath(tmp_path)
+
+    assert not (tmp_path / "loaded").exists()

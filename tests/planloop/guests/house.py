@@ -1,0 +1,125 @@
+"""A running plan in this process, with clients that act on it as those of `plan mcp` do, but for the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.from_thread
+
+from planloop.client import Unanswered
+from planloop.core import Core
+from planloop.exits import Exit
+from planloop.guests.answers import Answer
+from planloop.guests.doing import Doing
+from planloop.guests.following import Following
+from planloop.guests.seats import AT_ONCE, Client, House
+from planloop.places import Place
+from planloop.server import guests
+from reconciler.clock import RandomIds
+from schemas.encoding import Json, JsonObject
+from schemas.record import Record
+from schemas.resource import Resource
+from tests.controllers.agent.arena import Arena, arena
+
+
+@dataclass
+class StoreLog:
+    """The store's view as the replica of it that a process of its own would have."""
+
+    here: Arena
+    _moved: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def rev(self) -> int:
+        return self.here.store.view.rev
+
+    def get(self, address: str) -> Resource | None:
+        return self.here.store.view.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self.here.store.view.list(kind)
+
+    async def until(self, rev: int) -> None:
+        await self.here.until(lambda: self.rev >= rev)
+
+    async def moved(self) -> None:
+        await self._moved.wait()
+
+    def wake(self) -> None:
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+
+@dataclass
+class Posts:
+    """Acts on the plan from a worker thread, as over the owner's socket. `broken` acts break off after they are done.
+
+    `hindered` raises in their place.
+    """
+
+    core: Core
+    broken: int = 0
+
+    def post(self, path: str, body: JsonObject) -> Json:
+        async def act() -> Json:
+            return await guests.act(self.core, path.removeprefix("guest/"), body, is_run=True)
+
+        answer = anyio.from_thread.run(act)
+        if self.broken:
+            self.broken -= 1
+            raise Unanswered(Exit.FAILED)
+        return answer
+
+
+@dataclass
+class Caller:
+    """One client. `progress` is what it was told while calls were under way."""
+
+    client: Client
+    progress: list[str] = field(default_factory=list)
+
+    async def call(self, tool: str, **arguments: Any) -> Answer:
+        return await Doing(self.client).do(tool, arguments, self.report)
+
+    async def report(self, words: str) -> None:
+        self.progress.append(words)
+
+
+@dataclass
+class Inn:
+    """The plan, and who came to it."""
+
+    here: Arena
+    house: House
+    posts: Posts
+
+    def caller(self, name: str = "helper", label: str = "ann 1.0") -> Caller:
+        return Caller(Client(self.house, name, label))
+
+    async def seat(self, agent: str = "agent/guide") -> JsonObject | None:
+        found: JsonObject | None = self.here.get(agent).status.get("seat")
+        return found
+
+
+@asynccontextmanager
+async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
+    """The plan of `text` (its first line is made) with an owner, in `folder`."""
+    async with arena(folder, **more) as here:
+        if text:
+            await here.apply(text)
+        place = Place("arena", folder / ".plan" / "arena")
+        core = Core(place, here.store, here.gate, here.world.clock, here.world.ids, cast("Any", None), had_plan=True)
+        log, following, posts = StoreLog(here), Following(), Posts(core)
+
+        def heard(record: Record, _: Sequence[str]) -> None:
+            following.heard(record)
+            log.wake()
+
+        here.store.on_change(heard)
+        house = House(posts, log, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
+        yield Inn(here, house, posts)

@@ -1,0 +1,138 @@
+"""The MCP server of an identity: what it keeps of its clients."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+import pytest
+from mcp import Client as Asking
+
+from planloop.guests.following import Following
+from planloop.guests.seats import Client, House, Posts, Taken
+from planloop.guests.speaking import TELL_S, Speaking, Visitor, surplus
+from schemas.encoding import Json, JsonObject
+from schemas.record import Draft, Record, SetStatus
+from schemas.resource import Resource, Uid
+
+HOUSE = cast("Any", None)
+TAKEN = Taken("agent/guide", "task/guide", 1, "key", 60.0, "")
+VISITORS = {
+    "works": Visitor(Client(HOUSE, "helper", taken=TAKEN)),
+    "listens": Visitor(Client(HOUSE, "helper"), wanted={"planloop://demo/plan"}),
+    "idle": Visitor(Client(HOUSE, "helper")),
+    "works, too": Visitor(Client(HOUSE, "helper", taken=TAKEN)),
+}
+
+
+class Still:
+    """The log of a plan with one task, in which nothing happens."""
+
+    rev = 1
+
+    def get(self, address: str) -> Resource | None:
+        return Resource(address, Uid("t"), 1, {"goal": "a guide"}, {}) if address == "task/guide" else None
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        spec = {"task": "task/guide", "prototype": "helper", "mind": {"kind": "guest", "lease_s": 60.0}}
+        return [Resource("agent/guide", Uid("a"), 1, spec, {})] if kind == "agent" else []
+
+    async def until(self, rev: int) -> None:
+        raise AssertionError("nothing is waited for")
+
+    async def moved(self) -> None:
+        await anyio.sleep_forever()
+
+
+class Hung:
+    """An owner that answers when it `goes_on`, or after a long time."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.has_answered = False
+
+    def post(self, path: str, body: JsonObject) -> Json:
+        self.goes_on.wait(TELL_S)
+        self.has_answered = True
+        return {}
+
+
+def a_house(access: Posts | None = None) -> House:
+    return House(access or Hung(), Still(), Following(), lambda: "id", anyio.CapacityLimiter(1))
+
+
+@pytest.mark.anyio
+async def test_whoever_listens_is_told_of_the_end_when_the_server_ends() -> None:
+    speaking = Speaking(a_house(), "demo", "helper", is_http=False)
+    async with AsyncExitStack() as stack:
+        asking = await stack.enter_async_context(Asking(speaking.server, mode="2026-07-28"))
+        async with speaking.telling():
+            listens = asking.listen(resource_subscriptions=["planloop://demo/task/guide"])
+            events = await stack.enter_async_context(listens)
+        assert [event async for event in events] == []
+
+
+@dataclass
+class Reader:
+    """A session that takes what it is told, or never does."""
+
+    reads: bool = True
+    told: list[str] = field(default_factory=list)
+    is_told: anyio.Event = field(default_factory=anyio.Event)
+
+    async def send_resource_updated(self, uri: str) -> None:
+        if not self.reads:
+            await anyio.sleep_forever()
+        self.told.append(uri)
+        self.is_told.set()
+
+
+def changed(rev: int, address: str) -> Record:
+    return Record(rev, 0.0, 1, Draft("test.changed", "test", address, (SetStatus(address, Uid("t"), {}),)))
+
+
+@pytest.mark.anyio
+async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_asks() -> None:
+    house, task, locks = a_house(), "planloop://demo/task/guide", "planloop://demo/locks"
+    speaking = Speaking(house, "demo", "helper", is_http=True)
+    silent = [Visitor(Client(house, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
+    reader = Reader()
+    visitor = Visitor(Client(house, "helper"), cast("Any", reader), {task, locks})
+    speaking._visitors |= {str(number): each for number, each in enumerate([*silent, visitor])}
+    async with speaking.telling():
+        await anyio.wait_all_tasks_blocked()
+        since = anyio.current_time()
+        house.following.heard(changed(1, "task/guide"))
+        await reader.is_told.wait()
+        assert anyio.current_time() - since < TELL_S
+        reader.is_told = anyio.Event()
+        for rev in range(10_000):
+            house.following.heard(changed(2 + rev, f"task/guide/{rev % 10}"))
+        house.following.heard(changed(20_000, "lock/guide.md"))
+        await reader.is_told.wait()
+        assert reader.told == [task, locks]
+        assert [each.session for each in silent] == [None] * 5
+
+
+@pytest.mark.anyio
+async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planloop.guests.speaking.LEAVE_S", 0.05)
+    hung = Hung()
+    speaking = Speaking(a_house(hung), "demo", "helper", is_http=True)
+    speaking._visitors["ann"] = Visitor(Client(a_house(hung), "helper", taken=TAKEN))
+    async with speaking.telling():
+        await anyio.wait_all_tasks_blocked()
+    assert not hung.has_answered
+    hung.goes_on.set()
+
+
+@pytest.mark.parametrize(
+    ("kept_max", "gone"),
+    [(4, []), (3, ["idle"]), (2, ["idle", "listens"]), (1, ["idle", "listens", "works"])],
+)
+def test_clients_are_bounded_whatever_they_do_and_those_that_do_least_go_first(kept_max: int, gone: list[str]) -> None:
+    assert surplus(VISITORS, kept_max) == gone

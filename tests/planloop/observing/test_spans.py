@@ -1,0 +1,22 @@
+"""Spans of a plan: what begins ends, and what is kept is bounded."""
+
+from __future__ import annotations
+
+from planloop.observing.spans import FORGOTTEN, OPEN_MAX, Begun, Ended, Spans
+from schemas.record import Draft, Record
+
+
+def test_of_too_many_spans_the_oldest_ends_so_that_whoever_hears_of_them_need_keep_no_more() -> None:
+    spans = Spans("demo", lambda address: None)
+    begun: list[str] = []
+    ended: list[Ended] = []
+    for number in range(OPEN_MAX + 3):
+        draft = Draft("turn.started", "controller:agent", f"agent/a{number}", (), {"turn": 1})
+        for told in spans.note(Record(number + 1, float(number), 1, draft)):
+            if isinstance(told, Begun):
+                begun.append(told.key)
+            else:
+                ended.append(told)
+
+    assert [one.key for one in ended] == begun[:3]
+    assert {one.error for one in ended} == {FORGOTTEN}

@@ -1,0 +1,36 @@
+"""`plan top`: the order, the head line, and what a low terminal shows."""
+
+from __future__ import annotations
+
+from planloop.observing import top
+from reconciler.storing.view import MemoryView
+from schemas.encoding import JsonObject
+from schemas.resource import Resource, Uid
+
+
+def agent(name: str, state: str, turn: int, usd: str) -> Resource:
+    status: JsonObject = {"state": state, "turn": turn, "used": {"tokens": turn * 1000, "usd": usd}}
+    return Resource(f"agent/{name}", Uid(name), 1, {"task": f"task/{name}"}, status)
+
+
+VIEW = MemoryView([agent("a", "asleep", 9, "0.10"), agent("b", "running", 2, "2.5"), agent("c", "running", 3, "0")], 12)
+
+
+def test_the_most_comes_first_in_each_order() -> None:
+    orders = {order: [row.agent for row in top.rows(VIEW, 0.0, order)] for order in top.ORDERS}
+
+    assert orders == {
+        "cost": ["b", "a", "c"],
+        "tokens": ["a", "c", "b"],
+        "turns": ["a", "c", "b"],
+        "state": ["b", "c", "a"],
+        "name": ["a", "b", "c"],
+    }
+
+
+def test_the_head_adds_up_all_agents_and_a_low_terminal_says_how_many_it_leaves_out() -> None:
+    page = top.page(VIEW, "p", 0.0, "cost", (80, 4)).splitlines()
+
+    assert page[0] == "p  rev 12 · 3 agents, 2 running · 0 calls · 14k tokens, $2.60"
+    assert [line.split()[0] for line in page[1:]] == ["AGENT", "b", "…"]
+    assert page[-1] == "… 2 more"

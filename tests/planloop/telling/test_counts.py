@@ -1,0 +1,69 @@
+"""Of an edit with many differences the first are recorded and told, together with how many there are in all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from planloop.rendering import questions
+from planloop.telling import revisions, waiting
+from schemas import limits
+from schemas.encoding import JsonObject
+from schemas.patch import HUMAN_CLI, Accepted, Held
+from tests.reconciler.plans import Plan, agent, op, opened
+
+pytestmark = pytest.mark.anyio
+
+FILE: JsonObject = {
+    "plan": "p",
+    "goal": "all",
+    "approve": ["/tasks/a/tasks"],
+    "tasks": {"a": {"goal": "first", "agent": {"script": []}, "tasks": {"old": {"goal": "is there"}}}},
+}
+MANY = revisions.FIELDS_SHOWN_MAX + 20
+NOW = 100.0
+
+
+@pytest.fixture
+async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
+    async with opened(tmp_path) as found:
+        yield found
+
+
+async def held(plan: Plan, count: int) -> Held:
+    await plan.save(FILE)
+    fresh = (op("add", f"/tasks/a/tasks/x{at}", {"goal": f"part {at}"}) for at in range(count))
+    verdict = await plan.patch(*fresh, by=agent("a"))
+    assert isinstance(verdict, Held), verdict
+    return verdict
+
+
+async def test_of_a_large_held_edit_the_card_says_the_sum_of_all_and_how_many_more_there_are(plan: Plan) -> None:
+    verdict = await held(plan, MANY)
+    (card,) = waiting.answer(plan.store.view, "p", NOW)["approvals"]
+    assert card["summary"] == f"{MANY} to add, 0 to change, 0 to remove"
+    assert (len(card["does"]), card["does_left"]) == (200, MANY - 200)
+    assert (len(card["fields"]), card["fields_left"]) == (500, MANY - 500)
+    approval = plan.store.view.get(verdict.approval)
+    assert approval is not None
+    assert dict(questions.facts(approval))["would be"] == card["summary"]
+
+
+async def test_history_says_the_same_of_the_hold_and_of_what_was_approved(plan: Plan) -> None:
+    verdict = await held(plan, MANY)
+    done = await plan.gate.approve(verdict.approval, HUMAN_CLI)
+    assert isinstance(done, Accepted)
+    for rev in (verdict.rev, done.rev):
+        (record,) = await plan.store.log(rev - 1, 1)
+        told = revisions.detail(record, "plan/p", FILE)
+        assert told["summary"] == f"{MANY} to add, 0 to change, 0 to remove"
+        assert (len(told["does"]), told["does_left"]) == (200, MANY - 200)
+
+
+async def test_where_all_is_recorded_nothing_is_said_to_be_left(plan: Plan) -> None:
+    await held(plan, limits.DIFFERENCES_RECORDED_MAX)
+    (card,) = waiting.answer(plan.store.view, "p", NOW)["approvals"]
+    assert card["summary"] == "200 to add, 0 to change, 0 to remove"
+    assert (len(card["does"]), card["does_left"], card["fields_left"]) == (200, 0, 0)

@@ -1,0 +1,72 @@
+"""What pausing, resuming and cancelling patch."""
+
+from __future__ import annotations
+
+import pytest
+
+from planloop.exits import Exit, Halt
+from planloop.server.steering import Steps, steps_of
+from reconciler.storing.view import MemoryView
+from schemas.encoding import JsonObject
+from schemas.patching import Op
+from schemas.resource import Resource, Uid
+
+DOCUMENT: JsonObject = {"tasks": {"a": {"goal": "x", "pause": True}, "b": {"goal": "y", "tasks": {"c": {}}}}}
+
+
+def task(path: str, state: str, kind: str = "run", **status: object) -> Resource:
+    spec: JsonObject = {"work": {"kind": kind}}
+    return Resource(f"task/{path}", Uid(path), 1, spec, {"state": state, **status})
+
+
+VIEW = MemoryView(
+    [
+        task("a", "paused"),
+        task("b", "failed", "group"),
+        task("b/c", "failed"),
+        task(
+            "b/d",
+            "blocked",
+            conditions={
+                "Ready": {"status": "False", "reason": "NoModel", "message": "", "since": 1.0, "observed_generation": 1}
+            },
+        ),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("do", "named", "steps"),
+    [
+        ("pause", ["task/b"], Steps((Op("add", ("tasks", "b", "pause"), True),))),
+        ("cancel", ["task/b/c"], Steps((Op("add", ("tasks", "b", "tasks", "c", "cancel"), True),))),
+        ("resume", ["task/a"], Steps((Op("remove", ("tasks", "a", "pause")),))),
+        (
+            "resume",
+            ["task/b"],
+            Steps(
+                (
+                    Op("add", ("tasks", "b", "tasks", "c", "again"), 1),
+                    Op("remove", ("tasks", "b", "tasks", "d", "pause")),
+                ),
+                (Op("add", ("tasks", "b", "tasks", "d", "pause"), True),),
+            ),
+        ),
+    ],
+)
+def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[str], steps: Steps) -> None:
+    assert steps_of(VIEW, DOCUMENT, do, named) == steps
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "cure"),
+    [
+        ("agent/a", Exit.USAGE, "task/a"),
+        ("task/z", Exit.NOT_FOUND, "plan get tasks"),
+        ("container/db", Exit.NOT_FOUND, "plan get containers"),
+    ],
+)
+def test_what_is_no_task_is_told_with_a_cure(named: str, code: Exit, cure: str) -> None:
+    with pytest.raises(Halt) as halt:
+        steps_of(VIEW, DOCUMENT, "resume", [named])
+    assert (halt.value.exit, cure in halt.value.hint) == (code, True)

@@ -1,0 +1,52 @@
+"""Who waits for whom over files, as the page and other programs read it."""
+
+from __future__ import annotations
+
+from planloop.telling import waits
+from tests.controllers.lock.table import Table
+
+
+def edges(table: Table) -> set[tuple[str, str, str, str]]:
+    found = waits.answer(table.view, table.now)["waits"]
+    return {(one["from"], one["to"], one["lock"], one["why"]) for one in found}
+
+
+def test_whoever_waits_points_at_who_holds_what_overlaps_and_at_who_came_before() -> None:
+    table = Table(["a", "b", "c"])
+    table.want("a", {"src/**": "write"}, kept="asked", reason="renames")
+    table.want("b", {"src/x": "write"})
+    assert edges(table) == {("agent/b", "agent/a", "lock/src/**", "holds")}
+    table.release("a")
+    table.now += 1
+    table.want("c", {"src/x": "write"})
+    assert ("agent/c", "agent/b", "lock/src/x", "waits") in edges(table), "b has waited longer and is served first"
+
+
+def test_a_ring_is_told_with_its_members_in_order() -> None:
+    table = Table(["a", "b", "c"])
+    for path in "abc":
+        table.want(path, {path: "write"}, kept="asked")
+    for path, other in ("ab", "bc", "ca"):
+        table.want(path, {other: "write"})
+    answer = waits.answer(table.view, table.now)
+    (ring,) = answer["rings"]
+    assert sorted(ring["owners"]) == ["agent/a", "agent/b", "agent/c"]
+    start = ring["owners"].index("agent/a")
+    assert [*ring["owners"][start:], *ring["owners"][:start]] == ["agent/a", "agent/b", "agent/c"]
+    assert "agent/b, which waits for agent/c" in ring["words"] or "agent/b waits for agent/c" in ring["words"]
+    assert answer["waits_left"] == 0
+    table.settle()
+    assert waits.answer(table.view, table.now)["rings"] == [], "the controller has broken it"
+
+
+def test_a_lock_tells_its_holders_and_its_queue_in_the_order_in_which_they_came() -> None:
+    table = Table(["a", "b", "c"])
+    table.want("a", {"x": "write"}, reason="first")
+    for path in "cb":
+        table.now += 1
+        table.want(path, {"x": "write"})
+    (lock,) = waits.answer(table.view, table.now)["locks"]
+    assert [(one["owner"], one["until"], one["reason"]) for one in lock["holders"]] == [
+        ("agent/a", "to the end of its turn", "first")
+    ]
+    assert [one["owner"] for one in lock["waiters"]] == ["agent/c", "agent/b"]

@@ -1,0 +1,36 @@
+"""What moves in a folder is told, also where the kernel has nothing left to tell it with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LAST_FILES = """
+import os, resource, sys
+from pathlib import Path
+import anyio
+from planloop.folder_events import moves
+
+async def main():
+    folder = Path(sys.argv[1])
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    stop, seen = anyio.Event(), 0
+    async for batch in moves([folder], stop):
+        assert batch == set(), batch
+        seen += 1
+        if seen == 2:
+            stop.set()
+    print(seen)
+
+anyio.run(main)
+"""
+
+
+def test_where_no_watch_is_left_one_looks_from_time_to_time(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LAST_FILES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=15
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

@@ -1,0 +1,41 @@
+"""What is said to go on with a plan does go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planloop import going_on
+from planloop.places import of_file
+
+
+@pytest.mark.parametrize(
+    ("file", "beside", "command"),
+    [
+        ("webchat.plan.yaml", "plan.json", "plan apply webchat.plan.yaml"),
+        ("run.plan.yaml", "other.json", "plan apply run.plan.yaml"),
+        ("notes/first/run.plan.yaml", "plan.json", "plan bench resume notes/first"),
+        ("run.plan.yaml", "plan.json", "plan bench resume {here}"),
+        ("../first/run.plan.yaml", "plan.json", "plan bench resume ../first"),
+        ("validation/run.plan.yaml", "plan.json", "plan bench validate SUITE"),
+    ],
+)
+def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, beside: str, command: str
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = here / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_name(beside).touch()
+    place = of_file(path, "run")
+    place.folder.mkdir(parents=True)
+    place.note_file(path)
+
+    assert going_on.command(place) == command.format(here=here)
+
+
+def test_a_plan_whose_file_nobody_knows_goes_on_with_apply(tmp_path: Path) -> None:
+    assert going_on.command(of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"

@@ -1,0 +1,42 @@
+"""A message from outside goes once, however often and at whatever moment it is sent again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from planloop.core import Core
+from planloop.places import Place
+from planloop.server import messages
+from schemas.encoding import JsonObject
+from tests.controllers.agent.arena import arena
+
+PLAN = """
+goal: x
+tasks:
+  w: {goal: w, agent: {script: [{sleep: 600s}]}}
+"""
+
+
+@pytest.mark.anyio
+async def test_a_message_that_is_sent_again_before_the_first_is_answered_goes_once(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(PLAN)
+        place = Place("arena", next(tmp_path.rglob("log.db")).parent)
+        owner = cast("Any", None)
+        core = Core(place, here.store, here.gate, here.world.clock, here.world.ids, owner, had_plan=True)
+        answers: list[JsonObject] = []
+
+        async def send() -> None:
+            answers.append(await messages.send(core, {"to": "agent/w", "text": "hello", "key": "k"}))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(send)
+
+        told = [answer["sent"][0] for answer in answers]
+        assert sorted(one["is_new"] for one in told) == [False, False, True]
+        assert len({one["id"] for one in told}) == 1

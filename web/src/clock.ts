@@ -1,0 +1,16 @@
+// What time it is for what is shown: this moment, or, while one looks at the past, that one.
+
+import { computed, signal } from "@preact/signals";
+import { plan } from "./log/plan";
+
+const wall = signal(Date.now() / 1000);
+
+setInterval(() => {
+  if (!document.hidden) wall.value = Date.now() / 1000;
+}, 1000);
+document.addEventListener("visibilitychange", () => {
+  wall.value = Date.now() / 1000;
+});
+
+/** Seconds since 1970; moves once a second. */
+export const now = computed(() => plan.pastAt.value ?? wall.value);

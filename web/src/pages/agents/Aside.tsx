@@ -1,0 +1,210 @@
+// What belongs to an agent beside its words: budget, inbox, locks, hooks, threads, rights, tools.
+
+import { useMemo } from "preact/hooks";
+import type { Resource } from "../../log/record";
+import { plan } from "../../log/plan";
+import { Ago } from "../../parts/Ago";
+import { Bar } from "../../parts/Bar";
+import { Linked } from "../../parts/Linked";
+import { Status } from "../../parts/Status";
+import { linkTo } from "../../routes";
+import { plural } from "../../words/amounts";
+import { Costs } from "../../words/budgets";
+import { byNow, conditionsOf, isBad, list, map, nameOf, stateOf, text, unblocksOf } from "../../words/objects";
+import { Long, Who } from "./pieces";
+import { bodyWords, rightsOf } from "./words";
+
+export function Aside({ item, task }: { item: Resource; task: string }) {
+  return (
+    <>
+      <Standing item={item} />
+      <Budget task={task} />
+      <Inbox item={item} />
+      <Locks owner={item.address} task={task} />
+      <Hooks agent={item.address} />
+      <Threads agent={item.address} />
+      <Children parent={item.address} />
+      <section>
+        <h2>Rights</h2>
+        <dl class="facts">
+          {rightsOf(item).map(([label, said]) => [<dt key={`${label}.`}>{label}</dt>, <dd key={label}>{said}</dd>])}
+        </dl>
+      </section>
+      {text(item.spec.prompt) && (
+        <details>
+          <summary>Prompt</summary>
+          <pre tabIndex={0}>{text(item.spec.prompt)}</pre>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** What is wrong and what would help, if anything is. */
+function Standing({ item }: { item: Resource }) {
+  const bad = conditionsOf(item).filter(isBad);
+  const ways = unblocksOf(item);
+  if (bad.length === 0) return null;
+  return (
+    <section>
+      <h2>Stands in the way</h2>
+      {bad.map((one) => (
+        <p key={one.type}>
+          <strong>{one.reason}</strong> <Linked words={byNow(one.message, (name) => plan.object(`lock/${name}`).value)} /> {one.since > 0 && <span class="quiet"><Ago at={one.since} /></span>}
+        </p>
+      ))}
+      {ways.length > 0 && (
+        <ul class="ways">
+          {ways.map((way) => (
+            <li key={way}>{way.startsWith("plan ") ? <code><Linked words={way} /></code> : <Linked words={way} />}</li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}
+
+function Budget({ task }: { task: string }) {
+  const tasks = plan.kind("task").value;
+  const agents = plan.kind("agent").value;
+  const costs = useMemo(() => new Costs(tasks, agents), [tasks, agents]);
+  const item = tasks.get(task);
+  const uses = item === undefined ? [] : costs.uses(item);
+  return (
+    <section>
+      <h2>Budget</h2>
+      {uses.length === 0 && <p class="quiet">Nothing is bounded here; no tokens and no money were used.</p>}
+      {uses.map((use) =>
+        use.bound === undefined ? (
+          <p key={use.unit} class="number">
+            {use.words} <span class="quiet">so far</span>
+          </p>
+        ) : (
+          <Bar key={use.unit} label={use.label} used={use.used} bound={use.bound} held={use.held} words={use.words} />
+        ),
+      )}
+    </section>
+  );
+}
+
+function Inbox({ item }: { item: Resource }) {
+  const messages = Object.values(map(item.status.inbox)).map(map);
+  return (
+    <section>
+      <h2>Inbox</h2>
+      {messages.length === 0 && <p class="quiet">Nothing unread.</p>}
+      <ul class="inbox">
+        {messages
+          .sort((a, b) => Number(a.sent_at) - Number(b.sent_at))
+          .map((one) => (
+            <li key={text(one.id)}>
+              <div>
+                <Who address={text(one.sender)} /> <span class="badge">{text(one.delivery)}</span> <span class="quiet"><Ago at={Number(one.sent_at)} /></span>
+              </div>
+              <Long text={bodyWords(one.body)} />
+            </li>
+          ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The locks that the agent or its task holds or waits for. */
+function Locks({ owner, task }: { owner: string; task: string }) {
+  const found: { address: string; words: string }[] = [];
+  for (const lock of plan.kind("lock").value.values()) {
+    for (const one of Object.values(map(lock.status.holders)).map(map)) {
+      if (one.owner === owner || one.owner === task) found.push({ address: lock.address, words: `holds (${text(one.mode)})` });
+    }
+    for (const one of Object.values(map(lock.status.waiters)).map(map)) {
+      if (one.owner === owner || one.owner === task) found.push({ address: lock.address, words: `waits for (${text(one.mode)})` });
+    }
+  }
+  return (
+    <section>
+      <h2>Locks</h2>
+      {found.length === 0 && <p class="quiet">It holds none and waits for none.</p>}
+      <ul class="plain-list">
+        {found.map((one) => (
+          <li key={one.address + one.words}>
+            {one.words} <a href={linkTo(one.address)}>{one.address}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Hooks({ agent }: { agent: string }) {
+  const found = [...plan.kind("hook").value.values()].filter((one) => one.spec.watches === agent);
+  if (found.length === 0) return null;
+  return (
+    <section>
+      <h2>Hooks</h2>
+      <ul class="plain-list">
+        {found.map((one) => (
+          <li key={one.address}>
+            <a href={linkTo(one.address)}>{text(one.spec.name) || nameOf(one.address)}</a> <Status state={stateOf(one)} />{" "}
+            <span class="quiet">
+              {list(one.spec.on).map(text).join(", ")} · asked {plural(Number(one.status.fired ?? 0), "time")}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Threads({ agent }: { agent: string }) {
+  const found = [...plan.kind("thread").value.values()].filter((one) => one.spec.owner === agent || list(one.spec.speakers).includes(agent) || list(one.spec.listeners).includes(agent));
+  if (found.length === 0) return null;
+  return (
+    <section>
+      <h2>Threads</h2>
+      <ul class="plain-list">
+        {found.map((one) => {
+          const answers = Object.values(map(one.status.answers)).map((box) => map(list(box)[0]));
+          return (
+            <li key={one.address}>
+              <div>
+                <span class="badge">{text(one.spec.kind)}</span> <span class="quiet">{one.address}</span>
+              </div>
+              <Long text={text(one.spec.prompt)} />
+              <p class="quiet">
+                {list(one.spec.speakers).map(text).join(", ")} · {plural(answers.length, "answer")}
+              </p>
+              {answers.map((answer, at) => (
+                <blockquote key={at}>
+                  <Long text={text(answer.text)} />
+                </blockquote>
+              ))}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+function Children({ parent }: { parent: string }) {
+  const found = [...plan.kind("agent").value.values()].filter((one) => one.spec.parent === parent);
+  const above = text(plan.object(parent).value?.spec.parent);
+  if (found.length === 0 && !above) return null;
+  return (
+    <section>
+      <h2>Family</h2>
+      <ul class="plain-list">
+        {above && (
+          <li>
+            below <Who address={above} />
+          </li>
+        )}
+        {found.map((one) => (
+          <li key={one.address}>
+            <Status state={stateOf(one)} short /> <Who address={one.address} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,88 @@
+// What waits for a person: what it is, why, what it would change, and the answer.
+
+import { computed } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { components } from "../../api-types";
+import { plan } from "../../log/plan";
+import { Problem } from "../../parts/Problem";
+import { WhyNot } from "../../parts/WhyNot";
+import { useRead } from "../../reading";
+import { plural } from "../../words/amounts";
+import { text } from "../../words/objects";
+import { lastNews } from "./Answer";
+import { ApprovalCard } from "./ApprovalCard";
+import "./approvals.css";
+import { ConflictCard } from "./ConflictCard";
+import { DoubtCard } from "./DoubtCard";
+import { HookCard } from "./HookCard";
+
+export type Waiting = components["schemas"]["Waiting"];
+
+/** Calls in doubt, as one word that changes when they do: calls come and go all the time, these do not. */
+const doubts = computed(() => [...plan.kind("call").value.values()].filter((one) => text(one.status.state) === "Unknown").map((one) => one.address + one.rev).join(" "));
+
+export default function ApprovalsPage({ rest }: { rest: string }) {
+  const wake = `${plan.past.value} ${doubts.value} ${versions("approval")} ${versions("conflict")} ${versions("hook")}`;
+  const past = plan.past.value;
+  const { value, error } = useRead<Waiting>("waiting", past === null ? {} : { at: past }, wake);
+  const address = rest === "" ? "" : /^(approval|conflict|call|hook)\//.test(rest) ? rest : `approval/${rest}`;
+  const isThere = value !== undefined && address !== "";
+  useEffect(() => {
+    const element = document.getElementById(address);
+    element?.scrollIntoView({ block: "nearest" });
+    element?.focus({ preventScroll: true });
+  }, [address, isThere]);
+  // Whoever has answered stands in a card that goes away: from there it goes on at the top.
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (lastNews.value && (document.activeElement === null || document.activeElement === document.body)) heading.current?.focus({ preventScroll: true });
+  }, [value]);
+  const count = value === undefined ? 0 : value.approvals.length + value.conflicts.length + value.doubts.length;
+  return (
+    <div class="approvals-page">
+      <div class="toolbar">
+        <h1 ref={heading} tabIndex={-1}>
+          Approvals
+        </h1>
+        <span class="quiet" role="status">
+          {value !== undefined && (count === 0 ? "nothing waits for a person" : `${plural(count, "thing waits", "things wait")} for a person`)}
+        </span>
+      </div>
+      <p class="quiet answered" role="status">
+        {lastNews.value}
+      </p>
+      <WhyNot />
+      {error && <Problem error={error} />}
+      {value !== undefined && address !== "" && !knows(value, address) && <p class="quiet">{address} waits no more: it was answered, or is gone.</p>}
+      {value !== undefined && (
+        <>
+          <Group title="For a yes" items={value.approvals} render={(one) => <ApprovalCard key={one.address} item={one} />} />
+          <Group title="Conflicts to rule on" items={value.conflicts} render={(one) => <ConflictCard key={one.address} item={one} />} />
+          <Group title="Calls in doubt" items={value.doubts} render={(one) => <DoubtCard key={one.address} item={one} />} />
+          <Group title="Hooks that stay until somebody lets them go" items={value.hooks} render={(one) => <HookCard key={one.address} item={one} />} />
+          {count === 0 && value.hooks.length === 0 && <p class="quiet">Edits that are held, requests of agents, questions of tool servers, conflicts over files and calls whose outcome nobody saw are asked here.</p>}
+        </>
+      )}
+    </div>
+  );
+}
+
+function knows(value: Waiting, address: string): boolean {
+  return [...value.approvals, ...value.conflicts, ...value.doubts, ...value.hooks].some((one) => one.address === address);
+}
+
+/** Changes whenever an object of the kind does what a person is asked about; how often a hook fired is not that. */
+function versions(kind: string): string {
+  return [...plan.kind(kind).value.values()].map((one) => `${one.address}:${kind === "hook" ? `${one.generation}${text(one.status.state)}${text(one.status.approved_by)}` : one.rev}`).join(" ");
+}
+
+function Group<T>({ title, items, render }: { title: string; items: readonly T[]; render: (item: T) => ComponentChildren }) {
+  if (items.length === 0) return null;
+  return (
+    <section>
+      <h2>{title}</h2>
+      <div class="cards">{items.map(render)}</div>
+    </section>
+  );
+}

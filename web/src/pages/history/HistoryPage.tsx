@@ -1,0 +1,120 @@
+// The plan's revisions: who made each, why, what came of it, what it changed, and the way back.
+
+import type { RefObject } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Ago } from "../../parts/Ago";
+import { Problem } from "../../parts/Problem";
+import { go, href } from "../../routes";
+import { clockTime } from "../../words/amounts";
+import "./history.css";
+import { useRevisions } from "./reading";
+import { RevisionView } from "./RevisionView";
+import type { Change } from "./revisions";
+
+const KINDS = [
+  ["", "what changed the plan"],
+  ["all", "everything that was tried"],
+  ["refused", "refused"],
+  ["held", "held"],
+  ["approved", "approved"],
+  ["rejected", "rejected"],
+] as const;
+
+export default function HistoryPage({ rest }: { rest: string }) {
+  const [author, setAuthor] = useState("");
+  const [kind, setKind] = useState("");
+  const { shown, authors, error, more } = useRevisions({ ...(author ? { author } : {}), ...(kind === "all" ? { all: "1" } : kind ? { kind } : {}) });
+  const heading = useFocusOfClosed(rest);
+  return (
+    <div class="history-page" data-chosen={rest ? "" : undefined}>
+      <section class="history-list" aria-label="Revisions">
+        <div class="toolbar">
+          <h1 ref={heading} tabIndex={-1}>
+            History
+          </h1>
+          <Choice label="by" value={author} onChoose={setAuthor} options={[["", "everybody"], ["human", "people"], ["agent", "agents"], ...authors.map((one) => [one, one] as const)]} />
+          <Choice label="show" value={kind} onChoose={setKind} options={KINDS} />
+        </div>
+        {error && <Problem error={error} />}
+        {shown?.length === 0 && <p class="quiet">No revision is like that.</p>}
+        <ol class="revisions" onKeyDown={steps}>
+          {shown?.map((one) => (
+            <Row key={one.rev} one={one} isChosen={String(one.rev) === rest} />
+          ))}
+        </ol>
+        {more && (
+          <button type="button" class="plain" onClick={() => void more()}>
+            Earlier revisions
+          </button>
+        )}
+      </section>
+      {rest && (
+        <section class="history-one" aria-label={`Revision ${rest}`}>
+          <RevisionView key={rest} rev={rest} onClose={() => go("history")} />
+        </section>
+      )}
+    </div>
+  );
+}
+
+function Choice({ label, value, options, onChoose }: { label: string; value: string; options: readonly (readonly [string, string])[]; onChoose: (value: string) => void }) {
+  return (
+    <label>
+      {label}{" "}
+      <select value={value} onChange={(event) => onChoose(event.currentTarget.value)}>
+        {options.map(([name, words]) => (
+          <option key={name} value={name}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Row({ one, isChosen }: { one: Change; isChosen: boolean }) {
+  return (
+    <li>
+      <a id={linkId(String(one.rev))} href={href("history", String(one.rev))} aria-current={isChosen ? "true" : undefined}>
+        <span class="revision-head">
+          <span class="number revision-rev">{one.rev}</span>
+          <span>{one.author}</span>
+          <span class="badge" data-did={one.did}>
+            {one.did}
+          </span>
+          <span class="quiet number revision-at" title={clockTime(one.at)}>
+            <Ago at={one.at} />
+          </span>
+        </span>
+        <span class="revision-what">{one.what}</span>
+      </a>
+    </li>
+  );
+}
+
+function linkId(rev: string): string {
+  return `revision-${rev}`;
+}
+
+/** Whoever closes a revision goes on at its link in the list, or at the heading, whose ref is returned. */
+function useFocusOfClosed(rest: string): RefObject<HTMLHeadingElement> {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const before = useRef("");
+  useLayoutEffect(() => {
+    if (rest === "" && before.current !== "" && document.activeElement === document.body) (document.getElementById(linkId(before.current)) ?? heading.current)?.focus();
+    before.current = rest;
+  }, [rest]);
+  return heading;
+}
+
+/** Up and down go through the list, whichever of its links has the focus. */
+function steps(event: KeyboardEvent): void {
+  const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+  const list = event.currentTarget as HTMLElement;
+  const links = [...list.querySelectorAll<HTMLAnchorElement>("a")];
+  const at = links.indexOf(document.activeElement as HTMLAnchorElement);
+  const next = links[at + by];
+  if (by === 0 || at < 0 || next === undefined) return;
+  event.preventDefault();
+  next.focus();
+}

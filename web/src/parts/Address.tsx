@@ -1,0 +1,23 @@
+import { plan } from "../log/plan";
+import { linkTo } from "../routes";
+import { stateOf } from "../words/objects";
+import { Status } from "./Status";
+
+/** A link to an object, with the state that it is in. What there is not any more is its name alone. */
+export function Address({ address, state = false }: { address: string; state?: boolean }) {
+  const item = plan.object(address).value;
+  if (item === undefined) return <span class="mono">{address}</span>;
+  return (
+    <span class="address">
+      <a class="mono" href={linkTo(address)}>
+        {address}
+      </a>
+      {state && (
+        <>
+          {" "}
+          <Status state={stateOf(item)} />
+        </>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,66 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Refused, refusedOf } from "../api";
+import { Problem } from "./Problem";
+
+interface Props {
+  /** The question, such as `Cancel task/backend?`. */
+  title: string;
+  /** What the button says that does it: a verb, never `OK`. */
+  action: string;
+  /** Whether something is lost by it. */
+  grave?: boolean;
+  /** What would happen, and whatever is to be filled in. */
+  children?: ComponentChildren;
+  /** Does it; a refusal is shown and the question stays. */
+  onConfirm: () => Promise<unknown>;
+  /** The question is to go: it was answered either way. */
+  onClose: () => void;
+}
+
+/** A question before something happens. Escape says no, Enter in a field yes; the focus goes back where it was. */
+export function Confirm({ title, action, grave = false, children, onConfirm, onClose }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [error, setError] = useState<Refused | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    const before = document.activeElement;
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      element?.close(); // What stands behind an open dialog takes no focus.
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+
+  const confirm = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (refusal) {
+      setError(refusedOf(refusal));
+      setBusy(false);
+    }
+  };
+
+  return (
+    <dialog ref={dialog} aria-label={title} onClose={onClose}>
+      <form onSubmit={confirm}>
+        <h2>{title}</h2>
+        {children}
+        {error && <Problem error={error} />}
+        <div class="buttons">
+          <button type="button" onClick={onClose}>
+            Back
+          </button>
+          <button type="submit" class={grave ? "grave" : "main"} disabled={isBusy}>
+            {isBusy ? "…" : action}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,95 @@
+// An output that grows: its end stays in sight for whoever wants that, and older pages are had on demand.
+
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Refused, refusedOf } from "../api";
+import { type Output, preceded } from "./output";
+import { Problem } from "./Problem";
+
+export interface Growing<O extends Output> {
+  shown: O;
+  /** Makes what is known another, made of what is known by then. */
+  put: (next: (now: O) => O) => void;
+  /** What is known at this moment, also between two drawings. */
+  now: () => O;
+  older: () => Promise<void>;
+  error: Refused | null;
+  isFollowing: boolean;
+  follow: (isWanted: boolean) => void;
+  box: RefObject<HTMLPreElement>;
+}
+
+/** An output of which nothing is known yet; `before` reads the page before what is known. */
+export function useOutput<O extends Output>(nothing: O, before: (now: O) => Promise<Output>): Growing<O> {
+  const [shown, setShown] = useState(nothing);
+  const [error, setError] = useState<Refused | null>(null);
+  const [isFollowing, follow] = useState(true);
+  const box = useRef<HTMLPreElement>(null);
+  const last = useRef(nothing);
+  const put = (next: (now: O) => O): void => {
+    last.current = next(last.current);
+    setShown(last.current);
+  };
+  useEffect(() => {
+    const element = box.current;
+    if (isFollowing && element !== null) element.scrollTop = element.scrollHeight;
+  }, [shown, isFollowing]);
+
+  const older = async (): Promise<void> => {
+    const asked = last.current;
+    setError(null);
+    try {
+      const page = await before(asked);
+      const whole = preceded(last.current, asked, page);
+      if (whole === last.current) return;
+      const below = (box.current?.scrollHeight ?? 0) - (box.current?.scrollTop ?? 0);
+      follow(false);
+      put(() => whole);
+      requestAnimationFrame(() => {
+        if (box.current !== null) box.current.scrollTop = box.current.scrollHeight - below;
+      });
+    } catch (refusal) {
+      setError(refusedOf(refusal));
+    }
+  };
+  return { shown, put, now: () => last.current, older, error, isFollowing, follow, box };
+}
+
+interface Props<O extends Output> {
+  of: Growing<O>;
+  /** The heading, and what else is said beside it. */
+  head: ComponentChildren;
+  label: string;
+  /** Whether more may come. */
+  isGrowing: boolean;
+  /** What is said while there is nothing. */
+  empty: string;
+}
+
+export function OutputView<O extends Output>({ of, head, label, isGrowing, empty }: Props<O>) {
+  return (
+    <>
+      <div class="toolbar">
+        {head}
+        {isGrowing && (
+          <label>
+            <input type="checkbox" checked={of.isFollowing} onChange={(event) => of.follow(event.currentTarget.checked)} /> stay at the end
+          </label>
+        )}
+        {of.shown.log !== "" && of.shown.start > 0 && (
+          <button type="button" onClick={() => void of.older()}>
+            Older lines
+          </button>
+        )}
+      </div>
+      {of.error && <Problem error={of.error} />}
+      {of.shown.text ? (
+        <pre ref={of.box} tabIndex={0} role="region" aria-label={label} class="output">
+          {of.shown.text}
+        </pre>
+      ) : (
+        <p class="quiet">{empty}</p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,41 @@
+// A state as a word with a sign and a colour. The word says it all; the sign is for those who look over many, and the
+// colour for neither alone.
+
+type Tone = "run" | "good" | "bad" | "warn" | "idle";
+
+const SIGNS: Record<string, string> = {
+  running: "●", checking: "●", done: "✔", asleep: "◐", blocked: "◼", waiting: "○", new: "○",
+  failed: "✖", cancelled: "⊘", paused: "‖", stopping: "◌", deleting: "◌", parked: "◼", claimed: "●",
+  preparing: "◐", starting: "◐", healthy: "●", unhealthy: "◼", restarting: "◐", completed: "✔",
+  removed: "○", kept: "◌", idle: "○", ended: "✔", active: "●",
+};
+
+const TONES: Record<Tone, readonly string[]> = {
+  run: ["running", "checking", "claimed", "preparing", "starting", "restarting", "active"],
+  good: ["done", "healthy", "completed", "ended"],
+  bad: ["failed", "unhealthy"],
+  warn: ["blocked", "parked", "paused", "stopping", "deleting"],
+  idle: [],
+};
+
+const TONE_OF = new Map(Object.entries(TONES).flatMap(([tone, states]) => states.map((state) => [state, tone as Tone])));
+
+export function toneOf(state: string): Tone {
+  return TONE_OF.get(state) ?? "idle";
+}
+
+export function signOf(state: string): string {
+  return SIGNS[state] ?? "·";
+}
+
+/** `● running`. With `short` only the sign is seen, and the word is said to those who listen. */
+export function Status({ state, short = false }: { state: string; short?: boolean }) {
+  return (
+    <span class="status" data-tone={toneOf(state)}>
+      <span class="sign" aria-hidden="true">
+        {signOf(state)}
+      </span>
+      <span class={short ? "unseen" : undefined}>{state}</span>
+    </span>
+  );
+}

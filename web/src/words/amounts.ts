@@ -1,0 +1,44 @@
+// Numbers for people: the words of schemas/amounts.py, held to them by a shared test.
+
+const MINUTE_S = 60;
+const HOUR_S = 3600;
+const DAY_S = 86400;
+
+/** `0.4 s`, `38 s`, `1m40s`, `2h05m`, `3d04h`: two units at most. */
+export function duration(seconds: number): string {
+  if (seconds < 0) return "0 s";
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < MINUTE_S) return `${whole} s`;
+  if (whole < HOUR_S) return `${Math.floor(whole / MINUTE_S)}m${two(whole % MINUTE_S)}s`;
+  if (whole < DAY_S) return `${Math.floor(whole / HOUR_S)}h${two(Math.floor((whole % HOUR_S) / MINUTE_S))}m`;
+  return `${Math.floor(whole / DAY_S)}d${two(Math.floor((whole % DAY_S) / HOUR_S))}h`;
+}
+
+/** `$12.30`; under a cent two digits that say something: `$0.0042`. */
+export function money(usd: number): string {
+  if (usd === 0 || Math.abs(usd) >= 0.01) return `$${usd.toFixed(2)}`;
+  return `$${usd.toFixed(-Math.floor(Math.log10(Math.abs(usd))) + 1)}`;
+}
+
+/** `950`, `212k`, `2M`, `1.5M`: three digits that matter. */
+export function count(number: number): string {
+  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (Math.abs(number) >= size) return `${Number((number / size).toPrecision(3))}${unit}`;
+  }
+  return String(Number(number.toPrecision(6)));
+}
+
+/** `1 task`, `3 tasks`. */
+export function plural(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+/** The time of day where the reader is: `14:03:22`. */
+export function clockTime(at: number): string {
+  return new Date(at * 1000).toLocaleTimeString("en-GB");
+}
+
+function two(number: number): string {
+  return String(number).padStart(2, "0");
+}
