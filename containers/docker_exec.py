@@ -24,6 +24,7 @@ NOT_STARTED: Final = b"OCI "  # In what an engine writes then: `OCI runtime exec
 KILLED: Final = 137
 BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
 GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
+OF_THE_COMMAND: Final = (b"exec: ", b"executable")  # In what runc and crun write of a program that cannot be run.
 REST_S: Final = 1.0  # For what was written before it was killed.
 
 
@@ -117,18 +118,21 @@ class Execs:
         code = state["ExitCode"]
         # Podman tells of no process once it has ended; engines that could not start one say so in its place.
         if not state.get("Pid") and code in START_FAILED and NOT_STARTED in output:
-            return Ended(Ending.NOT_STARTED, None, output.strip())
-        if code in (None, KILLED) and await self._goes(ref):
+            # They say so of a container, too, that goes in this moment, and tell that it went a little later.
+            within_s = GOES_S if any(words in output for words in OF_THE_COMMAND) else BEGIN_S
+            is_lost = await self._goes(ref, within_s)
+            return Ended(Ending.LOST if is_lost else Ending.NOT_STARTED, None, output.strip())
+        if code in (None, KILLED) and await self._goes(ref, GOES_S):
             return Ended(Ending.LOST, None, output)
         return Ended(Ending.EXITED, code, output)
 
-    async def _goes(self, ref: str) -> bool:
+    async def _goes(self, ref: str, within_s: float) -> bool:
         """Whether the container does not run; one that is killed is told of a little after what ran inside."""
 
         async def is_gone() -> bool:
             return await self._main(ref) is None
 
-        with anyio.move_on_after(GOES_S):
+        with anyio.move_on_after(within_s):
             await until(is_gone)
             return True
         return False
