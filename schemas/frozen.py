@@ -63,7 +63,7 @@ def frozen(cls: type[T]) -> type[T]:
         namespace["__repr__"] = _repr(shown)
     make: Any = type(cls)
     made: Any = make(cls.__name__, cls.__bases__, namespace)
-    made.__init__ = _init(made, fields)
+    made.__init__ = _init_at_first(made, fields)
     return made  # type: ignore[no-any-return]
 
 
@@ -77,6 +77,16 @@ def _field(name: str, kind: Any, default: Any) -> Field[Any]:
     one: Any = default if isinstance(default, Field) else field(default=default)
     one.name, one.type, one._field_type, one.kw_only = name, kind, _KIND, False
     return one  # type: ignore[no-any-return]
+
+
+def _init_at_first(made: Any, fields: dict[str, Field[Any]]) -> Callable[..., None]:
+    """Makes the class's own `__init__` when the first of it is made: a command makes few of the classes it knows."""
+
+    def __init__(self: Any, *values: Any, **members: Any) -> None:  # noqa: N807 - it stands for that
+        made.__init__ = _init(made, fields)
+        made.__init__(self, *values, **members)
+
+    return __init__
 
 
 def _init(made: Any, fields: dict[str, Field[Any]]) -> Callable[..., None]:
