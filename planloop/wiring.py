@@ -342,6 +342,7 @@ def case_controller(
     from benchmarks.compiling.compiled import compiled_from_json
     from benchmarks.controller import CaseReconciler
     from benchmarks.events.witness import Witness
+    from benchmarks.grading.blobs import Blobs
     from benchmarks.grading.grading import grade
     from benchmarks.grading.ground import Ground
     from controllers.task.checking import run_check
@@ -360,6 +361,7 @@ def case_controller(
 
     ground = Ground(
         root,
+        Blobs(root),
         compiled,
         run_check,
         processes,

@@ -9,6 +9,9 @@ from typing import Final, Protocol
 
 import anyio
 
+ID_BYTES: Final = 6
+IDS_DRAWN: Final = 256
+
 MINTED: Final = re.compile(r"(?<![0-9a-z])[0-9a-f]{12}(?![0-9a-z])")
 """An id in a text, as `Ids` mint them."""
 
@@ -40,7 +43,18 @@ class SystemClock:
 
 
 class RandomIds:
-    """Ids from the system's randomness: 48 bits, enough for one plan's log."""
+    """Ids from the system's randomness: 48 bits, enough for one plan's log.
+
+    Taken from the system many at a time: each time lets other threads in, which have a slice of time then. So this is
+    not for a process that forks and has both halves go on minting.
+    """
+
+    def __init__(self) -> None:
+        self._ready: list[str] = []
 
     def mint(self) -> str:
-        return os.urandom(6).hex()
+        if not self._ready:
+            drawn = os.urandom(ID_BYTES * IDS_DRAWN).hex()
+            width = 2 * ID_BYTES
+            self._ready = [drawn[at : at + width] for at in range(0, len(drawn), width)]
+        return self._ready.pop()

@@ -13,18 +13,24 @@ from schemas.encoding import digest
 FOLDER: Final = "blobs"
 
 
-def kept(run: Path, contents: Mapping[str, bytes]) -> dict[str, str] | None:
-    """The digests by name where all of it is kept already; None where there is something to write."""
-    found = {name: digest(content) for name, content in sorted(contents.items())}
-    folder = str(run / FOLDER)
-    return found if all(os.path.exists(f"{folder}/{name}") for name in found.values()) else None  # noqa: PTH110 - often
+class Blobs:
+    """The blobs of the run in a folder. What was found kept once is taken to be kept: nobody of ours takes any away."""
 
+    def __init__(self, run: Path) -> None:
+        self._folder = run / FOLDER
+        self._known: set[str] = set()
 
-def keep(run: Path, contents: Mapping[str, bytes]) -> dict[str, str]:
-    """Writes each content once and durably; returns the digests by name. Raises OSError. Blocks: for a thread."""
-    folder = run / FOLDER
-    folder.mkdir(exist_ok=True)
-    return {name: _keep(folder, content) for name, content in sorted(contents.items())}
+    def kept(self, contents: Mapping[str, bytes]) -> dict[str, str] | None:
+        """The digests by name where all of it is kept already; None where there may be something to write."""
+        found = {name: digest(content) for name, content in sorted(contents.items())}
+        return found if self._known.issuperset(found.values()) else None
+
+    def keep(self, contents: Mapping[str, bytes]) -> dict[str, str]:
+        """Writes each content once and durably; returns the digests by name. Raises OSError. Blocks: for a thread."""
+        self._folder.mkdir(exist_ok=True)
+        found = {name: _keep(self._folder, content) for name, content in sorted(contents.items())}
+        self._known.update(found.values())
+        return found
 
 
 def _keep(folder: Path, content: bytes) -> str:

@@ -18,7 +18,6 @@ from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.filling import nonce
 from benchmarks.controller.acting import Graded
 from benchmarks.grading import exporting, measuring, program, room
-from benchmarks.grading.blobs import keep, kept
 from benchmarks.grading.checking import JUDGES, Checking, counted, has_command, looks_at_files
 from benchmarks.grading.faults import infrastructure
 from benchmarks.grading.ground import Ground
@@ -236,9 +235,9 @@ def _check_files(run: Path, attempt: _Attempt) -> Path:
 async def _result(ground: Ground, name: str, kind: str, finding: Finding, took_s: float) -> JsonObject:
     """One result as events have it."""
     evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
-    blobs = kept(ground.folder, evidence) if evidence else {}
+    blobs = ground.blobs.kept(evidence) if evidence else {}
     if blobs is None:
-        blobs = await anyio.to_thread.run_sync(keep, ground.folder, dict(evidence))
+        blobs = await anyio.to_thread.run_sync(ground.blobs.keep, dict(evidence))
     # A pass without a look at anything is no pass.
     result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
     return {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.checks.contract import Evidence
 from benchmarks.compiling.compiled import Compiled
+from benchmarks.grading.blobs import Blobs
 from containers.engine import Engine
 from controllers.task.checking import RunCheck
 from reconciler.clock import Clock, Ids
@@ -19,11 +20,13 @@ from schemas.resource import Resource
 
 @frozen
 class Ground:
-    """`folder` is the run's, absolute. `witness` tells what an attempt's agent did; `engine` is asked for late.
+    """`folder` is the run's, absolute, `blobs` what is kept there. `engine` is asked for late.
 
-    `containers` gives the containers of the plan that a case was worked in."""
+    `witness` tells what an attempt's agent did, `containers` those of the plan that a case was worked in.
+    """
 
     folder: Path
+    blobs: Blobs
     compiled: Compiled
     run_check: RunCheck
     processes: Processes
