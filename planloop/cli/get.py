@@ -39,8 +39,8 @@ USUAL = ("tasks", "containers")
 def command(what: tuple[str, ...], plan: str | None, output: str | None, watch: bool) -> None:
     """List objects.
 
-    Kinds are task, agent, call, approval, conflict, lock, container, hook, mcp (tool servers), fork, thread and plan,
-    in singular or plural; `all` is every kind. Without any: the tasks and the containers.
+    Kinds are task, agent, call, approval, conflict, lock, container, hook, mcp (tool servers), fork, thread, case (of a
+    benchmark) and plan, in singular or plural; `all` is every kind. Without any: the tasks and the containers.
     """
     access = access_to(plan)
     found = selecting.selected(access, what or USUAL)

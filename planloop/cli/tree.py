@@ -29,7 +29,7 @@ def command(top: str, plan: str | None, depth: int | None) -> None:
 
     access = access_to(plan)
     known = access.objects()
-    tasks = {item.address: item for item in known if item.kind in ("task", "container")}
+    tasks = {item.address: item for item in known if item.kind in ("task", "container", "case")}
     address = pointing.address_of(top)
     if address not in tasks or not address.startswith("task/"):
         raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from planloop.rendering.budgets import Costs
 
 ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
-KINDS_IN_ORDER = tuple("plan task agent lock container hook mcp fork call approval conflict thread".split())
+KINDS_IN_ORDER = tuple("plan task case agent lock container hook mcp fork call approval conflict thread".split())
 
 
 @frozen
@@ -94,6 +94,8 @@ def _of_others(kind: str) -> tuple[tuple[str, ...], Callable[[Resource, float], 
         from planloop.rendering import containers
 
         return containers.HEAD, containers.row
+    if kind == "case":
+        return (kind, "state", "verdict", "what"), _case_row
     return (kind, "state", "rev", "for", "what"), _other_row
 
 
@@ -121,6 +123,16 @@ def _approval_row(item: Resource, now: float) -> tuple[str, ...]:
     return (path_of(item), state_of(item), by, what_of(item))
 
 
+def _case_row(item: Resource, now: float) -> tuple[str, ...]:
+    del now
+    return (path_of(item), state_of(item), verdict_of(item), what_of(item))
+
+
+def verdict_of(case: Resource) -> str:
+    """What a case came to; empty before it is judged."""
+    return str(case.status.get("verdict", ""))
+
+
 def _other_row(item: Resource, now: float) -> tuple[str, ...]:
     return (path_of(item), state_of(item), str(item.rev), age_of(item, now), what_of(item))
 
@@ -135,7 +147,7 @@ def state_of(item: Resource) -> str:
     return "deleting" if item.deleting else item.state or _UNWRITTEN.get(item.kind, "new")
 
 
-_UNWRITTEN = {"task": "waiting", "agent": "idle", "hook": "active", "container": "waiting"}
+_UNWRITTEN = {"task": "waiting", "agent": "idle", "hook": "active", "container": "waiting", "case": "waiting"}
 
 
 def checks_of(item: Resource) -> str:

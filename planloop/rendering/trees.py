@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from planloop.rendering import objects as cells
 from planloop.rendering import tables
 from schemas import widths
+from schemas.case import Verdict
 from schemas.frozen import frozen
 from schemas.resource import Resource
 
@@ -36,7 +37,10 @@ STUCK: Final = ("blocked", "failed", "paused", "cancelled")
 
 @frozen
 class Row:
-    """One task or container of the tree. `branch` is the drawing before its sign, already as wide as its depth."""
+    """One task or container of the tree. `branch` is the drawing before its sign, already as wide as its depth.
+
+    `mark` is the state whose sign it has, where that is another than its own.
+    """
 
     branch: str
     name: str
@@ -46,6 +50,7 @@ class Row:
     what: str
     cost: str = ""
     address: str = ""
+    mark: str = ""
 
     @property
     def is_task(self) -> bool:
@@ -62,14 +67,30 @@ def rows(
 ) -> list[Row]:
     """The tasks below `top`, in the plan's order; with `costs` each says what it cost.
 
-    `tasks` may have the containers in it, too: each stands below the task that it is for. `top` itself is left out,
+    `tasks` may have the containers in it, too: each stands below the task that it is for; and the cases of a run of a
+    benchmark: each tells how its task was judged. `top` itself is left out,
     unless nothing else tells how it stands: it works alone, or itself and is stuck.
     """
     out: list[Row] = [_row(tasks[top], "", now)] if top in tasks and _is_told_of(tasks[top], tasks) else []
     _below(tasks, top, "", now, depth, out)
+    out = _judged(out, {str(one.spec["task"]): one for one in tasks.values() if one.kind == "case"})
     if costs is None:
         return out
     return [replace(row, cost=costs.short(tasks[row.address])) if row.is_task else row for row in out]
+
+
+def _judged(found: list[Row], cases: Mapping[str, Resource]) -> list[Row]:
+    """The rows of tasks that were judged with their verdict: a task may be done and what it made be wrong."""
+    if not cases:
+        return found
+    verdicts = {task: verdict for task, case in cases.items() if (verdict := cells.verdict_of(case))}
+    return [_with(row, verdicts[row.address], cases[row.address]) if row.address in verdicts else row for row in found]
+
+
+def _with(row: Row, verdict: str, case: Resource) -> Row:
+    if verdict == Verdict.PASS:
+        return replace(row, what=f"{verdict}  {row.what}".rstrip())
+    return replace(row, mark="failed", what=f"{verdict}: {cells.what_of(case)}")
 
 
 def _is_told_of(top: Resource, tasks: Mapping[str, Resource]) -> bool:
@@ -122,7 +143,7 @@ def _row(task: Resource, branch: str, now: float) -> Row:
 def lines(found: Sequence[Row], *, width: int | None = None, plain: bool = False) -> list[str]:
     """The rows as aligned text. `plain` draws with ASCII, for terminals that have no more."""
     signs = PLAIN_SIGNS if plain else SIGNS
-    heads = [f"{row.branch}{signs.get(row.state, '?')} {row.name}" for row in found]
+    heads = [f"{row.branch}{signs.get(row.mark or row.state, '?')} {row.name}" for row in found]
     if plain:
         heads = [head.translate({ord("├"): "|", ord("└"): "`", ord("─"): "-", ord("│"): "|"}) for head in heads]
     name_width = tables.name_width(max((widths.cells_wide(head) for head in heads), default=0), width)

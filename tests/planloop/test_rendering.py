@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.rendering import explanations, pictures, tables, trees
+from planloop.rendering import explanations, objects, pictures, tables, trees
 from schemas import amounts, widths
 from schemas.encoding import JsonObject
 from schemas.fields_all import EVERY
@@ -74,6 +74,37 @@ def test_the_tree_is_drawn_in_the_plans_order_with_words_beside_signs() -> None:
         ["└─", "○", "a", "waiting", "after", "b"],
     ]
     assert all(line.isascii() for line in trees.lines(rows, plain=True))
+
+
+def test_the_tree_and_the_table_of_cases_tell_how_what_was_made_is_judged() -> None:
+    def case(name: str, status: JsonObject) -> Resource:
+        return Resource(f"case/{name}", Uid("u"), 1, {"task": f"task/{name}"}, status)
+
+    found = [
+        task("task/.", {"children": ["task/a", "task/b", "task/c"]}, {"state": "running"}),
+        *(
+            task(f"task/{name}", {"parent": "task/."}, {"state": "done", "result": {"text": "made it"}})
+            for name in "abc"
+        ),
+        case("a", {"state": "ended", "verdict": "pass", "why": "all hold"}),
+        case("b", {"state": "ended", "verdict": "fail", "why": "one does not hold"}),
+        case("c", {}),
+    ]
+
+    rows = trees.rows({one.address: one for one in found}, now=0)
+
+    assert [line.split() for line in trees.lines(rows)] == [
+        ["├─", "✔", "a", "done", "pass", "made", "it"],
+        ["├─", "✖", "b", "done", "fail:", "one", "does", "not", "hold"],
+        ["└─", "✔", "c", "done", "made", "it"],
+    ]
+    table = objects.text([one for one in found if one.kind == "case"], now=0)
+    assert [line.split() for line in table.splitlines()] == [
+        ["CASE", "STATE", "VERDICT", "WHAT"],
+        ["a", "ended", "pass", "all", "hold"],
+        ["b", "ended", "fail", "one", "does", "not", "hold"],
+        ["c", "waiting"],
+    ]
 
 
 GRAPH: dict[str, JsonObject] = {
