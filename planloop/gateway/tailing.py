@@ -68,7 +68,7 @@ class Tails:
         """The records over `after` (None: none), and what models write if the request wants it."""
         return lambda socket: self._steps(socket, request, after)
 
-    async def held(self, request: web.Request, talk: Talk) -> web.WebSocketResponse:
+    async def held(self, request: web.Request, talk: Talk) -> web.StreamResponse:
         """Answers the request with a websocket that lasts until the first step of `talk` ends, or we leave."""
         socket = web.WebSocketResponse(
             protocols=(PROTOCOL,),
@@ -77,7 +77,10 @@ class Tails:
             compress=False,  # Frames are made once for all, and are small; a compressor each would be most of the work.
             max_msg_size=HEARD_BYTES_MAX,
         )
-        await socket.prepare(request)
+        try:
+            await socket.prepare(request)
+        except ConnectionError:
+            return web.Response(status=400)  # It left in the middle of the handshake: nobody reads this.
         self._count += 1
         try:
             await _close(socket, request, await self._listened(talk(socket)))

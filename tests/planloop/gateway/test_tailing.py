@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,3 +213,22 @@ async def test_ctrl_c_tells_who_listens_and_is_quick(gateway: Served, writer: Wr
         gateway.process.send_signal(2)
         assert (await _closed(socket), await _closed(other)) == (1001, 1001)
     assert gateway.process.wait() == 0
+
+
+async def test_who_leaves_in_the_middle_of_the_handshake_is_not_told_of(gateway: Served) -> None:
+    head = [
+        f"GET {gateway.path('tail')} HTTP/1.1",
+        f"Host: {gateway.netloc}",
+        f"Authorization: Bearer {gateway.change}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol: planloop.v1",
+    ]
+    for _ in range(200):
+        with socket.create_connection(("127.0.0.1", gateway.port)) as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # It is cut, not closed.
+            line.sendall("\r\n".join([*head, "", ""]).encode())
+
+    assert gateway.end() == ""
