@@ -5,9 +5,13 @@ Nothing heavy may be imported here: `plan --help` and `plan get` are held to 90 
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -82,8 +86,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     collecting.look_seldom()
     streams.open_closed()
     streams.show_only()
-    code = run(sys.argv[1:] if arguments is None else arguments)
+    leave(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process as `sys.exit` does, but for taking apart all that it holds: 30 ms of a short command.
+
+    What was to be done at exit is done, and nothing that was printed is lost. Where a thread is still at work, or the
+    output cannot be written, Python ends it in its own way, and says what is wrong.
+    """
     collecting.collect_no_more()
+    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
     sys.exit(code)
 
 
