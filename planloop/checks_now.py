@@ -19,7 +19,7 @@ import anyio
 from containers.sandboxing.probing import TriedSandboxes
 from containers.sandboxing.rooms import Room
 from controllers.inside import SeenContainers
-from controllers.sandboxes import agent_above, room_of
+from controllers.sandboxes import Astray, agent_above, room_of
 from controllers.task import Bench, Finding, Surroundings, run_checks
 from planloop import wiring
 from planloop.compiling import PlanFile
@@ -110,10 +110,15 @@ class _Checks:
         encloser, surroundings = agent_above(self.view, address), self.surroundings
         if spec.acceptance and (why := await self._lack(spec, encloser)):
             return [CheckedNow(address, one.key, Finding("error", f"not run: {why}")) for one in spec.acceptance]
+        ground = surroundings.ground(self.view, address, spec)
+        if isinstance(ground, Astray):
+            return [
+                CheckedNow(address, one.key, Finding("error", f"not run: {ground.words}")) for one in spec.acceptance
+            ]
         bench = Bench(
             self.processes,
             RandomIds(),
-            surroundings.cwd(spec),
+            ground,
             surroundings.env(address, spec, 0),
             containers=surroundings.containers,
             label=f"preview {os.getpid()} {address}",  # Never that of the plan, whose checks may run as well.

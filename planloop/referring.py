@@ -21,6 +21,7 @@ from compiler.shelves import out_of_reach
 from compiler.syntax import Form
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from controllers.agent.tools.workspace import Workspace, read_file
+from controllers.sandboxes import Astray, ground
 from planloop.sources import LIBRARY, FolderSources
 from reconciler.admitting import attaching, ownership
 from reconciler.admitting.language import Visit
@@ -172,8 +173,8 @@ def eyes_of(author: Author, view: View, folder: Path, *, is_bound_by_rights: boo
         return None
     cwd = str(task.spec.get("cwd", "."))
     top = Path(os.path.realpath(folder))
-    root = top if cwd == "." else Path(os.path.realpath(top / cwd))
-    if not root.is_relative_to(top):
+    root = ground(view, task.address, cwd, top)
+    if isinstance(root, Astray):
         return None
     rights = attaching.rights_of(author, own)
     bounds = (rights.read, rights.deny) if is_bound_by_rights else (None, ())

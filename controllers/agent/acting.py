@@ -19,7 +19,7 @@ from controllers.agent.behaviours.thinking import Asking
 from controllers.agent.budget import Spent
 from controllers.agent.calling import calls, holding, ruling, running, waiting
 from controllers.agent.calling.approving import approve_patterns
-from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.calling.workspaces import space_of
 from controllers.agent.copying import origins
 from controllers.agent.hooking import closing
 from controllers.agent.hooking.firing import Firing
@@ -34,7 +34,6 @@ from controllers.agent.thinking.pricing import Unpriced
 from controllers.agent.thinking.prompting import Prompts
 from controllers.agent.thinking.requesting import Desk, Request
 from controllers.agent.tools.agents import AgentTools
-from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
@@ -366,10 +365,7 @@ class AgentReconciler:
             tool = self._tools[str(call.spec["tool"])]
             if call.state != CallState.AUTHORIZED or not tool.locks:
                 continue
-            context = self._context(seen, call)
-            if isinstance(context, Settlement):
-                continue
-            taken = holding.taking(seen, ahead, call, tool.locks(context))
+            taken = holding.taking(seen, ahead, call, tool.locks(self._context(seen, call)))
             if isinstance(taken, Draft):
                 ahead.add(seen.resource.address, taken)
             elif taken is not None:
@@ -386,14 +382,12 @@ class AgentReconciler:
     async def _run_instantly(self, seen: Observed, call: Resource, tool: Tool | None, ahead: Ahead) -> None:
         if tool is not None and not tool.is_apart:
             ahead.commit()  # What a tool reads of others is what there is.
-        context = self._context(seen, call)
         ending: Ending
         if tool is None:
             ending = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
-        elif isinstance(context, Settlement):
-            ending = context
         else:
-            ending = starting.marked(seen, call, tool, await running.performed(tool, context))
+            said = await running.performed(tool, self._context(seen, call))
+            ending = starting.marked(seen, call, tool, said)
         ahead.add(seen.resource.address, running.draft_of(seen, call, ending))
 
     def _against(self, seen: Observed, call: Resource, arguments: JsonObject) -> CallResult | None:
@@ -416,15 +410,10 @@ class AgentReconciler:
         tool = self._tools.get(str(call.spec["tool"]))
         if tool is None:
             return Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
-        context = self._context(seen, call)
-        return context if isinstance(context, Settlement) else running.resolved(tool, context)
+        return running.resolved(tool, self._context(seen, call))
 
-    def _context(self, seen: Observed, call: Resource) -> Context | Settlement:
-        try:
-            space = workspace_of(self._world, seen)
-        except ToolDenied as fault:
-            return running.denied(str(fault))
-        return Context(self._world, seen, call, call_from_json(call.spec), space)
+    def _context(self, seen: Observed, call: Resource) -> Context:
+        return Context(self._world, seen, call, call_from_json(call.spec), space_of(self._world, seen))
 
     def _rest(self, seen: Observed, rest: steps.Rest, ahead: Ahead, lacking: Spent | None = None) -> Outcome:
         """Writes how it rests, once; a second pass with nothing changed writes nothing."""

@@ -1,16 +1,21 @@
-"""What commands of agents and tasks are enclosed in: read from the plan's objects, and whether it is to be had."""
+"""What commands of agents and tasks are enclosed in, where they work, and whether that is to be had."""
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
+from controllers.sandboxes.staying import LEADS_OUT, Astray, ground, without_links
 from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
 __all__ = [
     "EVERY",
+    "LEADS_OUT",
     "NO_OTHERS",
+    "Astray",
     "Sandboxes",
     "agent_above",
+    "ground",
     "mounted_folders",
     "room_of",
     "sandbox_of",
     "steering_files",
+    "without_links",
 ]

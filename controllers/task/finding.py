@@ -19,12 +19,13 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
         return
     spec, surroundings = observed.spec, desk.surroundings
     env = surroundings.env(observed.address, spec, observed.progress.incarnation)
-    cwd, label = surroundings.cwd(spec, observed.fork), str(uid)
-    bench = checking.Bench(
-        desk.processes, desk.ids, cwd, env, surroundings.containers, label, running.sandbox(desk, observed)
-    )
     started_at = desk.clock.now()
-    finding = await surroundings.check(job.check, bench)
+    if isinstance(observed.ground, str):
+        box = running.sandbox(desk, observed)
+        bench = checking.Bench(desk.processes, desk.ids, observed.ground, env, surroundings.containers, str(uid), box)
+        finding = await surroundings.check(job.check, bench)
+    else:
+        finding = checking.Finding("error", f"not run: {observed.ground.words}")
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
     if before is None or before.me.uid != uid or not _is_asked(before, job):
         return  # Edited or called off meanwhile: the finding is about something that is no longer asked.

@@ -1,16 +1,16 @@
 """Reads everything that one decision about a task needs into one frozen value.
 
-All reads are look-ups in the view and the work plane, so an observation is of one instant. Nothing else in this package
-reads either of them to decide.
+All reads are look-ups in the view and the work plane, and one look at the folder where it works, so an observation is
+of one instant. Nothing else in this package reads any of them to decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
-from controllers.sandboxes import NO_OTHERS, Sandboxes, agent_above
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, agent_above
 from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
@@ -29,6 +29,8 @@ from schemas.task import ByAgent, TaskSpec
 _BAD: Final = (Standing.FAILED, Standing.STUCK)
 
 Halting: TypeAlias = Literal["cancel", "pause"]
+Ground: TypeAlias = Callable[[View, str, TaskSpec, Resource | None], str | Astray]
+"""Where the task at an address works, in the fork that it works in: `Surroundings.ground`."""
 
 
 @frozen
@@ -46,7 +48,8 @@ class Observed:
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
     in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
-    in, and `sandbox` what is known of that: None before it was tried. `above` are its ancestors with
+    in, and `sandbox` what is known of that: None before it was tried; `ground` the absolute folder where it works, or
+    why it may not. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns it. `now` is in
     seconds; `digests` name its checks as now written.
@@ -77,6 +80,7 @@ class Observed:
     containers: Mapping[str, Resource] = field(default_factory=dict)
     encloser: Resource | None = None
     sandbox: Answer | None = HAD
+    ground: str | Astray = ""
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
@@ -95,10 +99,12 @@ class Observer:
         plane: WorkPlane | None,
         sandboxes: Sandboxes = NO_OTHERS,
         slots: Slots | None = None,
+        ground: Ground = lambda *_: "",
     ) -> None:
         self._view = view
         self._slots = slots
         self._sandboxes = sandboxes
+        self._ground = ground
         self._tallies = tallies
         self._plane = plane
         self._wishes: dict[str, Wish] = {}
@@ -125,7 +131,7 @@ class Observer:
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
-        encloser = agent_above(view, me.address)
+        encloser, fork = agent_above(view, me.address), view.get(spec.fork) if spec.fork else None
         halt, above = self._upward(me)
         needs = self._tallies.needs(me.address)
         children = self._tallies.children(me.address)
@@ -150,9 +156,10 @@ class Observer:
             kin=granting.kin(view, me, above),
             slot=None if self._slots is None else self._slots.slot(me.address),
             lock=missing_lock(view, me, spec, now) if spec.locks else None,
-            fork=view.get(spec.fork) if spec.fork else None,
+            fork=fork,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
             encloser=encloser,
+            ground=self._ground(view, me.address, spec, fork),
             sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,

@@ -150,9 +150,9 @@ def sandbox(desk: Desk, observed: Observed) -> Sandbox | None:
 
 def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
     spec, work = observed.spec, observed.spec.work
-    assert isinstance(work, Run)
+    assert isinstance(work, Run) and isinstance(observed.ground, str), "it was just decided that it may begin"
     return Command(
-        cwd=desk.surroundings.cwd(spec, observed.fork),
+        cwd=observed.ground,
         argv=work.argv,
         shell=work.shell,
         env=desk.surroundings.env(observed.address, spec, incarnation),

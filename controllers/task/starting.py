@@ -9,7 +9,8 @@ else is in its way, so that none is held by a task that waits.
 from __future__ import annotations
 
 from controllers.leases import AWAITING
-from controllers.task import budgets, containing, flight, forking, jobs, keys, reopening, verifying, working
+from controllers.sandboxes import LEADS_OUT, Astray
+from controllers.task import budgets, containing, finishing, flight, forking, jobs, keys, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.slots import AWAITING_SLOT
 from controllers.task.status import Stage, Standing, progress_of, standing
@@ -17,6 +18,7 @@ from controllers.task.step import Says, Step, TryJob, after
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK, FORK_FAILED
+from schemas.frozen import remade
 from schemas.lock import ring_words
 from schemas.resource import Resource
 from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX, enforced_merge, wish_of
@@ -31,6 +33,8 @@ def start(observed: Observed) -> Step:
     says = obstacle(observed)
     if says is not None:
         return _waiting(observed, says)
+    if (astray := _astray(observed)) is not None:
+        return _led_out(observed, astray)
     if observed.spec.when == "before" and observed.spec.acceptance:
         merge: JsonObject = {"stage": "before", "basis": observed.basis, "checks": dict.fromkeys(_old_checks(observed))}
         return verifying.begin_round(after(observed, merge), "before").on_top_of(merge)
@@ -77,6 +81,8 @@ def begin_work(observed: Observed) -> Step:
     says = budgets.lacking(observed)
     if says is not None:
         return _waiting(observed, says)
+    if (astray := _astray(observed)) is not None:
+        return _led_out(observed, astray)
     if isinstance(spec.work, Run):
         return jobs.start_run(observed, Step(queued(observed)), incarnation)
     merge = begun(observed, incarnation)
@@ -85,6 +91,21 @@ def begin_work(observed: Observed) -> Step:
     grants = budgets.granted(observed)
     merge |= grants.merge
     return working.advance(after(grants.then, merge)).on_top_of(merge).first(grants.changes)
+
+
+def _astray(observed: Observed) -> Astray | None:
+    """What keeps a task that does something itself from its folder: looked at last, for its needs may have made it."""
+    ground = observed.ground
+    return ground if isinstance(ground, Astray) and not isinstance(observed.spec.work, Group) else None
+
+
+def _led_out(observed: Observed, astray: Astray) -> Step:
+    """The task ends before anything of it begins, as an incarnation of its own."""
+    merge = begun(observed, observed.progress.incarnation + 1)
+    step = finishing.failed(after(observed, merge), LEADS_OUT, astray.words).on_top_of(merge)
+    if step.says.state is not TaskState.FAILED:
+        return step
+    return remade(step, says=remade(step.says, unblocks=(astray.cure, *step.says.unblocks)))
 
 
 def begun(observed: Observed, incarnation: int) -> JsonObject:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
-from controllers.sandboxes import NO_OTHERS, Sandboxes, sandbox_of
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, agent_above, ground, sandbox_of, without_links
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -27,8 +27,8 @@ KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 class Surroundings:
     """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
 
-    `check` runs one acceptance check; a replay gives what was found instead. `containers` are those of the plan,
-    `sandboxes` what this machine has.
+    `check` runs one acceptance check; a replay gives what was found instead, and `strays` which task at which address
+    was found to have no folder to work in. `containers` are those of the plan, `sandboxes` what this machine has.
     """
 
     plan: str
@@ -37,12 +37,24 @@ class Surroundings:
     check: RunCheck = run_check
     containers: Containers | None = None
     sandboxes: Sandboxes = NO_OTHERS
+    strays: Callable[[str], Astray | None] | None = None
 
-    def cwd(self, spec: TaskSpec, fork: Resource | None = None) -> str:
-        """The absolute workspace of a task, in the fork that it works in if there is one."""
+    def ground(self, view: View, task: str, spec: TaskSpec, fork: Resource | None = None) -> str | Astray:
+        """The absolute workspace of a task, in the fork that it works in if there is one.
+
+        Where an agent is above it, or does it, that is without links and in what is the agent's; a person may lead it
+        wherever they want.
+        """
         tree = tree_of(fork.status) if fork is not None else ""
         folder = self.folder / tree if tree else self.folder
-        return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
+        if agent_above(view, task) is None:
+            return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
+        if self.strays is not None and (astray := self.strays(task)) is not None:
+            return astray
+        found = ground(view, task, spec.cwd, without_links(folder))
+        if isinstance(found, Path):
+            return str(found)
+        return found if self.strays is None else str(folder / spec.cwd)
 
     def sandbox(self, view: View, encloser: Resource | None, fork: Resource | None = None) -> Sandbox | None:
         """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""

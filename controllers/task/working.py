@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from controllers.sandboxes import LEADS_OUT, Astray
 from controllers.task import claiming, containing, family, finishing, forking, jobs, keys, outcome, starting, verifying
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
@@ -57,6 +58,8 @@ def _command(observed: Observed) -> Step:
             return _ended(observed, outcome.result(ok=False, reason="CommandFailed", text=words))
         case _:
             # It never began, or may begin again: the same incarnation under a new operation.
+            if isinstance(observed.ground, Astray):
+                return _ended(observed, outcome.result(ok=False, reason=LEADS_OUT, text=observed.ground.words))
             return jobs.start_run(observed, Step(starting.queued(observed)), progress.incarnation)
 
 

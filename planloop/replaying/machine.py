@@ -172,7 +172,8 @@ def _reconcilers(
         hooks=RecordedHooks(director, store.is_alive),
         worlds=stand.worlds,
     )
-    surroundings = Surroundings(place.name, root, {}, recorded.RecordedChecks(director), sandboxes=EVERY)
+    checks, strays = recorded.RecordedChecks(director), recorded.RecordedStrays(director)
+    surroundings = Surroundings(place.name, root, {}, checks, sandboxes=EVERY, strays=strays)
     made: list[Reconciler] = [
         TaskController(store, work, processes, clock, ids, surroundings),
         AgentReconciler(world, recorded.tools(director, BUILT_IN, store.is_alive)),

@@ -24,6 +24,7 @@ from controllers.agent.models.port import (
     Usage,
 )
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
+from controllers.sandboxes import LEADS_OUT, Astray
 from controllers.task.checking import Bench, Finding
 from planloop.replaying import outside, prompts
 from planloop.replaying.directing import Director
@@ -270,6 +271,23 @@ class RecordedChecks:
         draft = director.story.records[index].draft
         output = b"".join(content for name in draft.blobs if (content := director.story.blob(name)) is not None)
         return Finding(draft.data["result"], str(draft.data["message"]), output)
+
+
+class RecordedStrays:
+    """Looks at no folder: a task had none to work in if what comes next is that it ends as soon as it begins."""
+
+    def __init__(self, director: Director) -> None:
+        self._director = director
+
+    def __call__(self, task: str) -> Astray | None:
+        wanted = self._director.expected
+        found = {} if wanted is None else status_in(wanted.draft, task)
+        ready = (found.get("conditions") or {}).get("Ready") or {}
+        is_cut_off = bool(found.get("incarnation") and found.get("ended_at")) and found.get("stage") != "done"
+        if not is_cut_off and ready.get("reason") != LEADS_OUT:
+            return None
+        cure, *_ = ready.get("unblocks") or ("",)
+        return Astray(str(ready.get("message", "")), str(cure))
 
 
 def _said_of(draft: Draft, call: str) -> Also | None:

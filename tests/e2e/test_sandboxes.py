@@ -108,3 +108,51 @@ def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
     assert "bwrap is not there" in said
     assert not was_tried and (folder.path / "tried").exists()
     assert "NoSandbox" in described and "install bubblewrap" in described and "tried again" in described
+
+
+LED_OUT = """\
+plan: p
+tasks:
+  t:
+    cwd: runs/t
+    agent:
+      sandbox: {alone: true}
+      script:
+        - call: {shell: {command: "%s"}}
+        - task: {id: h, goal: g, wait: true, cwd: runs/t/out, %s}
+        - expect: {ok: false}
+        - done: tried
+    acceptance: [{sh: "! grep -rs zebra ."}]
+"""
+HELPER = (
+    'script: [{call: {shell: {command: "cat plan.json ../plan.json > $HOME/x; cp plan.json t/; true"}}}, {done: x}]'
+)
+
+
+@pytest.mark.parametrize(
+    "line", ["ln -s .. out", "ln -s ../.. out", "mkdir in && ln -s ../.. in/up && ln -s in/up out"]
+)
+@pytest.mark.parametrize(
+    "work", [HELPER, "run: cp plan.json t/", "run: ls, acceptance: [{contains: {path: plan.json, text: zebra}}]"]
+)
+def test_nobody_below_an_agent_that_is_alone_sees_more_of_the_plan_through_its_links(
+    folder: Folder, line: str, work: str
+) -> None:
+    homes.need_bubblewrap()
+    (folder.path / "runs").mkdir()
+    for name in ("plan.json", "runs/plan.json"):
+        folder.write(name, "zebra")
+    folder.write("p.plan.yaml", LED_OUT % (line, work))
+
+    said = folder.run("apply", "p.plan.yaml", "--yes")
+
+    assert said.code == Exit.FINISHED_WITH_FAILURES, said.text
+    described = folder.run("describe", "task/t/h").out
+    assert "FolderLeadsOut" in described and "take the link away" in described and "where agent/t works" in described
+    assert "call.started" not in folder.run("events", "task/t/h").out
+    assert sorted(path.name for path in (folder.path / "runs/t").iterdir()) == sorted(
+        {"out", *(["in"] if "in" in line.split() else [])}
+    )
+    (folder.path / "runs/t/out").unlink()  # What a replay finds on disk is not what was found then.
+    replayed = folder.run("replay", "--tree")
+    assert replayed.code == Exit.DONE, replayed.text

@@ -216,3 +216,15 @@ async def test_a_file_that_an_agent_named_leads_nowhere_else_once_a_link_is_in_i
         (tmp_path / "a/role.md").unlink()
         (tmp_path / "a/role.md").symlink_to("../plan.json")
         assert await by(plan, "a", op("add", "/tasks/a/notes", "n")) == ["schema"]
+
+
+async def test_who_is_led_out_of_where_its_maker_works_names_no_file_there(tmp_path: Path) -> None:
+    _laid_out(tmp_path)
+    async with real(tmp_path) as plan:
+        child: JsonObject = {"goal": "n", "agent": WORKING, "cwd": "a/way"}
+        await plan.save(
+            {"plan": "p", "tasks": {"a": {"goal": "g", "agent": WORKING, "cwd": "a", "tasks": {"c": child}}}}
+        )
+        for name in ("plan.json", "a/role.md", "b/out.txt"):
+            below: JsonObject = {"goal": "n", "agent": {**SCRIPT, "prompt": f"file:a/way/{name}"}}
+            assert await by(plan, "a/c", op("add", "/tasks/a/tasks/c/tasks", {"n": below})) == ["schema"]

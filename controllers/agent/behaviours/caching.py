@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 
 from controllers.agent.behaviours.steps import Step
+from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.finding import SKIPPED
 from controllers.agent.tools.tool import Context, Ending, Settlement
 from schemas import limits
@@ -45,7 +46,7 @@ class Cache:
 
     async def answered(self, context: Context, step: Step, inner: Callable[[], Awaitable[Ending]]) -> Ending:
         """The kept answer if it is still good, else that of `inner`, kept if it may be."""
-        if context.spec.effect is not EffectClass.READ:
+        if context.spec.effect is not EffectClass.READ or isinstance(context.space, ToolDenied):
             return await inner()
         agent = f"{context.seen.resource.uid}:{context.spec.incarnation}"
         key = digest_of([context.spec.tool, context.spec.arguments])

@@ -16,7 +16,7 @@ from controllers.agent import seating, turn
 from controllers.agent.behaviours import calling, retrying
 from controllers.agent.behaviours.caching import Cache
 from controllers.agent.calling import holding, waiting
-from controllers.agent.calling.workspaces import workspace_of
+from controllers.agent.calling.workspaces import space_of
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments
@@ -176,10 +176,7 @@ class CallRun:
         seen = self.look(self.spec.owner)
         if seen is None:
             return Settlement(failure("Gone", "the agent is gone"))
-        try:
-            return Context(self.world, seen, self.call, self.spec, workspace_of(self.world, seen))
-        except ToolDenied as fault:
-            return denied(str(fault))
+        return Context(self.world, seen, self.call, self.spec, space_of(self.world, seen))
 
     async def _resumed(self) -> Ending | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
@@ -188,7 +185,11 @@ class CallRun:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
-            return await self.tool.ended(context, await self.world.processes.adopt(self.spec.op))
+            found = await self.world.processes.adopt(self.spec.op)
+            try:
+                return await self.tool.ended(context, found)
+            except ToolDenied as fault:  # Its folder was led elsewhere meanwhile.
+                return denied(str(fault))
         if trace is Trace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, journal.UNSEEN, "Unknown"))
         await self._go_back()

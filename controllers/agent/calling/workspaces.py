@@ -13,7 +13,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
-from controllers.sandboxes import sandbox_of
+from controllers.sandboxes import Astray, ground, sandbox_of, without_links
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
 from schemas.plan import file_name
@@ -30,16 +30,26 @@ def environment(world: World, seen: Observed) -> dict[str, str]:
 
 
 def workspace_of(world: World, seen: Observed) -> Workspace:
-    """Raises ToolDenied when the task's `cwd` leads outside the plan's folder, by `..` or through links."""
+    """Raises ToolDenied where the task's `cwd` is not to be worked in: it leads out of what agents above it work in."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
-    folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
-    root = folder if cwd == "." else _below(folder, cwd)
+    folder = without_links(world.folder / tree) if tree else without_links(world.folder)
+    root = ground(world.store.view, seen.spec.task, cwd, folder)
+    if isinstance(root, Astray):
+        raise ToolDenied(root.words)
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
     place = lock_place(seen.fork.address) if tree and seen.fork is not None else ""
     deny = (*rights.deny, *rights.guarded)
     return Workspace(folder, root, rights.read, rights.write, deny, allow, _plan_file(world, folder), place)
+
+
+def space_of(world: World, seen: Observed) -> Workspace | ToolDenied:
+    """The same, or why there is none."""
+    try:
+        return workspace_of(world, seen)
+    except ToolDenied as fault:
+        return fault
 
 
 def cwd_of(world: World, seen: Observed) -> str:
@@ -51,7 +61,7 @@ def cwd_of(world: World, seen: Observed) -> str:
 def sandbox(world: World, seen: Observed) -> Sandbox | None:
     """What the agent's commands are enclosed in."""
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
-    folder = _resolved(world.folder / tree) if tree else _resolved(world.folder)
+    folder = without_links(world.folder / tree) if tree else without_links(world.folder)
     return sandbox_of(world.store.view, seen.resource.spec, folder)
 
 
@@ -60,7 +70,9 @@ def place(world: World, seen: Observed) -> Place | None:
     wish = wish_of(seen.spec.sandbox)
     if wish.tier < CONTAINER:
         return None
-    return place_of(world.store.view, wish.container, _resolved(world.folder), os.path.realpath(cwd_of(world, seen)))
+    return place_of(
+        world.store.view, wish.container, without_links(world.folder), os.path.realpath(cwd_of(world, seen))
+    )
 
 
 def around_functions(world: World, seen: Observed) -> Sandbox | None:
@@ -75,28 +87,6 @@ def _plan_file(world: World, folder: Path) -> Path | None:
     return _beside(folder, name) if name else None
 
 
-def _below(folder: Path, cwd: str) -> Path:
-    """`cwd` in `folder`, which has no links, without links. Raises ToolDenied where that is elsewhere."""
-    place = str(folder)
-    for name in cwd.split("/"):
-        place = f"{place}/{name}"
-        if name in ("", ".", "..") or os.path.islink(place):  # noqa: PTH114 - asked at every call
-            break
-    else:
-        return _beside(folder, cwd)  # Most are like this, and resolving looks at every folder from the top on.
-    # Unlike `resolve`, `realpath` bears links that lead in a ring.
-    root = Path(os.path.realpath(folder / cwd))
-    if not root.is_relative_to(folder):
-        raise ToolDenied(f"the task's folder `{cwd}` is outside the plan's folder")
-    return root
-
-
 @lru_cache(maxsize=1024)
 def _beside(folder: Path, name: str) -> Path:
     return folder / name
-
-
-@lru_cache(maxsize=64)
-def _resolved(folder: Path) -> Path:
-    """The plan's folder without links: it is where the owner was started, and stays there while it runs."""
-    return folder.resolve()

@@ -8,7 +8,6 @@ with the same `id` in its question.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied, ToolFault
+from controllers.sandboxes import Astray, ground, without_links
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
 from schemas import limits
@@ -95,9 +95,9 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
         space = workspace_of(world, seen)
         space.ensure()
         return Place(str(space.root), environment(world, seen))
-    folder = Path(os.path.realpath(world.folder / task.spec["cwd"]))
-    if not folder.is_relative_to(os.path.realpath(world.folder)):
-        raise ToolDenied(f"`{task.spec['cwd']}`, where the hook is set, is outside the plan's folder")
+    folder = ground(world.store.view, task.address, task.spec["cwd"], without_links(world.folder))
+    if isinstance(folder, Astray):
+        raise ToolDenied(f"where the hook is set: {folder.words}")
     folder.mkdir(parents=True, exist_ok=True)
     own = {str(name): str(value) for name, value in task.spec["env"].items() if not str(name).startswith(RESERVED)}
     return Place(str(folder), {**world.env, **own})

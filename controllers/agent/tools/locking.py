@@ -97,10 +97,11 @@ def named(argument: str, context: Context) -> Mapping[str, LockMode]:
     """The files of this machine that the call's argument of that name leads to, one or a list; others are left."""
     given = context.spec.arguments.get(argument)
     paths = given if isinstance(given, list) else [given]
-    space, found = context.workspace, dict[str, LockMode]()
+    found = dict[str, LockMode]()
     for path in paths:
         with suppress(ToolDenied, ToolFailed):
             if isinstance(path, str) and path:
+                space = context.workspace
                 found[space.locked(space.leads_to(path))] = "write"
     return found
 

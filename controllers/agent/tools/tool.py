@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.arguments import BadArguments, checked, plain
+from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.subjects import untellable, untold
 from controllers.agent.tools.workspace import Workspace
 from reconciler.effects.processes import Exit
@@ -61,6 +62,7 @@ class Waiting:
 class Context:
     """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch.
 
+    `space` are these, or why there is no folder to work in: that keeps nobody from what needs none, such as ending.
     `time_s` bounds the effect where the agent's mixins do.
     """
 
@@ -68,8 +70,15 @@ class Context:
     seen: Observed
     call: Resource
     spec: CallSpec
-    workspace: Workspace
+    space: Workspace | ToolDenied
     time_s: float | None = None
+
+    @property
+    def workspace(self) -> Workspace:
+        """Raises ToolDenied."""
+        if isinstance(self.space, ToolDenied):
+            raise ToolDenied(str(self.space))
+        return self.space
 
     @property
     def agent(self) -> str:

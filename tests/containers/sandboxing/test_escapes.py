@@ -420,6 +420,17 @@ async def test_a_folder_outside_the_plans_is_not_worked_in(plan: Plan) -> None:
     assert ended.ending is Ending.NOT_STARTED and b"is outside the plan's" in ended.output
 
 
+async def test_a_folder_that_became_a_link_since_it_was_looked_at_is_not_worked_in(plan: Plan) -> None:
+    (plan.folder / "room").symlink_to(".")
+    for name in ("room", "room/room"):
+        command = Command(str(plan.folder / name), shell="touch escaped", env=ENV, sandbox=Sandbox(2, is_alone=True))
+
+        ended = await homes.enclosing(plan.folder, plan.state / "run").run(name.replace("/", "-"), command)
+
+        assert ended.ending is Ending.NOT_STARTED and b"is behind a link" in ended.output
+    assert not list(plan.folder.parent.rglob("escaped"))
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="becomes nobody, as root can")
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):

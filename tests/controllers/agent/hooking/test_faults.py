@@ -129,3 +129,30 @@ async def test_after_a_crash_of_the_owner_a_program_is_asked_again_with_the_same
 
     ids = [json.loads(line)["id"] for line in (tmp_path / "asked").read_text().splitlines()]
     assert len(ids) == 2 and len(set(ids)) == 1
+
+
+async def test_a_program_that_is_set_behind_a_link_out_of_what_an_agent_above_works_in_is_not_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/out").symlink_to("..")
+    plan(tmp_path, "touch hooked; echo '{}'")
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              t:
+                cwd: work
+                agent: {script: [{done: x}]}
+                tasks:
+                  c:
+                    cwd: work/out
+                    hooks: {guard: {on: [before-call], match: shell, run: ["./hook.sh"]}}
+                    tasks:
+                      d:
+                        cwd: work
+                        agent: {script: [{call: {shell: {command: touch ran}}}, {expect: {error: Denied}}, {done: x}]}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        (found,) = verdicts(await here.log())
+    assert "where the hook is set: the task's folder `work/out` is a link" in found["verdict"]["fault"]
+    assert not (tmp_path / "hooked").exists() and not list(tmp_path.rglob("ran"))

@@ -1,0 +1,126 @@
+"""Where a task works: nowhere else than the agents above it do, whatever links they put there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controllers.sandboxes import Astray, ground
+from reconciler.storing.view import MemoryView
+from schemas.resource import Resource, Uid
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("work/sub/deep", "other", ".plan/p"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+def objects(**places: str) -> MemoryView:
+    """Tasks with agents, by their paths with `_` between names, and where they work."""
+    paths = [(name.replace("_", "/") if name != "root" else ".", cwd) for name, cwd in places.items()]
+    tasks = [Resource(f"task/{path}", Uid(path), 1, {"cwd": cwd}, {}) for path, cwd in paths]
+    return MemoryView([*tasks, *(Resource(f"agent/{path}", Uid(f"a{path}"), 1, {}, {}) for path, _ in paths)])
+
+
+WORKER = objects(t="work")
+
+
+@pytest.mark.parametrize("cwd", [".", "work", "work/sub", "work/none/yet", "other"])
+def test_a_folder_without_links_is_where_it_is_written(folder: Path, cwd: str) -> None:
+    assert ground(WORKER, "task/t/x", cwd, folder) == folder / cwd
+
+
+@pytest.mark.parametrize("target", ["sub", "sub/deep", ".", "sub/..", "none", "{own}/sub"])
+def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path, target: str) -> None:
+    (folder / "work/way").symlink_to(target.format(own=folder / "work"))
+
+    found = ground(WORKER, "task/t/x", "work/way", folder)
+
+    assert found == (folder / "work/way").resolve()
+
+
+@pytest.mark.parametrize(
+    "target", ["..", "../other", "../workshop", "{here}", "{here}/other", "/", "/etc", "sub/../.."]
+)
+@pytest.mark.parametrize("cwd", ["work/way", "work/way/below", "work/sub/../way", "./work/way"])
+@pytest.mark.parametrize("task", ["task/t/x", "task/t/x/y"])
+def test_a_link_that_leads_out_of_where_an_agent_above_works_is_not(
+    folder: Path, target: str, cwd: str, task: str
+) -> None:
+    (folder / "work/way").symlink_to(target.format(here=folder))
+
+    found = ground(WORKER, task, cwd, folder)
+
+    assert isinstance(found, Astray)
+
+
+def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) -> None:
+    (folder / "work/way").symlink_to("..")
+
+    found = ground(WORKER, "task/t/x", "work/way", folder)
+
+    assert isinstance(found, Astray)
+    assert found.words == "the task's folder `work/way` is a link, or behind one, out of `work`, where agent/t works"
+    assert "take the link away" in found.cure
+
+
+def test_every_agent_above_counts_also_where_one_between_is_led_elsewhere(folder: Path) -> None:
+    view = objects(root=".", t="work", t_u="work/way")
+    (folder / "work/way").symlink_to("../other")
+
+    for task, cwd in (("task/t/u", "work/way"), ("task/t/u/v", "work/way"), ("task/t/u/v", "work/way/x")):
+        assert isinstance(ground(view, task, cwd, folder), Astray)
+
+
+def test_links_elsewhere_in_the_plans_folder_are_a_persons(folder: Path) -> None:
+    (folder / "way").symlink_to("other")
+
+    for task in ("task/t", "task/t/x", "task/u"):
+        assert ground(objects(root=".", t="work"), task, "way", folder) == folder / "other"
+
+
+def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(folder: Path) -> None:
+    (folder / "way").symlink_to("work")
+    (folder / "work/up").symlink_to("..")
+    view = objects(t="way")
+
+    assert ground(view, "task/t/x", "way/sub", folder) == folder / "work/sub"
+    assert isinstance(ground(view, "task/t/x", "way/up", folder), Astray)
+
+
+@pytest.mark.parametrize("cwd", ["way", "way/x", "../x", "/etc"])
+def test_outside_of_the_plans_folder_nobody_works(folder: Path, cwd: str) -> None:
+    (folder / "way").symlink_to("/etc")
+
+    for view in (objects(), objects(root=".")):
+        found = ground(view, "task/t", cwd, folder)
+        assert isinstance(found, Astray) and "is outside the plan's folder" in found.words
+
+
+@pytest.mark.parametrize("cwd", [".plan", ".plan/p", ".PLAN", "way", "work/way", "work/.plan/q"])
+def test_the_state_of_plans_is_no_folder_to_work_in(folder: Path, cwd: str) -> None:
+    (folder / "way").symlink_to(".plan")
+    (folder / "work/way").symlink_to("../.plan/p")
+
+    found = ground(objects(root="."), "task/t", cwd, folder)
+
+    assert isinstance(found, Astray) and "state of a plan" in found.words
+
+
+def test_a_fork_is_a_folder_of_its_own_wherever_it_is_kept(folder: Path) -> None:
+    tree = folder / ".plan/p/forks/t"
+    (tree / "work/sub").mkdir(parents=True)
+    (tree / "work/up").symlink_to("..")
+
+    assert ground(WORKER, "task/t/x", "work/sub", tree) == tree / "work/sub"
+    assert isinstance(ground(WORKER, "task/t/x", "work/up", tree), Astray)
+
+
+def test_links_that_lead_in_a_ring_are_borne(folder: Path) -> None:
+    (folder / "work/a").symlink_to("b")
+    (folder / "work/b").symlink_to("a")
+
+    assert isinstance(ground(WORKER, "task/t/x", "work/a", folder), Path | Astray)
