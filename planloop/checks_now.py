@@ -123,6 +123,7 @@ class _Checks:
             containers=surroundings.containers,
             label=f"preview {os.getpid()} {address}",  # Never that of the plan, whose checks may run as well.
             sandbox=surroundings.sandbox(self.view, encloser),
+            is_firm=encloser is not None,
         )
         found = await run_checks(spec.acceptance, bench)
         return [CheckedNow(address, key, finding) for key, finding in found.items()]

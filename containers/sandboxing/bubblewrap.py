@@ -64,12 +64,21 @@ def argv(bwrap: str, home: Home, command: Command, *, door: Door | None = None, 
     way = ("-", "-") if door is None else (f"{DOOR}/proxy", str(limits.SANDBOX_PROXY_PORT))
     entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
     cwd = os.path.realpath(command.cwd)
-    if is_below(cwd, home.folder) and cwd != os.path.normpath(command.cwd):
-        # Whoever asks names the folder that was looked at, and that has no links.
+    if is_below(cwd, home.folder) and cwd != _written(home.folder, command.cwd):
+        # Whoever asks names the folder that was looked at, and in the plan's folder that had no links.
         raise Unfit(f"its folder {command.cwd} is behind a link that leads to {cwd}")
     words = [*flags, *_mounts(home, command, door), "--chdir", cwd, "--"]
     first = "-" if bound is None else str(bound)
     return ["/bin/sh", "-c", LAUNCH, "sh", bwrap, *words, *entry, _identity(home.folder, cwd), first, *way, *inner]
+
+
+def _written(folder: str, cwd: str) -> str:
+    """`cwd` as it is written from the plan's folder on, which may itself be named by way of links."""
+    text = os.path.normpath(cwd)
+    if is_below(text, folder):
+        return text
+    tops = [str(top) for top in (*reversed(Path(text).parents), Path(text)) if os.path.realpath(top) == folder]
+    return folder + text[len(tops[0]) :] if tops else text
 
 
 def _identity(folder: str, cwd: str) -> str:

@@ -22,7 +22,16 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     started_at = desk.clock.now()
     if isinstance(observed.ground, str):
         box = running.sandbox(desk, observed)
-        bench = checking.Bench(desk.processes, desk.ids, observed.ground, env, surroundings.containers, str(uid), box)
+        bench = checking.Bench(
+            desk.processes,
+            desk.ids,
+            observed.ground,
+            env,
+            surroundings.containers,
+            str(uid),
+            box,
+            is_firm=observed.encloser is not None,
+        )
         finding = await surroundings.check(job.check, bench)
     else:
         finding = checking.Finding("error", f"not run: {observed.ground.words}")

@@ -39,7 +39,8 @@ class Bench:
     """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands.
 
     `containers` are the plan's, None where no plan runs; `label` tells this task's commands in one from others'.
-    `sandbox` is what its commands are enclosed in.
+    `sandbox` is what its commands are enclosed in. `is_firm`: `cwd` has no links, and checks look behind none that has
+    come there since.
     """
 
     processes: Processes
@@ -49,6 +50,7 @@ class Bench:
     containers: Containers | None = None
     label: str = ""
     sandbox: Sandbox | None = None
+    is_firm: bool = False
 
 
 Check: TypeAlias = Callable[[CheckSpec, Bench], Awaitable[Finding]]

@@ -35,9 +35,14 @@ class Spot:
 
 
 @contextmanager
-def placed(workspace: str, name: str) -> Iterator[Spot]:
-    """The place of `name`. Raises LeadsOut, and OSError where a folder on the way is not there."""
+def placed(workspace: str, name: str, *, is_firm: bool = False) -> Iterator[Spot]:
+    """The place of `name`. Raises LeadsOut, and OSError where a folder on the way is not there.
+
+    `is_firm`: the workspace has no links; one that has come on the way to it since is not followed.
+    """
     top = os.path.realpath(workspace)
+    if is_firm and top != workspace:
+        raise LeadsOut(workspace)
     bound = Path(os.path.commonpath((top, os.path.normpath(os.path.join(top, name)))))  # noqa: PTH118 - as text
     real = Path(os.path.realpath(f"{top}/{name}" if not name.startswith("/") else name))
     if not real.is_relative_to(bound):
@@ -45,8 +50,9 @@ def placed(workspace: str, name: str) -> Iterator[Spot]:
     with ExitStack() as held:
         # By hand and following nothing: what was a folder a moment ago may be a link by now.
         names = real.relative_to(bound).parts or (".",)
-        at = _entered(held, str(bound), None)
-        for folder in names[:-1]:
+        first, *way = bound.parts if is_firm else (str(bound),)
+        at = _entered(held, first, None)
+        for folder in (*way, *names[:-1]):
             at = _entered(held, folder, at)
         yield Spot(at, names[-1])
 

@@ -19,12 +19,15 @@ _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 async def read(bench: Bench, name: str) -> bytes | Finding:
     """The bytes of the file `name` of the workspace, or what a check that needs them finds."""
-    return await anyio.to_thread.run_sync(_read, bench.cwd, name)
+    return await anyio.to_thread.run_sync(_read, bench, name)
 
 
-def _read(workspace: str, name: str) -> bytes | Finding:
+def _read(bench: Bench, name: str) -> bytes | Finding:
     try:
-        with placed(workspace, name) as spot, os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file:
+        with (
+            placed(bench.cwd, name, is_firm=bench.is_firm) as spot,
+            os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file,
+        ):
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return Finding("fail", f"{name} is not a regular file")
             content = file.read(limits.OUTPUT_KEPT_BYTES_MAX + 1)

@@ -431,6 +431,18 @@ async def test_a_folder_that_became_a_link_since_it_was_looked_at_is_not_worked_
     assert not list(plan.folder.parent.rglob("escaped"))
 
 
+async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
+    (plan.folder / "room").mkdir()
+    (plan.outside / "way").symlink_to(plan.folder)
+    enclosing = homes.enclosing(plan.folder, plan.state / "run")
+    for name in ("", "room"):
+        command = Command(str(plan.outside / "way" / name), shell="touch made", env=ENV, sandbox=Sandbox(2))
+
+        ended = await enclosing.run(f"in-{name}", command)
+
+        assert ended.code == 0 and (plan.folder / name / "made").exists(), ended.output
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="becomes nobody, as root can")
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from socket import create_server
@@ -110,6 +111,38 @@ async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
     assert found.result == "fail"
     assert found.message.endswith(f": the link {link} leads out of the workspace")
     assert "4711" not in f"{found}"
+
+
+async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_check_nothing_behind_it(
+    bench: Bench, tmp_path: Path
+) -> None:
+    workspace, outside = Path(bench.cwd), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "plan.json").write_text('{"seed": 4711}')
+    (workspace / "plan.json").write_text("{}")
+    firm, stop = replace(bench, is_firm=True), threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            workspace.rename(tmp_path / "real")
+            workspace.symlink_to(outside)
+            workspace.unlink()
+            (tmp_path / "real").rename(workspace)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        found = [await find(firm, "contains", path="plan.json", text="4711") for _ in range(400)]
+    finally:
+        stop.set()
+        thread.join()
+    assert {one.result for one in found} == {"fail"}
+
+    workspace.rename(tmp_path / "real")
+    workspace.symlink_to(outside)
+    for kind, arguments in (("require-file", {}), ("contains", {"text": "4711"}), ("json", {"subset": {"seed": 4711}})):
+        seen = await find(firm, kind, path="plan.json", **arguments)
+        assert seen.result == "fail" and "leads out of the workspace" in seen.message
 
 
 @pytest.mark.parametrize(("kind", "arguments"), [*READERS[1:], ("json", {"subset": {"seed": 4711}})])
