@@ -45,3 +45,42 @@ def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(fol
         "one forges 1": ("fail", "right: out.txt is not there"),
         "one links 1": ("fail", "right: out.txt is not there"),
     }
+
+
+PLAIN = """\
+suite: attacked
+cases:
+  one:
+    prompts: [out.txt says zebra]
+    checks: {right: {contains: {path: out.txt, text: zebra}}}
+    proof: {oracles: {plain: {files: {out.txt: zebra}}}}
+"""
+HELPED = """\
+"*":
+  - call: {shell: {command: "ln -s ../.. up"}}
+  - task: {id: h, goal: look, wait: true, cwd: work/one--helped--1/up, %s}
+  - expect: {ok: false}
+  - call: {terminate: {name: h}}
+  - done: built
+"""
+LOOKS = "grep -o zebra plan.json > work/one--helped--1/out.txt"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "helper", [f"run: {LOOKS}", f"script: [{{call: {{shell: {{command: '{LOOKS}'}}}}}}, {{done: x}}]"]
+)
+def test_a_helper_sees_no_more_of_the_run_than_who_made_it(folder: Folder, helper: str) -> None:
+    folder.write("suite.yaml", PLAIN)
+    folder.write("helped.yaml", HELPED % helper)
+
+    said = folder.run("bench", "run", "suite.yaml", "--model", "script:helped.yaml", "--name", "r")
+
+    assert said.code == 0, said.text
+    run = folder.path / "reports/attacked/r"
+    assert (run / "work/one--helped--1/up/plan.json").exists()
+    assert {name: (end["verdict"], end["why"]) for name, end in benches.ends(run).items()} == {
+        "one helped 1": ("fail", "right: out.txt is not there")
+    }
+    (events,) = run.glob(".plan/*/events.jsonl")
+    assert "FolderLeadsOut" in events.read_text()
