@@ -61,16 +61,23 @@ class Worktree:
         await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:
-        """Takes the working tree away, with whatever is in it. The branch stays."""
+        """Takes the working tree away, with whatever is in it, and what git knows of it. The branch stays.
+
+        Git deletes the files first: one that is killed then leaves a tree without a folder, which it takes away as well.
+        """
+        await self._forget()
         if self.folder.exists():
-            said = await self.repository.git.says(
-                *("worktree", "remove", "--force", "--force", str(self.folder)),
-                cwd=self.repository.top,
-                more=self.repository.environment,
-            )
-            if said.code != 0 or self.folder.exists():
-                # Its registration may be half made, or its files are no longer what git takes for its own.
-                await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.folder, ignore_errors=True))
+            # Its registration may be half made, or its files are no longer what git takes for its own.
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.folder, ignore_errors=True))
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Has git remove the working tree, if it knows it and takes it for one."""
+        await self.repository.git.says(
+            *("worktree", "remove", "--force", "--force", str(self.folder)),
+            cwd=self.repository.top,
+            more=self.repository.environment,
+        )
 
     async def drop_branch(self, at: str) -> None:
         """Deletes the branch if it still is at the commit `at`."""

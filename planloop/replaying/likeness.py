@@ -140,7 +140,7 @@ class Likeness:
 
 
 def _from(value: Json, start: int | None) -> Json:
-    return value if start is None else value[start:]
+    return value if start is None or not isinstance(value, list | tuple) else value[start:]
 
 
 def _is_same_plain(one: Json, other: Json) -> bool:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from compiler.naming import leads_out
 from schemas.encoding import Json, JsonObject
+from schemas.limits import GUEST_LEASE_MIN_S
 
 ids = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
 words = st.one_of(
@@ -15,6 +16,7 @@ words = st.one_of(
 commands = st.one_of(words.filter(str.strip), st.lists(words, min_size=1, max_size=3))
 models = st.sampled_from(["ollama/qwen3:8b", "qwen@http://localhost:1/v1", "record/tape@ollama/a", "replay/tape"])
 seconds = st.one_of(st.integers(0, 10**6), st.floats(0, 10**6, allow_nan=False).filter(lambda x: not x.is_integer()))
+leases = seconds.filter(lambda lease: lease >= GUEST_LEASE_MIN_S)
 money = st.decimals(0, 10**6, places=2).map(lambda amount: format(amount, "f"))
 budgets: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"tokens": st.integers(0, 10**9), "usd": money, "time": seconds, "calls": st.integers(0, 10**6)}
@@ -54,7 +56,7 @@ agents: st.SearchStrategy[Json] = st.one_of(
             )
         }
     ),
-    st.fixed_dictionaries({"outside": st.one_of(st.just(True), st.builds(lambda s: {"lease": 1 + s}, seconds))}),
+    st.fixed_dictionaries({"outside": st.one_of(st.just(True), st.builds(lambda s: {"lease": s}, leases))}),
 )
 rights: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"spawn": st.just(50), "deny": st.just(["shell(rm *)"])}

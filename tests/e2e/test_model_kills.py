@@ -122,7 +122,9 @@ def test_law_5_a_thinking_tree_killed_at_random_moments_loses_and_repeats_nothin
     assert said.code == 0, said.text
     assert folder.states() == DONE
     assert sorted((folder.path / "effects").read_text().splitlines()) == [TEST, RUN]
-    assert (folder.path / "notes").read_text().count("echo echo-1\n") == (0 if "Unknown (" in str(asked) else 1)
+    echoed = (folder.path / "notes").read_text().count("echo echo-1\n")
+    # Nobody can know of one that was under way as the owner died: it may have come to the server, and is not repeated.
+    assert echoed == 1 or (echoed == 0 and "Unknown (" in str(asked))
     assert folder.processes() == []
     notes = folder.json("get", "task/frontend")["spec"]["notes"]
     assert notes == (f"{patches[-1]}." if patches else "")

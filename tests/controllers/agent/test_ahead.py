@@ -15,18 +15,18 @@ from schemas.encoding import JsonObject
 from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
 from schemas.resource import Resource, Uid
 
-HERE = ("call/a", "call/b")
-uids = st.sampled_from([Uid("u"), Uid("v")])
+# Two objects at each of two addresses, one after the other: a uid is one object's, and never another's.
+objects = st.sampled_from([("call/a", Uid("u")), ("call/a", Uid("v")), ("call/b", Uid("w")), ("call/b", Uid("x"))])
 merges: st.SearchStrategy[JsonObject] = st.dictionaries(
     st.sampled_from("xy"), st.one_of(st.none(), st.integers(0, 2), st.just({"z": 1}), st.just({"z": None}))
 )
-puts = st.builds(lambda at, uid, status: Put(at, uid, {}, status=status), st.sampled_from(HERE), uids, merges)
+puts = st.builds(lambda one, status: Put(*one, {}, status=status), objects, merges)
 changes = st.lists(
     st.one_of(
         puts,
-        st.builds(SetStatus, st.sampled_from(HERE), uids, merges),
-        st.builds(lambda at, uid: Mark(at, uid, deleting=True), st.sampled_from(HERE), uids),
-        st.builds(Drop, st.sampled_from(HERE), uids),
+        st.builds(lambda one, merge: SetStatus(*one, merge), objects, merges),
+        objects.map(lambda one: Mark(*one, deleting=True)),
+        objects.map(lambda one: Drop(*one)),
     ),
     max_size=8,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -143,3 +144,20 @@ async def test_a_stage_on_another_disk_is_no_obstacle(tmp_path: Path) -> None:
     assert (home.read("a"), home.read("new/c"), (tmp_path / "l").readlink()) == ("mine\n", "c\n", Path("a"))
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
     assert sorted(one.name for one in tmp_path.iterdir()) == [".git", ".gitignore", ".plan", "a", "l", "new"]
+
+
+@pytest.mark.parametrize("left", ["nothing", "files"])
+async def test_a_removal_of_a_tree_that_was_cut_off_is_brought_to_its_end(tmp_path: Path, left: str) -> None:
+    home = Home(tmp_path).begin(a="a\n", b="b\n")
+    async with forked(home, {}) as (carrier, _, _):
+        tree = Worktree(carrier.repository, carrier.stage.parent / "t", "plan/p/t")
+        assert home.trees() == 1
+        if left == "nothing":
+            shutil.rmtree(tree.folder)  # As git does first of all.
+        else:
+            (tree.folder / ".git").unlink()
+
+        await tree.remove()
+
+        assert not tree.folder.exists()
+        assert home.trees() == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planloop.replaying.likeness import Likeness
@@ -20,6 +20,7 @@ values = st.recursive(
 
 
 @given(values)
+@example({"@": None})
 def test_every_value_is_like_itself(value: Json) -> None:
     assert Likeness().compared(value, value) == []
 
