@@ -63,7 +63,7 @@ class Worktree:
     async def remove(self) -> None:
         """Takes the working tree away, with whatever is in it, and what git knows of it. The branch stays.
 
-        Git deletes the files first: one that is killed then leaves a tree without a folder, which it takes away as well.
+        Git deletes the files first: one killed then leaves a tree without a folder, which goes too.
         """
         await self._forget()
         if self.folder.exists():

@@ -20,11 +20,11 @@ objects = st.sampled_from([("call/a", Uid("u")), ("call/a", Uid("v")), ("call/b"
 merges: st.SearchStrategy[JsonObject] = st.dictionaries(
     st.sampled_from("xy"), st.one_of(st.none(), st.integers(0, 2), st.just({"z": 1}), st.just({"z": None}))
 )
-puts = st.builds(lambda one, status: Put(*one, {}, status=status), objects, merges)
+puts = st.builds(lambda one, status: Put(one[0], one[1], {}, status=status), objects, merges)
 changes = st.lists(
     st.one_of(
         puts,
-        st.builds(lambda one, merge: SetStatus(*one, merge), objects, merges),
+        st.builds(lambda one, merge: SetStatus(one[0], one[1], merge), objects, merges),
         objects.map(lambda one: Mark(*one, deleting=True)),
         objects.map(lambda one: Drop(*one)),
     ),
