@@ -15,7 +15,7 @@ from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
 from controllers.task.slots import Slot, Slots
-from controllers.task.status import Progress, Standing, progress_of, standing
+from controllers.task.status import Progress, Stage, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
@@ -49,7 +49,7 @@ class Observed:
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
     in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
     in, and `sandbox` what is known of that: None before it was tried; `ground` the absolute folder where it works, or
-    why it may not. `above` are its ancestors with
+    why it may not, empty while nothing can begin there. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns it. `now` is in
     seconds; `digests` name its checks as now written.
@@ -159,7 +159,7 @@ class Observer:
             fork=fork,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
             encloser=encloser,
-            ground=self._ground(view, me.address, spec, fork),
+            ground="" if _is_elsewhere(spec, progress) else self._ground(view, me.address, spec, fork),
             sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
@@ -223,3 +223,8 @@ class Observer:
             above = spec["parent"]
             at = self._view.get(above) if above else None
         return halt, tuple(found)
+
+
+def _is_elsewhere(spec: TaskSpec, progress: Progress) -> bool:
+    """Whether nothing of the task itself can begin in its folder now: its agent is at work there."""
+    return isinstance(spec.work, ByAgent) and progress.stage is Stage.WORK
