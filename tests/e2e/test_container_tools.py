@@ -326,7 +326,8 @@ tasks:
         assert folder.run("wait", "container/sut", "--for", "condition=Ready=False", "--timeout", "30s").code == 0
         over = folder.run("chat", "container/sut").text
         assert "container/sut is failed: it ended with exit code" in over and "the conversation ends with it" in over
-        assert "container failed" in folder.run("logs", "agent/debug").text, "its agent was told"
+        while "container failed" not in folder.run("logs", "agent/debug").text:
+            pass  # Its agent is told a moment later; the test's timeout is the bound.
     finally:
         assert folder.run("down").code == 0
     assert left(folder, "team") == []
