@@ -6,6 +6,7 @@ environment, by which it is found again and ended (`killing.py`), by this proces
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
@@ -21,10 +22,12 @@ from schemas import limits
 
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
 NOT_STARTED: Final = b"OCI "  # In what an engine writes then: `OCI runtime exec failed`, `OCI permission denied` …
+NO_TASK: Final = re.compile(rb"task [0-9a-f]{64} not found: not found\s*")  # All that containerd says of one that went.
 KILLED: Final = 137
 BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
 GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
-OF_THE_COMMAND: Final = (b"exec: ", b"executable")  # In what runc and crun write of a program that cannot be run.
+OF_A_CONTAINER_THAT_GOES: Final = (b"init-p", b"setns", b"stopped", b"no such process", b"connection reset")
+"""What is in the words of runc and crun when a container went as they were entering it."""
 REST_S: Final = 1.0  # For what was written before it was killed.
 
 
@@ -117,11 +120,13 @@ class Execs:
             raise
         code = state["ExitCode"]
         # Podman tells of no process once it has ended; engines that could not start one say so in its place.
-        if not state.get("Pid") and code in START_FAILED and NOT_STARTED in output:
-            # They say so of a container, too, that goes in this moment, and tell that it went a little later.
-            within_s = GOES_S if any(words in output for words in OF_THE_COMMAND) else BEGIN_S
-            is_lost = await self._goes(ref, within_s)
-            return Ended(Ending.LOST if is_lost else Ending.NOT_STARTED, None, output.strip())
+        is_gone = NO_TASK.fullmatch(output) is not None
+        if not state.get("Pid") and (is_gone or (code in START_FAILED and NOT_STARTED in output)):
+            is_told = is_gone or any(words in output for words in OF_A_CONTAINER_THAT_GOES)
+            # An engine tells a little later that the container went: then it is as if it had been asked after that.
+            if await self._goes(ref, BEGIN_S if is_told else GOES_S):
+                raise EngineFailed(Reason.NOT_RUNNING, "it went away before the command began")
+            return Ended(Ending.NOT_STARTED, None, output.strip())
         if code in (None, KILLED) and await self._goes(ref, GOES_S):
             return Ended(Ending.LOST, None, output)
         return Ended(Ending.EXITED, code, output)

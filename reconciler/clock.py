@@ -45,16 +45,19 @@ class SystemClock:
 class RandomIds:
     """Ids from the system's randomness: 48 bits, enough for one plan's log.
 
-    Taken from the system many at a time: each time lets other threads in, which have a slice of time then. So this is
-    not for a process that forks and has both halves go on minting.
+    They are drawn many at a time: each draw lets other threads have a slice of time. Any thread may mint; a process
+    that forks must not go on minting on both sides.
     """
 
     def __init__(self) -> None:
         self._ready: list[str] = []
 
     def mint(self) -> str:
-        if not self._ready:
+        try:
+            return self._ready.pop()
+        except IndexError:
             drawn = os.urandom(ID_BYTES * IDS_DRAWN).hex()
             width = 2 * ID_BYTES
-            self._ready = [drawn[at : at + width] for at in range(0, len(drawn), width)]
-        return self._ready.pop()
+            first, *more = (drawn[at : at + width] for at in range(0, len(drawn), width))
+            self._ready.extend(more)
+            return first

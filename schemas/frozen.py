@@ -43,6 +43,8 @@ def frozen(cls: type[T]) -> type[T]:
     namespace: dict[str, Any] = {key: value for key, value in cls.__dict__.items() if key not in _PER_CLASS}
     annotations: dict[str, Any] = cls.__annotations__
     fields = {name: _field(name, kind, namespace.pop(name, MISSING)) for name, kind in annotations.items()}
+    has_default = [one.default is not MISSING or one.default_factory is not MISSING for one in fields.values()]
+    assert has_default == sorted(has_default), f"{cls.__name__}: a field without a default follows one with it"
     names = tuple(fields)
     shown = tuple(name for name, one in fields.items() if one.repr)
     compared = _getter(tuple(name for name, one in fields.items() if one.compare))

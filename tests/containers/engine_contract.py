@@ -449,6 +449,28 @@ class RunningContract:
 
         assert (result.ending, result.code) == (Ending.LOST, None)
 
+    async def test_a_container_that_goes_while_a_command_enters_it_is_not_taken_for_a_program_that_is_not_there(
+        self, ground: Ground, outside: Outside
+    ) -> None:
+        """Where in its beginning it is hit is the machine's to say: so it is tried at several moments of it."""
+        seen: dict[Ending | Reason, bytes] = {}
+        for number in range(8):
+            ref = await running(ground)
+
+            async def kill(ref: str = ref, number: int = number) -> None:
+                await anyio.sleep(0.01 * number)
+                await outside.kill(ref)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(kill)
+                try:
+                    ended = await self.run(ground, ref, "sleep", "60")
+                    seen[ended.ending] = ended.output
+                except EngineFailed as failed:
+                    seen[failed.reason] = str(failed).encode()
+
+        assert seen.keys() <= {Ending.LOST, Reason.NOT_RUNNING, Reason.NOT_FOUND}, seen
+
     async def test_to_end_a_mark_ends_its_command_and_no_other(self, ground: Ground, ref: str) -> None:
         results: dict[str, Ended] = {}
 

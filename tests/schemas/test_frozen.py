@@ -96,6 +96,15 @@ def test_a_missing_argument_is_named() -> None:
         Quick()  # type: ignore[call-arg]
 
 
+def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
+    with pytest.raises(AssertionError, match="follows one with it"):
+
+        @frozen
+        class _Bad:
+            one: int = 1
+            two: int  # type: ignore[misc]
+
+
 def test_a_class_that_inherits_is_refused() -> None:
     with pytest.raises(AssertionError, match="standard"):
 

@@ -1,0 +1,36 @@
+"""How a command ends: at once, with everything said and done that was to be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+TOOLS = "import atexit, threading; from planloop.cli.main import leave; "
+
+
+def left(code: str, *, says: str = "", to: IO[bytes] | int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+    """The end of a process that does `code`."""
+    command = [sys.executable, "-c", TOOLS + code]
+    return subprocess.run(command, input=says.encode(), stdout=to, stderr=subprocess.PIPE, check=False)
+
+
+def test_what_was_printed_and_what_is_done_at_the_end_are_not_lost() -> None:
+    done = left("atexit.register(print, 'done'); print('said'); leave(3)")
+
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"said\ndone\n", b"")
+
+
+def test_a_thread_that_is_at_work_is_waited_for() -> None:
+    done = left("threading.Thread(target=lambda: print(input())).start(); leave(0)", says="late\n")
+
+    assert (done.returncode, done.stdout) == (0, b"late\n")
+
+
+def test_output_that_cannot_be_written_is_told_of() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = left("print('said'); leave(0)", to=full)
+
+    assert done.returncode != 0
+    assert b"No space left" in done.stderr
