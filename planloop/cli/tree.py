@@ -24,7 +24,10 @@ Examples:
 @plan_option
 @click.option("--depth", type=click.IntRange(min=1), help="How many levels below it.")
 def command(top: str, plan: str | None, depth: int | None) -> None:
-    """Show the tree of tasks with their states; in a run of a benchmark, with how what they made was judged."""
+    """Show the tree of tasks with their states.
+
+    In a run of a benchmark each tells how what it made was judged: ✖ beside `done` is a fail, an error or invalid.
+    """
     from planloop import wiring
 
     access = access_to(plan)
