@@ -136,7 +136,7 @@ def _steps_faults(steps: list[JsonObject], *, has_url: bool) -> Iterator[FaultAt
         send = {"path": [step["send"]]} if isinstance(step["send"], str) else step["send"]
         yield from _send_faults(send, (*at, "send"), has_url=has_url, has_path=has_path)
         has_path = has_path or "path" in send
-        yield from _expect_faults(step.get("expect", {}), (*at, "expect"))
+        yield from expect_faults(step.get("expect", {}), (*at, "expect"))
         yield from _kept_faults(step, kept, at)
         kept |= step.get("keep", {}).keys()
 
@@ -179,7 +179,8 @@ def _bad_url(url: str, at: Place) -> Iterator[FaultAt]:
     yield FaultAt(at, "P0223", f"`{url}` is no http URL", "as in `http://localhost:8080`")
 
 
-def _expect_faults(expect: JsonObject, at: Place) -> Iterator[FaultAt]:
+def expect_faults(expect: JsonObject, at: Place) -> Iterator[FaultAt]:
+    """What is wrong with what an answer is held to, which stands at `at`."""
     statuses = expect.get("status", ())
     for status in (statuses,) if isinstance(statuses, str) else statuses:
         if not _STATUS.fullmatch(status):

@@ -12,12 +12,12 @@ import anyio.to_thread
 from controllers.task.checking.contract import Bench, Finding, Result
 from controllers.task.checking.distinct import Nonces, nonces_of
 from controllers.task.checking.exchanging import Answer, Follows, Request, Silence, ask, session
+from controllers.task.checking.kept import filled_step
 from controllers.task.checking.transcript import Transcript
 from schemas import limits, pointer
-from schemas.blanks import fill
 from schemas.encoding import Json, JsonObject, decode_foreign, encode_text
 from schemas.frozen import frozen
-from schemas.http_check import KEPT, SAME, Expect, Send, Step, repeat_of, step_of
+from schemas.http_check import KEPT, SAME, Expect, Send, Step, expect_faults, repeat_of, step_of
 from schemas.matchers import BadPattern, matches
 
 if TYPE_CHECKING:
@@ -111,11 +111,18 @@ class _Time:
     async def _run(self, steps: list[JsonObject]) -> tuple[Result, str]:
         async with session() as made:
             for number, written in enumerate(steps, start=1):
-                step = step_of(fill(written, self.kept))
-                lapse = await self._step(made, step)
+                filled = filled_step(written, self.kept)
+                is_own = filled == written
+                bad = None if is_own else next(expect_faults(filled.get("expect", {}), ()), None)
+                lapse = (
+                    await self._step(made, step_of(filled))
+                    if bad is None
+                    else _Lapse(f"with what was kept, {bad.summary}")
+                )
                 if lapse is not None:
                     which = f"step {number}: " if len(steps) > 1 else ""
-                    return lapse.result, f"{which}{lapse.words}"
+                    # What cannot be done with what an answer had is the doing of who answered.
+                    return lapse.result if is_own else "fail", f"{which}{lapse.words}"
         return "pass", f"{len(steps)} steps hold" if len(steps) > 1 else "the step holds"
 
     async def _step(self, made: ClientSession, step: Step) -> _Lapse | None:

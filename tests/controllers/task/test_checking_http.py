@@ -195,6 +195,77 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
     assert (lacks.result, lacks.message) == ("fail", "POST /items: nothing at `/id` of the answer")
 
 
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ("/.*/", {"json": {"id": "{{kept.id}}"}}),
+        ({"any": True}, {"json": {"id": "{{kept.id}}"}}),
+        ("any", {"json": {"id": {"{{kept.id}}": True}}}),
+        (["/.*/"], {"json": {"id": "{{kept.id}}"}}),
+        (".*", {"body": "/id.*{{kept.id}}!/"}),
+        (".*/", {"body": "/{{kept.id}}"}),
+        ("/.*/", {"body": {"contains": "{{kept.id}}"}}),
+        ("/.*/", {"headers": {"Content-Type": "{{kept.id}}"}}),
+        ({}, {"json": {"id": {"type": "{{kept.id}}"}}}),
+        ("a b", {"status": "{{kept.id}}"}),
+        (404, {"status": "{{kept.id}}"}),
+        ("(", {"json": {"id": "/{{kept.id}}/"}}),
+        ({"x": 1}, {"headers": {"{{kept.id}}": "x"}}),
+    ],
+)
+async def test_what_an_answer_had_is_no_pattern_and_makes_no_error(
+    bench: Bench, kept: object, expected: dict[str, object]
+) -> None:
+    async def make(_: web.Request) -> web.Response:
+        return web.json_response({"id": kept})
+
+    async def show(_: web.Request) -> web.Response:
+        return web.json_response({"id": "other"})
+
+    async with serving(("GET", "/made", make), ("GET", "/shown", show)) as url:
+        made = {"send": {"path": ["/made"]}, "keep": {"id": "/id"}}
+        found = await find(bench, url=url, steps=[made, {"send": {"path": ["/shown"]}, "expect": expected}])
+
+    assert found.result == "fail", found.message
+
+
+async def test_an_address_that_cannot_be_asked_is_an_error_where_no_answer_made_it(bench: Bench) -> None:
+    async def make(_: web.Request) -> web.Response:
+        return web.json_response({"at": "nowhere"})
+
+    async with serving(("GET", "/made", make)) as url:
+        made = {"send": {"path": ["/made"]}, "keep": {"at": "/at"}}
+        found = await find(bench, url=url, steps=[made, {"send": {"url": "nowhere at all"}}])
+
+    assert found.result == "error", found.message
+
+
+async def test_an_address_that_an_answer_made_impossible_is_its_doing(bench: Bench) -> None:
+    async def make(_: web.Request) -> web.Response:
+        return web.json_response({"at": "nowhere at all"})
+
+    async with serving(("GET", "/made", make)) as url:
+        made = {"send": {"path": ["/made"]}, "keep": {"at": "/at"}}
+        found = await find(bench, url=url, steps=[made, {"send": {"url": "{{kept.at}}"}}])
+
+    assert found.result == "fail", found.message
+
+
+async def test_what_an_answer_had_is_found_again_within_texts_and_expressions(bench: Bench) -> None:
+    async def show(_: web.Request) -> web.Response:
+        return web.json_response({"id": "a.b (c) - d", "list": [1, "/x/"], "say": "id a.b (c) - d!"})
+
+    async with serving(("GET", "/", show)) as url:
+        first = {"send": {"path": ["/"]}, "keep": {"id": "/id", "list": "/list"}}
+        expect = {
+            "json": {"id": "{{kept.id}}", "list": "{{kept.list}}", "say": {"contains": "{{kept.id}}"}},
+            "body": "/id {{kept.id}}!/",
+        }
+        found = await find(bench, url=url, steps=[first, {"send": {"path": ["/"]}, "expect": expect}])
+
+    assert found.result == "pass", found.message
+
+
 async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Bench) -> None:
     async def login(request: web.Request) -> web.Response:
         form = await request.post()
