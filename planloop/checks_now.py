@@ -110,7 +110,7 @@ class _Checks:
         encloser, surroundings = agent_above(self.view, address), self.surroundings
         if spec.acceptance and (why := await self._lack(spec, encloser)):
             return [CheckedNow(address, one.key, Finding("error", f"not run: {why}")) for one in spec.acceptance]
-        ground = surroundings.ground(self.view, address, spec)
+        ground = surroundings.ground(self.view, address, spec, encloser)
         if isinstance(ground, Astray):
             return [
                 CheckedNow(address, one.key, Finding("error", f"not run: {ground.words}")) for one in spec.acceptance

@@ -48,7 +48,9 @@ class TaskController:
         tallies.follow(store)
         self._slots = Slots(plane.poke)
         self._slots.follow(store)
-        self._observer = Observer(store.view, tallies, plane, surroundings.sandboxes, self._slots, surroundings.ground)
+        self._observer = Observer(
+            store.view, tallies, plane, surroundings.sandboxes, self._slots, ground=surroundings.ground
+        )
         self._desk = Desk(store, processes, clock, ids, self._observer, surroundings, Clearing(store, processes, plane))
 
     async def reconcile(self, address: Address) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controllers.task.deciding import step_for
-from controllers.task.observing import Observer
+from controllers.task.observing import Ground, Observer
 from controllers.task.slots import Slots
 from controllers.task.step import Says
 from controllers.task.tallying import Tallies
@@ -11,14 +11,15 @@ from reconciler.storing.store import View
 from schemas.resource import Resource
 
 
-def why(task: Resource, view: View, now: float) -> Says:
+def why(task: Resource, view: View, now: float, ground: Ground) -> Says:
     """State, reason, message and `unblocks` of `task` as the view has it at `now`; for `plan describe`.
 
-    A command that may start and has not is Queued: who waits for a slot is known to the owner's work plane only.
+    `ground` says where a task works, which no view tells. A command that may start and has not is Queued: who waits for
+    a slot is known to the owner's work plane only.
     """
     tallies = Tallies()
     near = [task.address, *task.spec["needs"], *(owned.address for owned in view.owned_by(task.address))]
     tallies.update(view, near)
     slots = Slots()
     slots.count(view)
-    return step_for(Observer(view, tallies, None, slots=slots).observe_as(task, now)).says
+    return step_for(Observer(view, tallies, None, slots=slots, ground=ground).observe_as(task, now)).says

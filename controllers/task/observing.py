@@ -29,8 +29,8 @@ from schemas.task import ByAgent, TaskSpec
 _BAD: Final = (Standing.FAILED, Standing.STUCK)
 
 Halting: TypeAlias = Literal["cancel", "pause"]
-Ground: TypeAlias = Callable[[View, str, TaskSpec, Resource | None], str | Astray]
-"""Where the task at an address works, in the fork that it works in: `Surroundings.ground`."""
+Ground: TypeAlias = Callable[[View, str, TaskSpec, Resource | None, Resource | None], str | Astray]
+"""Where the task at an address works, below the agent that encloses it, in its fork: `Surroundings.ground`."""
 
 
 @frozen
@@ -49,7 +49,7 @@ class Observed:
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
     in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
     in, and `sandbox` what is known of that: None before it was tried; `ground` the absolute folder where it works, or
-    why it may not, empty while nothing can begin there. `above` are its ancestors with
+    why it may not, None while nothing can begin there. `above` are its ancestors with
     a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
     elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns it. `now` is in
     seconds; `digests` name its checks as now written.
@@ -80,7 +80,7 @@ class Observed:
     containers: Mapping[str, Resource] = field(default_factory=dict)
     encloser: Resource | None = None
     sandbox: Answer | None = HAD
-    ground: str | Astray = ""
+    ground: str | Astray | None = None
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
@@ -99,7 +99,8 @@ class Observer:
         plane: WorkPlane | None,
         sandboxes: Sandboxes = NO_OTHERS,
         slots: Slots | None = None,
-        ground: Ground = lambda *_: "",
+        *,
+        ground: Ground,
     ) -> None:
         self._view = view
         self._slots = slots
@@ -131,6 +132,7 @@ class Observer:
         parent = view.get(spec.parent) if spec.parent else None
         jobs = self._jobs(me, progress, spec.priority, without_job)
         agent = view.get(spec.work.agent) if isinstance(spec.work, ByAgent) else None
+        basis = wish.basis(agent)
         encloser, fork = agent_above(view, me.address), view.get(spec.fork) if spec.fork else None
         halt, above = self._upward(me)
         needs = self._tallies.needs(me.address)
@@ -139,7 +141,7 @@ class Observer:
             me=me,
             spec=spec,
             progress=progress,
-            basis=wish.basis(agent),
+            basis=basis,
             digests=wish.digests,
             now=now,
             parent=parent,
@@ -159,7 +161,7 @@ class Observer:
             fork=fork,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
             encloser=encloser,
-            ground="" if _is_elsewhere(spec, progress) else self._ground(view, me.address, spec, fork),
+            ground=None if _goes_on(spec, progress, basis) else self._ground(view, me.address, spec, encloser, fork),
             sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
@@ -225,6 +227,10 @@ class Observer:
         return halt, tuple(found)
 
 
-def _is_elsewhere(spec: TaskSpec, progress: Progress) -> bool:
-    """Whether nothing of the task itself can begin in its folder now: its agent is at work there."""
-    return isinstance(spec.work, ByAgent) and progress.stage is Stage.WORK
+def _goes_on(spec: TaskSpec, progress: Progress, basis: Basis) -> bool:
+    """Whether nothing of the task itself can begin in its folder now: its agent is at work there, and stays so.
+
+    An edit may be what begins it anew, on this very observation.
+    """
+    is_at_work = isinstance(spec.work, ByAgent) and progress.stage is Stage.WORK
+    return is_at_work and progress.basis is not None and progress.basis["work"] == basis["work"]

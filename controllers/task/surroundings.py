@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
-from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, agent_above, ground, sandbox_of, without_links
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, sandbox_of, without_links
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -39,15 +39,17 @@ class Surroundings:
     sandboxes: Sandboxes = NO_OTHERS
     strays: Callable[[str], Astray | None] | None = None
 
-    def ground(self, view: View, task: str, spec: TaskSpec, fork: Resource | None = None) -> str | Astray:
-        """The absolute workspace of a task, in the fork that it works in if there is one.
+    def ground(
+        self, view: View, task: str, spec: TaskSpec, encloser: Resource | None, fork: Resource | None = None
+    ) -> str | Astray:
+        """The absolute workspace of a task whose nearest agent is `encloser`, in the fork that it works in, if any.
 
         Where an agent is above it, or does it, that is without links and in what is the agent's; a person may lead it
         wherever they want.
         """
         tree = tree_of(fork.status) if fork is not None else ""
         folder = self.folder / tree if tree else self.folder
-        if agent_above(view, task) is None:
+        if encloser is None:
             return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
         if self.strays is not None and (astray := self.strays(task)) is not None:
             return astray

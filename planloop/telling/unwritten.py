@@ -17,11 +17,16 @@ def explained(item: Resource, known: Sequence[Resource], now: float) -> Resource
     """`item` with what it waits for, when that is a slot and nothing is written of it; else as it is."""
     if item.kind != "task" or item.status or item.deleting:
         return item
-    says = why(item, _Seen(known), now)
+    says = why(item, _Seen(known), now, _unseen)
     if says.reason != slots.AWAITING_SLOT:
         return item
     ready = Condition("Ready", "False", says.reason, says.message, 0.0, item.generation, says.unblocks)
     return replace(item, status={"why": says.message, "conditions": {ready.type: ready.to_json()}})
+
+
+def _unseen(*_: object) -> str:
+    """No folder is looked at: a slot is waited for before that."""
+    return ""
 
 
 class _Seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controllers.sandboxes import Astray
 from schemas.encoding import JsonObject
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
@@ -246,3 +247,26 @@ def test_the_verdict_is_part_of_what_wakes_the_agent() -> None:
     world.settle()
     world.finds("a", "fail")
     assert world["task/a"].signal != before
+
+
+def test_an_agent_at_work_is_not_begun_anew_where_its_edited_folder_leads_out() -> None:
+    world = working()
+    world.agent("a", state="idle")
+    world.astray = Astray("it leads out", "take the link away")
+
+    world.change("a", cwd="out")
+    world.settle()
+
+    assert (world.says("a"), go(world)) == ("failed FolderLeadsOut", None)
+
+
+def test_the_folder_of_an_agent_at_work_is_looked_at_only_when_an_edit_begins_it_anew() -> None:
+    world = working()
+    world.looks.clear()
+
+    world.observe("a")
+    assert world.looks == []
+
+    world.change("a", cwd="elsewhere")
+    world.observe("a")
+    assert world.looks == ["task/a"]

@@ -12,7 +12,7 @@ from tests.controllers.task.yard import sh, spec
 
 
 def told(world: World, name: str) -> Says:
-    return why(world[f"task/{name}"], world.view, world.now)
+    return why(world[f"task/{name}"], world.view, world.now, world.ground)
 
 
 def test_a_task_that_waits_names_what_it_needs() -> None:

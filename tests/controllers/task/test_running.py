@@ -280,6 +280,6 @@ async def test_a_parent_of_very_many_costs_each_child_the_same(tmp_path: Path) -
             return super().get(address)
 
     view = Counting(world.view.everything(), world.view.rev)
-    Observer(view, world.tallies, None).observe("task/.", 0.0)
+    Observer(view, world.tallies, None, ground=world.ground).observe("task/.", 0.0)
 
     assert len(looked) < 5

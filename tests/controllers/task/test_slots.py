@@ -242,7 +242,7 @@ async def test_who_waits_for_a_slot_says_so_and_is_woken_when_one_is_free(tmp_pa
         here.apply(root=spec(), a=spec("read line < gate"), b=spec("true"))
         await here.until_state("task/a", "running")
 
-        says = why(here.task("task/b"), here.store.view, 0.0)
+        says = why(here.task("task/b"), here.store.view, 0.0, lambda *_: "")
         assert (says.state, says.message) == (TaskState.WAITING, "1 of 1 tasks are at work")
         assert not here.task("task/b").status  # A plan of 1,000 tasks would begin with 1,000 writes.
         await anyio.Path(tmp_path / "gate").write_text("go\n")  # Waits until the command reads.

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from controllers.sandboxes import Astray
 from controllers.task import settling, writing
 from controllers.task.deciding import decide
 from controllers.task.observing import Observed, Observer
@@ -19,6 +20,7 @@ from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
 from controllers.task.tallying import Tallies
 from reconciler.effects import journal
 from reconciler.effects.processes import Ending, Exit
+from reconciler.storing.store import View
 from reconciler.storing.view import MemoryView
 from schemas.call import CallSpec, CallState
 from schemas.encoding import Json, JsonObject
@@ -84,6 +86,8 @@ class World:
         self.writes = 0
         self.folds = 0
         self.crash_after: int | None = None
+        self.astray: Astray | None = None
+        self.looks: list[str] = []
         self.edit({name.replace("_", "/").replace("root", "."): wanted for name, wanted in tasks.items()})
 
     # What people and agents do.
@@ -118,8 +122,13 @@ class World:
 
     # What the controller does.
 
+    def ground(self, view: View, task: str, spec: TaskSpec, *_: Resource | None) -> str | Astray:
+        """Where a task works, noted: nowhere while `astray` says so."""
+        self.looks.append(task)
+        return self.astray or f"/plan/{spec.cwd}"
+
     def observe(self, name: str) -> Observed:
-        observed = Observer(self.view, self.tallies, self.plane).observe(f"task/{name}", self.now)
+        observed = Observer(self.view, self.tallies, self.plane, ground=self.ground).observe(f"task/{name}", self.now)
         assert observed is not None
         return observed
 
@@ -245,7 +254,7 @@ class World:
         self.settle()
 
     def _without(self, name: str, key: str) -> Observed:
-        observer = Observer(self.view, self.tallies, self.plane)
+        observer = Observer(self.view, self.tallies, self.plane, ground=self.ground)
         observed = observer.observe(f"task/{name}", self.now, without_job=key)
         assert observed is not None
         return observed
