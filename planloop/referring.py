@@ -173,7 +173,7 @@ def eyes_of(author: Author, view: View, folder: Path, *, is_bound_by_rights: boo
         return None
     cwd = str(task.spec.get("cwd", "."))
     top = Path(os.path.realpath(folder))
-    root = ground(view, task.address, cwd, top)
+    root = ground(view, cwd, top)
     if isinstance(root, Astray):
         return None
     rights = attaching.rights_of(author, own)

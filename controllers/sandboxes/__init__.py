@@ -2,7 +2,7 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.staying import LEADS_OUT, Astray, ground, without_links
+from controllers.sandboxes.staying import LEADS_OUT, Astray, ground, led_out, without_links
 from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Sandboxes",
     "agent_above",
     "ground",
+    "led_out",
     "mounted_folders",
     "room_of",
     "sandbox_of",

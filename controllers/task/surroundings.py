@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
-from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, sandbox_of, without_links
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, led_out, sandbox_of, without_links
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -44,19 +44,18 @@ class Surroundings:
     ) -> str | Astray:
         """The absolute workspace of a task whose nearest agent is `encloser`, in the fork that it works in, if any.
 
-        Where an agent is above it, or does it, that is without links and in what is the agent's; a person may lead it
-        wherever they want.
+        Where an agent is above it, or does it, that is without links. A person may lead another wherever they want, but
+        agents may not.
         """
         tree = tree_of(fork.status) if fork is not None else ""
         folder = self.folder / tree if tree else self.folder
+        written = str(folder) if spec.cwd == "." else str(folder / spec.cwd)
+        if self.strays is not None:
+            return self.strays(task) or written
         if encloser is None:
-            return str(folder) if spec.cwd == "." else str(folder / spec.cwd)
-        if self.strays is not None and (astray := self.strays(task)) is not None:
-            return astray
-        found = ground(view, task, spec.cwd, without_links(folder))
-        if isinstance(found, Path):
-            return str(found)
-        return found if self.strays is None else str(folder / spec.cwd)
+            return led_out(view, spec.cwd, without_links(folder)) or written
+        found = ground(view, spec.cwd, without_links(folder))
+        return found if isinstance(found, Astray) else str(found)
 
     def sandbox(self, view: View, encloser: Resource | None, fork: Resource | None = None) -> Sandbox | None:
         """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""

@@ -1,4 +1,4 @@
-"""Where a task works: nowhere else than the agents above it do, whatever links they put there."""
+"""Where a task works: nowhere that an agent could lead it by links out of where that agent works."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sandboxes import Astray, ground
+from controllers.sandboxes import Astray, ground, led_out
 from reconciler.storing.view import MemoryView
 from schemas.resource import Resource, Uid
 
@@ -30,14 +30,14 @@ WORKER = objects(t="work")
 
 @pytest.mark.parametrize("cwd", [".", "work", "work/sub", "work/none/yet", "other"])
 def test_a_folder_without_links_is_where_it_is_written(folder: Path, cwd: str) -> None:
-    assert ground(WORKER, "task/t/x", cwd, folder) == folder / cwd
+    assert ground(WORKER, cwd, folder) == folder / cwd
 
 
 @pytest.mark.parametrize("target", ["sub", "sub/deep", ".", "sub/..", "none", "{own}/sub"])
 def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path, target: str) -> None:
     (folder / "work/way").symlink_to(target.format(own=folder / "work"))
 
-    found = ground(WORKER, "task/t/x", "work/way", folder)
+    found = ground(WORKER, "work/way", folder)
 
     assert found == (folder / "work/way").resolve()
 
@@ -46,13 +46,10 @@ def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path,
     "target", ["..", "../other", "../workshop", "{here}", "{here}/other", "/", "/etc", "sub/../.."]
 )
 @pytest.mark.parametrize("cwd", ["work/way", "work/way/below", "work/sub/../way", "./work/way"])
-@pytest.mark.parametrize("task", ["task/t/x", "task/t/x/y"])
-def test_a_link_that_leads_out_of_where_an_agent_above_works_is_not(
-    folder: Path, target: str, cwd: str, task: str
-) -> None:
+def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, target: str, cwd: str) -> None:
     (folder / "work/way").symlink_to(target.format(here=folder))
 
-    found = ground(WORKER, task, cwd, folder)
+    found = ground(WORKER, cwd, folder)
 
     assert isinstance(found, Astray)
 
@@ -60,26 +57,26 @@ def test_a_link_that_leads_out_of_where_an_agent_above_works_is_not(
 def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) -> None:
     (folder / "work/way").symlink_to("..")
 
-    found = ground(WORKER, "task/t/x", "work/way", folder)
+    found = ground(WORKER, "work/way", folder)
 
     assert isinstance(found, Astray)
     assert found.words == "the task's folder `work/way` is a link, or behind one, out of `work`, where agent/t works"
     assert "take the link away" in found.cure
 
 
-def test_every_agent_above_counts_also_where_one_between_is_led_elsewhere(folder: Path) -> None:
+def test_every_agent_counts_also_where_one_below_it_is_led_elsewhere(folder: Path) -> None:
     view = objects(root=".", t="work", t_u="work/way")
     (folder / "work/way").symlink_to("../other")
 
-    for task, cwd in (("task/t/u", "work/way"), ("task/t/u/v", "work/way"), ("task/t/u/v", "work/way/x")):
-        assert isinstance(ground(view, task, cwd, folder), Astray)
+    for cwd in ("work/way", "work/way/x"):
+        assert isinstance(ground(view, cwd, folder), Astray)
 
 
 def test_links_elsewhere_in_the_plans_folder_are_a_persons(folder: Path) -> None:
     (folder / "way").symlink_to("other")
 
-    for task in ("task/t", "task/t/x", "task/u"):
-        assert ground(objects(root=".", t="work"), task, "way", folder) == folder / "other"
+    view = objects(root=".", t="work")
+    assert ground(view, "way", folder) == folder / "other" and led_out(view, "way", folder) is None
 
 
 def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(folder: Path) -> None:
@@ -87,8 +84,8 @@ def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(fold
     (folder / "work/up").symlink_to("..")
     view = objects(t="way")
 
-    assert ground(view, "task/t/x", "way/sub", folder) == folder / "work/sub"
-    assert isinstance(ground(view, "task/t/x", "way/up", folder), Astray)
+    assert ground(view, "way/sub", folder) == folder / "work/sub"
+    assert isinstance(ground(view, "way/up", folder), Astray)
 
 
 @pytest.mark.parametrize("cwd", ["way", "way/x", "../x", "/etc"])
@@ -96,7 +93,7 @@ def test_outside_of_the_plans_folder_nobody_works(folder: Path, cwd: str) -> Non
     (folder / "way").symlink_to("/etc")
 
     for view in (objects(), objects(root=".")):
-        found = ground(view, "task/t", cwd, folder)
+        found = ground(view, cwd, folder)
         assert isinstance(found, Astray) and "is outside the plan's folder" in found.words
 
 
@@ -105,7 +102,7 @@ def test_the_state_of_plans_is_no_folder_to_work_in(folder: Path, cwd: str) -> N
     (folder / "way").symlink_to(".plan")
     (folder / "work/way").symlink_to("../.plan/p")
 
-    found = ground(objects(root="."), "task/t", cwd, folder)
+    found = ground(objects(root="."), cwd, folder)
 
     assert isinstance(found, Astray) and "state of a plan" in found.words
 
@@ -115,12 +112,61 @@ def test_a_fork_is_a_folder_of_its_own_wherever_it_is_kept(folder: Path) -> None
     (tree / "work/sub").mkdir(parents=True)
     (tree / "work/up").symlink_to("..")
 
-    assert ground(WORKER, "task/t/x", "work/sub", tree) == tree / "work/sub"
-    assert isinstance(ground(WORKER, "task/t/x", "work/up", tree), Astray)
+    assert ground(WORKER, "work/sub", tree) == tree / "work/sub"
+    assert isinstance(ground(WORKER, "work/up", tree), Astray)
 
 
 def test_links_that_lead_in_a_ring_are_borne(folder: Path) -> None:
     (folder / "work/a").symlink_to("b")
     (folder / "work/b").symlink_to("a")
 
-    assert isinstance(ground(WORKER, "task/t/x", "work/a", folder), Path | Astray)
+    found = ground(WORKER, "work/a", folder)
+
+    assert isinstance(found, Astray) and found.words == "the task's folder `work/a` is behind links that lead in a ring"
+    assert isinstance(led_out(WORKER, "work/a", folder), Astray) and led_out(objects(), "work/a", folder) is None
+
+
+@pytest.mark.parametrize("target", ["..", "../..", "../other", "/etc"])
+def test_an_agent_leads_nobody_beside_it_elsewhere_who_works_in_its_folder(folder: Path, target: str) -> None:
+    view = objects(x="work", y="work/sub")
+    (folder / "work/sub").rename(folder / "work/away")
+    (folder / "work/sub").symlink_to(target.replace("/etc", str(folder)))
+
+    for cwd in ("work/sub", "work/sub/below"):
+        assert isinstance(ground(view, cwd, folder), Astray)
+        astray = led_out(view, cwd, folder)
+        assert astray is not None and "out of `work`, where agent/x works" in astray.words
+
+
+def test_a_folder_that_an_agent_works_in_by_way_of_a_persons_link_bounds_its_links_by_any_name(folder: Path) -> None:
+    (folder / "way").symlink_to("work")
+    (folder / "work/up").symlink_to("../other")
+
+    for cwd in ("work/up", "way/up", "other/../work/up"):
+        assert isinstance(ground(objects(t="way"), cwd, folder), Astray)
+
+
+def test_a_link_out_of_a_workspace_is_not_followed_on_the_way_back_in(folder: Path) -> None:
+    (folder / "work/out").symlink_to("../other")
+    (folder / "work/round").symlink_to("out/../work/sub")
+
+    assert isinstance(ground(WORKER, "work/out/x", folder), Astray)
+    assert ground(WORKER, "work/round", folder) == folder / "work/sub"
+
+
+def test_where_no_agent_is_above_a_persons_links_lead_anywhere(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (folder / "data").symlink_to(elsewhere)
+    (folder / "other/in").symlink_to("../work")
+
+    for cwd in ("data", "data/below", "other/in", "other/../work/sub", "../x", str(elsewhere), "."):
+        assert led_out(WORKER, cwd, folder) is None
+
+
+def test_agents_that_work_outside_of_the_plans_folder_bind_nobody(folder: Path) -> None:
+    (folder / "data").symlink_to("other")
+
+    view = objects(t="..", u="/", v="none/../..")
+    assert ground(view, "data", folder) == folder / "other" and led_out(view, "data", folder) is None

@@ -34,7 +34,7 @@ def workspace_of(world: World, seen: Observed) -> Workspace:
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
     folder = without_links(world.folder / tree) if tree else without_links(world.folder)
-    root = ground(world.store.view, seen.spec.task, cwd, folder)
+    root = ground(world.store.view, cwd, folder)
     if isinstance(root, Astray):
         raise ToolDenied(root.words)
     rights = seen.spec.rights

@@ -95,7 +95,7 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
         space = workspace_of(world, seen)
         space.ensure()
         return Place(str(space.root), environment(world, seen))
-    folder = ground(world.store.view, task.address, task.spec["cwd"], without_links(world.folder))
+    folder = ground(world.store.view, task.spec["cwd"], without_links(world.folder))
     if isinstance(folder, Astray):
         raise ToolDenied(f"where the hook is set: {folder.words}")
     folder.mkdir(parents=True, exist_ok=True)

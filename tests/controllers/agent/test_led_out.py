@@ -215,3 +215,34 @@ async def test_the_state_of_the_plan_is_no_agents_folder(folder: Path, cwd: str)
 
         assert here.state("task/c") == "failed" and reason(here, "task/c") == "FolderLeadsOut"
         assert not list(folder.rglob("ran"))
+
+
+async def test_an_agent_beside_another_does_not_work_where_that_one_put_its_folder(folder: Path) -> None:
+    (folder / "work/sub").mkdir()
+    async with arena(folder) as here:
+        await here.apply("""
+            tasks:
+              x: {cwd: work, agent: {script: [{call: {shell: {command: "mv sub away && ln -s .. sub"}}}, {done: x}]}}
+              y: {cwd: work/sub, needs: [x], agent: {script: [{call: {shell: {command: touch ran}}}, {done: x}]}}
+        """)
+        await here.until_state("task/y", "done", "failed")
+
+        assert here.state("task/y") == "failed" and reason(here, "task/y") == "FolderLeadsOut"
+        assert not list(folder.rglob("ran"))
+
+
+async def test_a_command_under_no_agent_is_not_led_away_by_one_either(folder: Path) -> None:
+    (folder / "way").symlink_to("/")
+    async with arena(folder) as here:
+        await here.apply("""
+            tasks:
+              x: {cwd: work, agent: {script: [{call: {shell: {command: "ln -s .. app"}}}, {done: x}]}}
+              y: {cwd: work/app, needs: [x], run: touch ran}
+              z: {cwd: way, needs: [x], run: pwd}
+        """)
+        await here.until_state("task/y", "done", "failed")
+        await here.until_state("task/z", "done", "failed")
+
+        assert here.state("task/y") == "failed" and reason(here, "task/y") == "FolderLeadsOut"
+        assert not list(folder.rglob("ran"))
+        assert here.state("task/z") == "done"  # A person's link leads wherever they want.
