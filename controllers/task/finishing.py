@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from controllers.task import budgets, family
+from controllers.sandboxes import LEADS_OUT, Astray
+from controllers.task import budgets, family, outcome
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step
 from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.task import TaskState
 
 
@@ -38,6 +40,15 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
     again: JsonObject = {"stage": "", "attempt": progress.attempt + 1, "not_before": observed.now + pause_s}
     used = budgets.billed(observed, retries=1)
     return Step(says, merge={**over, **again, **used.merge}, changes=used.changes, again_s=pause_s)
+
+
+def led_out(observed: Observed, astray: Astray) -> Step:
+    """The incarnation ends for want of a folder: its result says so, also where it is tried again."""
+    merge: JsonObject = {"result": outcome.result(ok=False, reason=LEADS_OUT, text=astray.words)}
+    step = failed(observed, LEADS_OUT, astray.words).on_top_of(merge)
+    if step.says.state is not TaskState.FAILED:
+        return step
+    return remade(step, says=remade(step.says, unblocks=(astray.cure, *step.says.unblocks)))
 
 
 def may_retry(observed: Observed) -> bool:

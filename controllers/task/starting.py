@@ -9,7 +9,7 @@ else is in its way, so that none is held by a task that waits.
 from __future__ import annotations
 
 from controllers.leases import AWAITING
-from controllers.sandboxes import LEADS_OUT, Astray
+from controllers.sandboxes import Astray
 from controllers.task import budgets, containing, finishing, flight, forking, jobs, keys, reopening, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.slots import AWAITING_SLOT
@@ -18,7 +18,6 @@ from controllers.task.step import Says, Step, TryJob, after
 from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.fork import AWAITING_FORK, FORK_FAILED
-from schemas.frozen import remade
 from schemas.lock import ring_words
 from schemas.resource import Resource
 from schemas.sandbox import NO_SANDBOX, TRYING_SANDBOX, enforced_merge, wish_of
@@ -103,10 +102,7 @@ def _astray(observed: Observed) -> Astray | None:
 def _led_out(observed: Observed, astray: Astray) -> Step:
     """The task ends before anything of it begins, as an incarnation of its own."""
     merge = begun(observed, observed.progress.incarnation + 1)
-    step = finishing.failed(after(observed, merge), LEADS_OUT, astray.words).on_top_of(merge)
-    if step.says.state is not TaskState.FAILED:
-        return step
-    return remade(step, says=remade(step.says, unblocks=(astray.cure, *step.says.unblocks)))
+    return finishing.led_out(after(observed, merge), astray).on_top_of(merge)
 
 
 def begun(observed: Observed, incarnation: int) -> JsonObject:

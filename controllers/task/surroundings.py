@@ -37,7 +37,7 @@ class Surroundings:
     check: RunCheck = run_check
     containers: Containers | None = None
     sandboxes: Sandboxes = NO_OTHERS
-    strays: Callable[[str], Astray | None] | None = None
+    strays: Callable[[View, str], Astray | None] | None = None
 
     def ground(
         self, view: View, task: str, spec: TaskSpec, encloser: Resource | None, fork: Resource | None = None
@@ -51,7 +51,7 @@ class Surroundings:
         folder = self.folder / tree if tree else self.folder
         written = str(folder) if spec.cwd == "." else str(folder / spec.cwd)
         if self.strays is not None:
-            return self.strays(task) or written
+            return self.strays(view, task) or written
         if encloser is None:
             return led_out(view, spec.cwd, without_links(folder)) or written
         found = ground(view, spec.cwd, without_links(folder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from controllers.sandboxes import LEADS_OUT, Astray
+from controllers.sandboxes import Astray
 from controllers.task import claiming, containing, family, finishing, forking, jobs, keys, outcome, starting, verifying
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
@@ -59,7 +59,7 @@ def _command(observed: Observed) -> Step:
         case _:
             # It never began, or may begin again: the same incarnation under a new operation.
             if isinstance(observed.ground, Astray):
-                return _ended(observed, outcome.result(ok=False, reason=LEADS_OUT, text=observed.ground.words))
+                return _without_call(observed, finishing.led_out(observed, observed.ground))
             return jobs.start_run(observed, Step(starting.queued(observed)), progress.incarnation)
 
 
@@ -71,12 +71,15 @@ def _running(observed: Observed) -> Step:
 
 
 def _ended(observed: Observed, result: JsonObject) -> Step:
-    merge: JsonObject = {"call": None, "result": result}
-    dropped = (Drop(observed.call.address, observed.call.uid),) if observed.call is not None else ()
-    ended = after(observed, merge)
+    ended = after(observed, {"call": None, "result": result})
     step = over(ended) if result["ok"] else finishing.failed(ended, result["reason"], result["text"])
-    step = step.on_top_of(merge)
-    return replace(step, changes=(*step.changes, *dropped))
+    return _without_call(observed, step.on_top_of({"result": result}))
+
+
+def _without_call(observed: Observed, step: Step) -> Step:
+    """`step` with the call of the incarnation that it ends gone."""
+    dropped = (Drop(observed.call.address, observed.call.uid),) if observed.call is not None else ()
+    return replace(step.on_top_of({"call": None}), changes=(*step.changes, *dropped))
 
 
 def in_doubt(observed: Observed) -> Says:

@@ -28,10 +28,11 @@ from controllers.sandboxes import LEADS_OUT, Astray
 from controllers.task.checking import Bench, Finding
 from planloop.replaying import outside, prompts
 from planloop.replaying.directing import Director
-from planloop.replaying.story import entry, status_in
+from planloop.replaying.story import entry, status_after, status_in
 from reconciler.effects import processes
 from reconciler.effects.processes import Command, Exit, Trace
 from reconciler.errors import Conflict
+from reconciler.storing.store import View
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import Also, Draft
@@ -274,20 +275,23 @@ class RecordedChecks:
 
 
 class RecordedStrays:
-    """Looks at no folder: a task had none to work in if what comes next is that it ends as soon as it begins."""
+    """Looks at no folder: a task had none to work in if that is the result with which it ends next."""
 
     def __init__(self, director: Director) -> None:
         self._director = director
 
-    def __call__(self, task: str) -> Astray | None:
-        wanted = self._director.expected
-        found = {} if wanted is None else status_in(wanted.draft, task)
-        ready = (found.get("conditions") or {}).get("Ready") or {}
-        is_cut_off = bool(found.get("incarnation") and found.get("ended_at")) and found.get("stage") != "done"
-        if not is_cut_off and ready.get("reason") != LEADS_OUT:
+    def __call__(self, view: View, task: str) -> Astray | None:
+        wanted, me = self._director.expected, view.get(task)
+        # A record has what was news: an incarnation that ends as the one before it says nothing of its result.
+        if wanted is None or me is None or not status_in(wanted.draft, task).keys() & {"incarnation", "result"}:
             return None
-        cure, *_ = ready.get("unblocks") or ("",)
-        return Astray(str(ready.get("message", "")), str(cure))
+        status = status_after(wanted.draft, me)
+        result = status.get("result") or {}
+        if result.get("ok") or result.get("reason") != LEADS_OUT:
+            return None
+        ready = (status.get("conditions") or {}).get("Ready") or {}
+        cure, *_ = (ready.get("unblocks") or ("",)) if ready.get("reason") == LEADS_OUT else ("",)
+        return Astray(str(result["text"]), str(cure))
 
 
 def _said_of(draft: Draft, call: str) -> Also | None:

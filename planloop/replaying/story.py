@@ -145,3 +145,12 @@ def status_in(draft: Draft, address: str) -> JsonObject:
         if isinstance(change, SetStatus) and change.address == address:
             out = merge(out, change.merge)
     return out
+
+
+def status_after(draft: Draft, resource: Resource) -> JsonObject:
+    """The status of `resource` once the record is folded: what is taken away with what is put there."""
+    status = resource.status
+    for change in draft.changes:
+        if isinstance(change, SetStatus) and change.address == resource.address:
+            status = merge(status, change.merge)
+    return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controllers.sandboxes import Astray
 from controllers.task.deciding import decide
 from controllers.task.status import Standing, standing
 from reconciler.effects.processes import Ending
@@ -522,3 +523,25 @@ def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
     hold(world, "y", "task/b")
     world.settle()
     assert world.queued() == ["b", "c"]
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_command_that_may_begin_again_ends_where_its_folder_leads_out_with_a_cure(retries: int) -> None:
+    world = World(root=spec(), a=spec("true", cwd="work", retries=retries))
+    world.settle()
+    call = world.begin("a")
+    (key,) = world.plane.slots
+    world.plane.end(key)
+    world.fold(SetStatus(call, world[call].uid, {"state": "Authorized"}))
+    world.astray = Astray("it leads out", "take the link away")
+
+    world.step("a")
+
+    status = world["task/a"].status
+    assert status["result"] == {"ok": False, "reason": "FolderLeadsOut", "text": "it leads out"}
+    assert "call" not in status and world.view.get(call) is None
+    ready = status["conditions"]["Ready"]
+    if retries:
+        assert (ready["reason"], ready["message"]) == ("Retrying", "attempt 1 failed: it leads out")
+    else:
+        assert (ready["reason"], ready["unblocks"][0]) == ("FolderLeadsOut", "take the link away")

@@ -1,0 +1,65 @@
+"""`plan replay --tree` of tasks whose folders led out of where an agent works: as it was found then, not as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from planloop import places, wiring
+from planloop.exits import Exit
+from planloop.replaying import playing
+from tests.e2e.folder import Folder
+
+pytestmark = pytest.mark.slow
+
+PLAN = """\
+plan: demo
+tasks:
+  t: {cwd: work, agent: {script: [{done: x}]}}
+  c: {cwd: work/sub, needs: [t], retries: RETRIES, WORK}
+"""
+COMMAND = "run: touch ran"
+AGENT = "agent: {script: [{call: {shell: {command: touch ran}}}, {done: x}]}"
+
+
+def _replayed(folder: Folder) -> None:
+    (folder.path / "work/sub").unlink(missing_ok=True)
+    found = playing.play(wiring.replay_stand(places.find(None, folder.path)))
+    notes = [note for note in found.notes if not note.subject.startswith("plan/")]
+    assert (found.verdict, notes) == ("same", []), (found.why, found.at, found.details, found.notes)
+
+
+@pytest.mark.parametrize("work", [COMMAND, AGENT])
+@pytest.mark.parametrize("retries", [0, 1])
+def test_what_led_out_leads_out_again_however_often_it_was_tried(folder: Folder, work: str, retries: int) -> None:
+    (folder.path / "work").mkdir()
+    (folder.path / "work/sub").symlink_to("..")
+    folder.write("demo.plan.yaml", PLAN.replace("RETRIES", str(retries)).replace("WORK", work))
+
+    assert folder.run("apply", "demo.plan.yaml", "--yes").code == Exit.FINISHED_WITH_FAILURES
+    folder.run("resume", "task/c")
+    said = folder.run("apply", "demo.plan.yaml", "--yes")
+    described = folder.run("describe", "task/c").out
+    assert "FolderLeadsOut" in described and "take the link away" in described, said.text
+    told = folder.run("events", "task/c").out
+    assert told.count("the task's folder") >= 2 + retries, told
+
+    _replayed(folder)
+
+
+@pytest.mark.parametrize("work", [COMMAND, AGENT])
+def test_who_began_once_the_link_was_away_begins_then_in_the_replay(folder: Folder, work: str) -> None:
+    (folder.path / "work").mkdir()
+    (folder.path / "work/sub").symlink_to("..")
+    folder.write("demo.plan.yaml", PLAN.replace("RETRIES", "0").replace("WORK", work))
+
+    assert folder.run("apply", "demo.plan.yaml", "--yes").code == Exit.FINISHED_WITH_FAILURES
+    (folder.path / "work/sub").unlink()
+    (folder.path / "work/sub").mkdir()
+    folder.run("resume", "task/c")
+    said = folder.run("apply", "demo.plan.yaml", "--yes")
+    assert (folder.path / "work/sub/ran").exists(), said.text
+    (folder.path / "work/sub/ran").unlink()
+    (folder.path / "work/sub").rmdir()
+    (folder.path / "work/sub").symlink_to("..")
+
+    _replayed(folder)
