@@ -186,10 +186,7 @@ class CallRun:
             if isinstance(context, Settlement):
                 return context
             found = await self.world.processes.adopt(self.spec.op)
-            try:
-                return await self.tool.ended(context, found)
-            except ToolDenied as fault:  # Its folder was led elsewhere meanwhile.
-                return denied(str(fault))
+            return await self.tool.ended(context, found)
         if trace is Trace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, journal.UNSEEN, "Unknown"))
         await self._go_back()

@@ -32,16 +32,21 @@ def environment(world: World, seen: Observed) -> dict[str, str]:
 def workspace_of(world: World, seen: Observed) -> Workspace:
     """Raises ToolDenied where the task's `cwd` is not to be worked in: it leads out of what agents above it work in."""
     cwd = seen.task_spec.cwd if seen.task_spec is not None else "."
-    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
-    folder = without_links(world.folder / tree) if tree else without_links(world.folder)
+    folder = folder_of(world, seen)
     root = ground(world.store.view, cwd, folder)
     if isinstance(root, Astray):
         raise ToolDenied(root.words)
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
-    place = lock_place(seen.fork.address) if tree and seen.fork is not None else ""
+    place = lock_place(seen.fork.address) if seen.fork is not None and tree_of(seen.fork.status) else ""
     deny = (*rights.deny, *rights.guarded)
     return Workspace(folder, root, rights.read, rights.write, deny, allow, _plan_file(world, folder), place)
+
+
+def folder_of(world: World, seen: Observed) -> Path:
+    """The plan's folder without links, or that of the fork that the agent works in."""
+    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
+    return without_links(world.folder / tree) if tree else without_links(world.folder)
 
 
 def space_of(world: World, seen: Observed) -> Workspace | ToolDenied:
@@ -60,9 +65,7 @@ def cwd_of(world: World, seen: Observed) -> str:
 
 def sandbox(world: World, seen: Observed) -> Sandbox | None:
     """What the agent's commands are enclosed in."""
-    tree = tree_of(seen.fork.status) if seen.fork is not None else ""
-    folder = without_links(world.folder / tree) if tree else without_links(world.folder)
-    return sandbox_of(world.store.view, seen.resource.spec, folder)
+    return sandbox_of(world.store.view, seen.resource.spec, folder_of(world, seen))
 
 
 def place(world: World, seen: Observed) -> Place | None:

@@ -16,6 +16,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from controllers.agent.calling.workspaces import folder_of
 from controllers.agent.conditions import condition_merge
 from controllers.agent.mail import inbox
 from controllers.agent.observing import Observed
@@ -69,7 +70,9 @@ async def judged(context: Context, ending: Settlement) -> Settlement:
     """The ending of a command with what it did to files of others, if it did."""
     call = context.world.store.view.get(context.call.address)
     noted: JsonObject = {} if call is None else call.status.get(WATCHED, {})
-    changed = {} if not noted else await anyio.to_thread.run_sync(_changed, context.workspace, noted)
+    # What it did counts also where the workspace is none any more: others' files are looked at in the whole folder.
+    folder = folder_of(context.world, context.seen)
+    changed = {} if not noted else await anyio.to_thread.run_sync(_changed, Workspace(folder, folder), noted)
     found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
     guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
     if guilty:
