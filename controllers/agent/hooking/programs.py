@@ -21,6 +21,7 @@ from controllers.agent.minds.python_function import python_command
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied, ToolFault
+from controllers.agent.tools.workspace import Workspace
 from controllers.sandboxes import Astray, ground, without_links
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
@@ -95,10 +96,11 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
         space = workspace_of(world, seen)
         space.ensure()
         return Place(str(space.root), environment(world, seen))
-    folder = ground(world.store.view, task.spec["cwd"], without_links(world.folder))
+    whole = without_links(world.folder)
+    folder = ground(world.store.view, task.spec["cwd"], whole)
     if isinstance(folder, Astray):
         raise ToolDenied(f"where the hook is set: {folder.words}")
-    folder.mkdir(parents=True, exist_ok=True)
+    Workspace(whole, folder).ensure()  # Following no link: one may have come since.
     own = {str(name): str(value) for name, value in task.spec["env"].items() if not str(name).startswith(RESERVED)}
     return Place(str(folder), {**world.env, **own})
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from controllers.agent.hooking import programs
+from controllers.sandboxes import Astray, ground
 from planloop.rendering import hooks
+from reconciler.storing.store import View
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
 
@@ -156,3 +159,33 @@ async def test_a_program_that_is_set_behind_a_link_out_of_what_an_agent_above_wo
         (found,) = verdicts(await here.log())
     assert "where the hook is set: the task's folder `work/out` is a link" in found["verdict"]["fault"]
     assert not (tmp_path / "hooked").exists() and not list(tmp_path.rglob("ran"))
+
+
+async def test_no_folder_for_a_program_is_made_behind_a_link_that_comes_just_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found_and_swapped(view: View, cwd: str, folder: Path) -> Path | Astray:
+        found = ground(view, cwd, folder)
+        if cwd == "work/new/deep" and not (tmp_path / "work/new").is_symlink():
+            (tmp_path / "work/new").symlink_to("../other")
+        return found
+
+    for name in ("work", "other"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(programs, "ground", found_and_swapped)
+    plan(tmp_path, "touch hooked; echo '{}'")
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            tasks:
+              c:
+                cwd: work/new/deep
+                hooks: {guard: {on: [before-call], match: shell, run: ["./hook.sh"]}}
+                tasks:
+                  d:
+                    cwd: work
+                    agent: {script: [{call: {shell: {command: touch ran}}}, {expect: {error: Denied}}, {done: x}]}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.bugs == []
+    assert (tmp_path / "work/new").is_symlink() and not list((tmp_path / "other").iterdir())
+    assert not list(tmp_path.rglob("hooked")) and not list(tmp_path.rglob("ran"))
