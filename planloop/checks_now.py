@@ -119,11 +119,11 @@ class _Checks:
             self.processes,
             RandomIds(),
             ground,
+            surroundings.no_links_from(encloser),
             surroundings.env(address, spec, 0),
             containers=surroundings.containers,
             label=f"preview {os.getpid()} {address}",  # Never that of the plan, whose checks may run as well.
             sandbox=surroundings.sandbox(self.view, encloser),
-            is_firm=encloser is not None,
         )
         found = await run_checks(spec.acceptance, bench)
         return [CheckedNow(address, key, finding) for key, finding in found.items()]

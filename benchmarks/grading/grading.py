@@ -166,7 +166,8 @@ def _looks_at_work(attempt: _Attempt) -> bool:
 
 def _bench(ground: Ground, attempt: _Attempt) -> Bench:
     label = f"{ground.label}-{attempt.name}"
-    return Bench(ground.processes, ground.ids, str(attempt.folder), ground.env, label=label, sandbox=ENCLOSED)
+    folder = str(attempt.folder)  # Made for the attempt, around which nothing of it writes.
+    return Bench(ground.processes, ground.ids, folder, None, ground.env, label=label, sandbox=ENCLOSED)
 
 
 async def _measured(attempt: _Attempt) -> JsonObject:

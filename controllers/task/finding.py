@@ -27,11 +27,11 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
             desk.processes,
             desk.ids,
             observed.ground,
+            surroundings.no_links_from(observed.encloser, observed.fork),
             env,
             surroundings.containers,
             str(uid),
             box,
-            is_firm=observed.encloser is not None,
         )
         finding = await surroundings.check(job.check, bench)
     else:

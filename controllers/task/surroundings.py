@@ -47,8 +47,7 @@ class Surroundings:
         Where an agent is above it, or does it, that is without links. A person may lead another wherever they want, but
         agents may not.
         """
-        tree = tree_of(fork.status) if fork is not None else ""
-        folder = self.folder / tree if tree else self.folder
+        folder = self._folder(fork)
         written = str(folder) if spec.cwd == "." else str(folder / spec.cwd)
         if self.strays is not None:
             return self.strays(view, task) or written
@@ -56,6 +55,14 @@ class Surroundings:
             return led_out(view, spec.cwd, without_links(folder)) or written
         found = ground(view, spec.cwd, without_links(folder))
         return found if isinstance(found, Astray) else str(found)
+
+    def no_links_from(self, encloser: Resource | None, fork: Resource | None = None) -> str | None:
+        """The folder from which on the ground of a task has no links, None where it may have some."""
+        return None if encloser is None else str(without_links(self._folder(fork)))
+
+    def _folder(self, fork: Resource | None) -> Path:
+        tree = tree_of(fork.status) if fork is not None else ""
+        return self.folder / tree if tree else self.folder
 
     def sandbox(self, view: View, encloser: Resource | None, fork: Resource | None = None) -> Sandbox | None:
         """What commands are enclosed in whose nearest agent is `encloser`, in the fork that they work in."""

@@ -39,18 +39,18 @@ class Bench:
     """Where a check runs: the task's workspace (absolute) and environment, and what starts its commands.
 
     `containers` are the plan's, None where no plan runs; `label` tells this task's commands in one from others'.
-    `sandbox` is what its commands are enclosed in. `is_firm`: `cwd` has no links, and checks look behind none that has
-    come there since.
+    `sandbox` is what its commands are enclosed in. `no_links_from`: the folder from which on the way to `cwd` has no
+    links, and checks look behind none that has come there since; None where people may lead it wherever they want.
     """
 
     processes: Processes
     ids: Ids
     cwd: str
+    no_links_from: str | None
     env: Mapping[str, str] = field(default_factory=dict)
     containers: Containers | None = None
     label: str = ""
     sandbox: Sandbox | None = None
-    is_firm: bool = False
 
 
 Check: TypeAlias = Callable[[CheckSpec, Bench], Awaitable[Finding]]

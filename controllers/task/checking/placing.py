@@ -35,13 +35,13 @@ class Spot:
 
 
 @contextmanager
-def placed(workspace: str, name: str, *, is_firm: bool = False) -> Iterator[Spot]:
+def placed(workspace: str, name: str, *, no_links_from: str | None) -> Iterator[Spot]:
     """The place of `name`. Raises LeadsOut, and OSError where a folder on the way is not there.
 
-    `is_firm`: the workspace has no links; one that has come on the way to it since is not followed.
+    `no_links_from`: from that folder on the way to the workspace has no links; one that has come since is not followed.
     """
     top = os.path.realpath(workspace)
-    if is_firm and top != workspace:
+    if no_links_from is not None and top != workspace:
         raise LeadsOut(workspace)
     bound = Path(os.path.commonpath((top, os.path.normpath(os.path.join(top, name)))))  # noqa: PTH118 - as text
     real = Path(os.path.realpath(f"{top}/{name}" if not name.startswith("/") else name))
@@ -50,9 +50,10 @@ def placed(workspace: str, name: str, *, is_firm: bool = False) -> Iterator[Spot
     with ExitStack() as held:
         # By hand and following nothing: what was a folder a moment ago may be a link by now.
         names = real.relative_to(bound).parts or (".",)
-        first, *way = bound.parts if is_firm else (str(bound),)
-        at = _entered(held, first, None)
-        for folder in (*way, *names[:-1]):
+        # Nobody whose work is checked writes around the plan's folder, and what is around it may not be readable.
+        first = bound if no_links_from is None or not bound.is_relative_to(no_links_from) else Path(no_links_from)
+        at = _entered(held, str(first), None)
+        for folder in (*bound.relative_to(first).parts, *names[:-1]):
             at = _entered(held, folder, at)
         yield Spot(at, names[-1])
 

@@ -25,7 +25,7 @@ async def read(bench: Bench, name: str) -> bytes | Finding:
 def _read(bench: Bench, name: str) -> bytes | Finding:
     try:
         with (
-            placed(bench.cwd, name, is_firm=bench.is_firm) as spot,
+            placed(bench.cwd, name, no_links_from=bench.no_links_from) as spot,
             os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file,
         ):
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

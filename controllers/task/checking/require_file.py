@@ -15,7 +15,7 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     """Looks at the file's size, and at nothing in it."""
     name = spec.arguments["path"]
     try:
-        with placed(bench.cwd, name, is_firm=bench.is_firm) as spot:
+        with placed(bench.cwd, name, no_links_from=bench.no_links_from) as spot:
             found = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return Finding("fail", f"{name} is not there")

@@ -24,7 +24,7 @@ async def right(request: web.Request) -> web.Response:
 
 @pytest.mark.anyio
 async def test_a_program_cannot_have_another_answer_for_it(tmp_path: Path) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path))
+    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     async with serving(("GET", "/x", right)) as other:
 
         async def away(request: web.Request) -> web.Response:
@@ -74,7 +74,7 @@ JSON: JsonObject = {"subset": {"a": 1}}
 async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_prints(
     tmp_path: Path, kind: str, arguments: JsonObject, words: str
 ) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path))
+    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
 
     found = await Checking(Evidence(), bench, run_check).check(CheckSpec("0", kind, arguments, 2.0))
 
@@ -84,7 +84,7 @@ async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_
 
 @pytest.mark.anyio
 async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_slow(tmp_path: Path) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path))
+    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     (tmp_path / "out.txt").write_text("a" * 40 + "!")
     spec = CheckSpec("0", "contains", {"path": "out.txt", "pattern": r"\A(\w+\s?)+\Z"}, 0.5)
 

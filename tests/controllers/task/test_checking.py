@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
+from controllers.task.checking.placing import placed
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.fields_checks import KIND_FIELDS
@@ -28,7 +29,7 @@ def bench(tmp_path: Path) -> Bench:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5)
-    return Bench(processes, RandomIds(), str(workspace), ENV)
+    return Bench(processes, RandomIds(), str(workspace), None, ENV)
 
 
 async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: Any) -> Finding:
@@ -120,7 +121,7 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     outside.mkdir()
     (outside / "plan.json").write_text('{"seed": 4711}')
     (workspace / "plan.json").write_text("{}")
-    firm, stop = replace(bench, is_firm=True), threading.Event()
+    firm, stop = replace(bench, no_links_from=str(tmp_path)), threading.Event()
 
     def swap() -> None:
         while not stop.is_set():
@@ -132,7 +133,9 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        found = [await find(firm, "contains", path="plan.json", text="4711") for _ in range(400)]
+        found: list[Finding] = []
+        while len(found) < 400 or not any("leads out" in one.message for one in found):
+            found.append(await find(firm, "contains", path="plan.json", text="4711"))
     finally:
         stop.set()
         thread.join()
@@ -143,6 +146,37 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     for kind, arguments in (("require-file", {}), ("contains", {"text": "4711"}), ("json", {"subset": {"seed": 4711}})):
         seen = await find(firm, kind, path="plan.json", **arguments)
         assert seen.result == "fail" and "leads out of the workspace" in seen.message
+
+
+def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, opened, real_open = tmp_path / "a/b", list[str](), os.open
+    (tmp_path / "outside/b").mkdir(parents=True)
+    workspace.mkdir(parents=True)
+
+    def open_late(path: str, flags: int, *, dir_fd: int | None = None) -> int:
+        if not opened:
+            (tmp_path / "a").rename(tmp_path / "away")
+            (tmp_path / "a").symlink_to("outside")
+        opened.append(path)
+        return real_open(path, flags, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", open_late)
+        with pytest.raises(OSError), placed(str(workspace), "x", no_links_from=str(tmp_path)):
+            pass
+
+    assert opened == [str(tmp_path), "a"]  # Nothing around the plan's folder has to be readable.
+
+
+@pytest.mark.parametrize("name", ["x", "../x", "../../x"])
+def test_a_file_beside_the_workspace_is_found_also_around_the_plans_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "plan/work").mkdir(parents=True)
+
+    with placed(str(tmp_path / "plan/work"), name, no_links_from=str(tmp_path / "plan")) as spot:
+        found = str(Path(f"/proc/self/fd/{spot.folder}").readlink()) if Path("/proc/self/fd").is_dir() else ""
+        assert spot.name == "x" and found in ("", os.path.normpath(tmp_path / "plan/work" / name / ".."))
 
 
 @pytest.mark.parametrize(("kind", "arguments"), [*READERS[1:], ("json", {"subset": {"seed": 4711}})])

@@ -45,7 +45,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture
 def bench(store: SqliteStore, tmp_path: Path) -> Bench:
     processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1)
-    return Bench(processes, RandomIds(), str(tmp_path), ENV, PlanContainers(store, no_engine), "task")
+    return Bench(processes, RandomIds(), str(tmp_path), None, ENV, PlanContainers(store, no_engine), "task")
 
 
 @pytest.fixture

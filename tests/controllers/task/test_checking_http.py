@@ -38,7 +38,7 @@ OFTEN: JsonObject = {"times": 20, "parallel": 5, "distinct": ["nonce"]}
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), ENV)
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
 
 
 async def find(bench: Bench, timeout_s: float = 10.0, **arguments: Any) -> Finding:

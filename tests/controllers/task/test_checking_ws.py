@@ -51,7 +51,7 @@ CHAT: JsonObject = {
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), ENV)
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
 
 
 async def find(bench: Bench, timeout_s: float = 30.0, **arguments: Any) -> Finding:

@@ -32,7 +32,7 @@ SOON: JsonObject = {"can": [{"see": "never said"}], "within": 60}
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), ENV)
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV)
 
 
 async def find(bench: Bench, timeout_s: float = 60, **arguments: object) -> Finding:
@@ -113,7 +113,7 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench,
 
 
 async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -> None:
-    found = await find(Bench(bench.processes, bench.ids, bench.cwd, {"PATH": "/nowhere"}), url="http://h", **SOON)
+    found = await find(Bench(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON)
     assert (found.result, found.message, found.probes) == ("error", NO_BROWSER, 0)
 
     asked = encode({"arguments": {"url": "http://h", **SOON}, "nonces": {}, "timeout_s": 1})

@@ -67,7 +67,7 @@ STILL: dict[str, Any] = {"never": [{"wait": "200ms"}, {"key": "x"}, {"picture-ch
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), ENV)
+    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV)
 
 
 async def find(bench: Bench, app: web.Application, check: dict[str, Any]) -> Finding:
