@@ -63,17 +63,26 @@ class Worktree:
     async def remove(self) -> None:
         """Takes the working tree away, with whatever is in it, and what git knows of it. The branch stays.
 
-        Git deletes the files first: one killed then leaves a tree without a folder, which goes too.
+        Git deletes the files first: one killed then leaves a tree without a folder, which goes too. Raises GitFailed
+        when git goes on to know it.
         """
         await self._forget()
         if self.folder.exists():
             # Its registration may be half made, or its files are no longer what git takes for its own.
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(self.folder, ignore_errors=True))
-            await self._forget()
+            said = await self._forget()
+            if said.code != 0 and await self._is_known():
+                raise GitFailed(f"`git worktree remove`: {said.words}")
 
-    async def _forget(self) -> None:
+    async def _is_known(self) -> bool:
+        """Whether git lists the working tree, under its own name or where its folder really lies."""
+        listing = await self.around("worktree", "list", "--porcelain")
+        names = (str(self.folder), str(self.folder.parent.resolve() / self.folder.name))
+        return any(f"worktree {name}" in listing.decode(errors="surrogateescape").splitlines() for name in names)
+
+    async def _forget(self) -> Said:
         """Has git remove the working tree, if it knows it and takes it for one."""
-        await self.repository.git.says(
+        return await self.repository.git.says(
             *("worktree", "remove", "--force", "--force", str(self.folder)),
             cwd=self.repository.top,
             more=self.repository.environment,

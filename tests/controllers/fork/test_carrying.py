@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from controllers.fork.carrying import Carrier
-from controllers.fork.git import Git
+from controllers.fork.git import Git, GitFailed
 from controllers.fork.repository import Repository, repository_of
 from controllers.fork.worktree import Difference, Worktree
 from reconciler.clock import RandomIds
@@ -160,4 +160,20 @@ async def test_a_removal_of_a_tree_that_was_cut_off_is_brought_to_its_end(tmp_pa
         await tree.remove()
 
         assert not tree.folder.exists()
+        assert home.trees() == 0
+
+
+async def test_a_tree_that_git_goes_on_to_know_is_not_said_to_be_removed(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="a\n", b="b\n")
+    async with forked(home, {}) as (carrier, _, _):
+        tree = Worktree(carrier.repository, carrier.stage.parent / "t", "plan/p/t")
+        shutil.rmtree(tree.folder)
+        tree.folder.write_text("no folder, so that git takes nothing here for its own")
+
+        with pytest.raises(GitFailed, match="git worktree remove"):
+            await tree.remove()
+        assert home.trees() == 1
+
+        home.git("worktree", "prune", "--expire", "now")
+        await tree.remove()  # Git does not know it any more.
         assert home.trees() == 0
