@@ -33,6 +33,7 @@ SANDBOX_RETRY_S: Final = 1.0  # Before one that is not to be had is tried again;
 SANDBOX_RETRY_CAP_S: Final = 30.0  # Who installs what is missing waits no longer.
 SANDBOX_CONNECTIONS_MAX: Final = 64  # Through the proxy of one command at once; browsers take 6 for each host.
 SANDBOX_REFUSALS_TOLD: Final = 8  # Hosts named in the output of a command that was refused them.
+WAY_LINKS_MAX: Final = 40  # Followed on the way to a folder: the most that Linux does.
 
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0

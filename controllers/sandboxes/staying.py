@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.storing.store import View
+from schemas import limits
 from schemas.frozen import frozen
 
 LEADS_OUT: Final = "FolderLeadsOut"
 """The reason of a task that ends because its folder is not one to work in."""
 
 _STATE: Final = ".plan"
-
-_LINKS_MAX: Final = 40
-"""The most that Linux follows on one way."""
 
 
 @frozen
@@ -105,7 +103,7 @@ def _walked(folder: str, cwd: str) -> _Way:
             at = place
             continue
         links.append(place)
-        if len(links) > _LINKS_MAX:
+        if len(links) > limits.WAY_LINKS_MAX:
             return _Way(None, tuple(links))
         at = "/" if target.startswith("/") else at
         waiting += target.split("/")[::-1]
