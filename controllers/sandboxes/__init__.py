@@ -2,7 +2,7 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.staying import LEADS_OUT, Astray, ground, led_out, without_links
+from controllers.sandboxes.staying import LEADS_OUT, Astray, beside, ground, led_out, without_links
 from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Astray",
     "Sandboxes",
     "agent_above",
+    "beside",
     "ground",
     "led_out",
     "mounted_folders",

@@ -71,9 +71,10 @@ def led_out(view: View, cwd: str, folder: Path) -> Astray | None:
     return _led_out(view, cwd, folder, _walked(str(folder), cwd))
 
 
+@lru_cache(maxsize=64)
 def without_links(folder: Path) -> Path:
-    """`folder` without links, found once: the plan's is where the owner was started, and stays there while it runs."""
-    return _resolved(folder)
+    """`folder`, the plan's or a fork's, without links: found once, for it stays where it is while the owner runs."""
+    return folder.resolve()
 
 
 def _plain(folder: Path, cwd: str) -> Path | None:
@@ -83,7 +84,7 @@ def _plain(folder: Path, cwd: str) -> Path | None:
         place = f"{place}/{name}"
         if name in ("", ".", "..") or os.path.islink(place):  # noqa: PTH114 - asked at every call
             return None
-    return _beside(folder, cwd)  # Resolving would look at every folder from the top on.
+    return beside(folder, cwd)  # Resolving would look at every folder from the top on.
 
 
 def _walked(folder: str, cwd: str) -> _Way:
@@ -147,10 +148,6 @@ def _is_in(place: str, folder: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _beside(folder: Path, name: str) -> Path:
+def beside(folder: Path, name: str) -> Path:
+    """`folder / name`, made once: this is asked at every call."""
     return folder / name
-
-
-@lru_cache(maxsize=64)
-def _resolved(folder: Path) -> Path:
-    return folder.resolve()

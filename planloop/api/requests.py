@@ -8,6 +8,7 @@ from pydantic import Field
 
 from planloop.api.model import Address, Digest, Model, Reason, Rev
 from planloop.api.operations import POINTER, TEXT_CHARS_MAX
+from reconciler.editing.diffing import Action
 from schemas import limits
 
 Word = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
@@ -80,22 +81,7 @@ class Stake(Model):
 class Difference(Model):
     """One object's change, and what it does to work that runs."""
 
-    action: Literal[
-        "cancel",
-        "replace",
-        "restart",
-        "message",
-        "start",
-        "move",
-        "pause",
-        "resume",
-        "continue",
-        "attach",
-        "detach",
-        "change",
-        "adopt",
-        "none",
-    ]
+    action: Action
     address: str
     reason: str
     words: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
-from controllers.sandboxes import Astray, ground, sandbox_of, without_links
+from controllers.sandboxes import Astray, beside, ground, sandbox_of, without_links
 from reconciler.effects.processes import Sandbox
 from schemas.fork import lock_place, tree_of
 from schemas.plan import file_name
@@ -87,9 +86,4 @@ def around_functions(world: World, seen: Observed) -> Sandbox | None:
 def _plan_file(world: World, folder: Path) -> Path | None:
     """The plan file that was applied last, as it lies in the plan's folder or in a fork of that."""
     name = file_name(world.store.view.get(world.plan))
-    return _beside(folder, name) if name else None
-
-
-@lru_cache(maxsize=1024)
-def _beside(folder: Path, name: str) -> Path:
-    return folder / name
+    return beside(folder, name) if name else None
