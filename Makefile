@@ -8,7 +8,7 @@ CODE := schemas compiler reconciler controllers containers benchmarks planloop
 # Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo bench servers test quick check format lint types contracts docs page wheel speed clean
+.PHONY: help demo bench servers test quick laws check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -58,6 +58,9 @@ test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run all
 
 quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+laws: $(VENV)/test.stamp ## Try the properties with examples drawn anew; SEED=N draws those of N
+	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed
 
 check: lint types contracts quick ## Everything a change must pass: format, lint, types, contracts, quick tests
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:  # Most tests need no engine.
     from containers.docker_engine import DockerEngine
@@ -21,6 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
     parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
     parser.addoption("--page", metavar="DIR", help="try this build of the page in the browser tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried with the same examples at each run, and no clock decides whether they hold.
+
+    A seed of one's own (`make laws`) draws others.
+    """
+    is_same = config.getoption("--hypothesis-seed") is None
+    settings.register_profile(
+        "planloop", derandomize=is_same, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("planloop")
 
 
 @pytest.fixture

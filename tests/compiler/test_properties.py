@@ -13,7 +13,7 @@ from schemas.encoding import JsonObject, canonical, encode
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 
 
 @few
@@ -78,7 +78,7 @@ def _pointers(value: object, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [at, *(each for key, item in pairs for each in _pointers(item, (*at, str(key))))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),

@@ -122,7 +122,7 @@ def test_merge_keys_fill_in_what_a_map_does_not_say() -> None:
 
 
 @given(document=documents)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_pyyaml_writes_is_read_to_the_same_values(document: JsonObject) -> None:
     # With quotes: its plain style leaves `1e3` and `0o17` bare, which only YAML 1.2 takes for numbers.
     text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False, default_style='"')

@@ -15,7 +15,7 @@ from schemas.encoding import Json, JsonObject, canonical
 from tests.compiler.written import Dice, EdnWriter, Where, Written, YamlWriter, dice, edited, some_map
 
 ALIAS = re.compile(r"(?:: +|- )\*a\d+")
-GENERATED = settings(max_examples=300, deadline=None)
+GENERATED = settings(max_examples=300)
 
 
 def splice_plain(content: bytes, file: str, old: JsonObject, new: JsonObject) -> Spliced | NotSpliced:

@@ -58,7 +58,7 @@ VALUES: st.SearchStrategy[Json] = st.one_of(
 OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]), PATHS, VALUES, PATHS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[Op]]) -> None:
     plan = Imagined(Path(), DOCUMENT)

@@ -94,7 +94,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert counts.is_empty == (not waiting and not self.working)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestQueue = QueueMachine.TestCase
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.checks import assigning
@@ -25,7 +25,6 @@ def possible(fits: list[list[int]], after: list[frozenset[int]]) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(FITS, st.data())
 def test_an_order_is_found_exactly_where_there_is_one(fits: list[list[int]], data: st.DataObject) -> None:
     after = [
@@ -40,7 +39,6 @@ def test_an_order_is_found_exactly_where_there_is_one(fits: list[list[int]], dat
         assert all(found[other] < found[need] for need in range(len(fits)) for other in after[need])
 
 
-@settings(deadline=None)
 @given(FITS)
 def test_as_many_needs_are_served_as_can_be(fits: list[list[int]]) -> None:
     found = assigning.matched(fits)

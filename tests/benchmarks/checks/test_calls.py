@@ -283,7 +283,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
     assert words in found.message
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.permutations(range(10)), st.booleans())
 def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_looking(
     order: list[int], is_row: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.events.reading import BadEvents, Event, Reader, Torn, read
@@ -24,7 +24,6 @@ def test_what_was_written_is_read() -> None:
     assert read(b"").events == ()
 
 
-@settings(deadline=None)
 @given(st.integers(1, len(LINES) - 1), st.data())
 def test_a_torn_line_is_set_aside_wherever_it_tears(whole: int, data: st.DataObject) -> None:
     before, line = b"".join(LINES[:whole]), LINES[whole]
@@ -66,7 +65,6 @@ def test_a_gap_or_a_broken_line_is_an_error_with_its_place(lines: list[bytes], p
     assert (caught.value.line, caught.value.what) == (place, what)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, len(FILE)), max_size=12))
 def test_a_file_that_grows_gives_the_same_events(cuts: list[int]) -> None:
     reader, found = Reader(), list[Event]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.events.reading import Event
@@ -44,7 +44,6 @@ def test_what_does_not_fit_goes_the_least_needed_first(width: int, text: str) ->
     assert line(HALF, width=width) == text
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=60), st.integers(1, 200))
 def test_the_line_never_wraps_and_never_steers_the_terminal(suite: str, width: int) -> None:
     text = line(replace(HALF, suite=suite), width=width)

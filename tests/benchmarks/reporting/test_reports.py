@@ -210,7 +210,7 @@ def hostile_report(name: str) -> combined.Report:
     return combined.combine([summarised(entries, Told(suite=name, run=name)), other, FIRST])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.one_of(st.just(HOSTILE), st.text("<>&\"'|`*_[]()!#~\\-:/.@w x\n\t\x1b\u202e", min_size=1, max_size=24)))
 def test_no_name_becomes_markup_a_link_or_a_control_character(name: str) -> None:
     report = hostile_report(name)
@@ -236,7 +236,6 @@ def _inner(token: Token) -> list[Token]:
     return token.children or []
 
 
-@settings(deadline=None)
 @given(st.text("<>&\"'|`*_[]()!#~\\-:/.@wx", max_size=24))
 def test_escaped_text_is_read_as_it_was_meant(name: str) -> None:
     (_, inline, _) = GFM.parse(f"x{escaped(name)}x")
@@ -244,7 +243,6 @@ def test_escaped_text_is_read_as_it_was_meant(name: str) -> None:
     assert "".join(token.content for token in inline.children or []) == f"x{name}x"
 
 
-@settings(deadline=None)
 @given(st.text("#>-+=*_1.)`~x ", min_size=1, max_size=9))
 def test_escaped_text_begins_nothing(name: str) -> None:
     assert [token.type for token in GFM.parse(f"- {escaped(name)}x")] == [token.type for token in GFM.parse("- x")]

@@ -27,7 +27,7 @@ def without_timing(summary: bytes) -> JsonObject:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 1 << 30), st.integers(1, 9), st.integers(0, 5), st.integers(0, 4))
 def test_order_attempts_and_resumes_leave_no_trace_but_in_timing(
     seed: int, parallel: int, lost: int, erring: int

@@ -35,7 +35,6 @@ def test_wilsons_interval_is_the_published_one(passed: int, n: int, low: float, 
     assert (round(found.low, 4), round(found.high, 4)) == (low, high)
 
 
-@settings(deadline=None)
 @given(COUNTS)
 def test_the_ends_of_wilsons_interval_are_where_the_score_test_just_accepts(counts: tuple[int, int]) -> None:
     passed, n = counts
@@ -50,7 +49,6 @@ def test_the_ends_of_wilsons_interval_are_where_the_score_test_just_accepts(coun
             )
 
 
-@settings(deadline=None)
 @given(TALLIES, st.integers(1, 7))
 def test_pass_at_k_and_pass_hat_k_are_shares_of_all_choices_of_k_trials(tally: Tally, k: int) -> None:
     trials = [True] * tally.passed + [False] * (tally.decided - tally.passed)
@@ -65,7 +63,6 @@ def test_pass_at_k_and_pass_hat_k_are_shares_of_all_choices_of_k_trials(tally: T
     assert hat is not None and isclose(hat, sum(map(all, choices)) / len(choices), abs_tol=1e-12)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 6), st.integers(0, 6))
 def test_mcnemars_test_is_the_share_of_all_signs_that_are_as_uneven(wins: int, losses: int) -> None:
     n = wins + losses
@@ -74,7 +71,6 @@ def test_mcnemars_test_is_the_share_of_all_signs_that_are_as_uneven(wins: int, l
     assert isclose(statistics.mcnemar(wins, losses), len(as_uneven) / 2**n)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_mcnemars_test_is_exact_for_large_counts(wins: int, losses: int) -> None:
     n = wins + losses
@@ -83,7 +79,6 @@ def test_mcnemars_test_is_exact_for_large_counts(wins: int, losses: int) -> None
     assert statistics.mcnemar(wins, losses) == float(min(Fraction(1), Fraction(2 * tail, 2**n)))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
 def test_the_interval_of_a_difference_turns_with_the_sides(wins: int, losses: int, ties: int) -> None:
     there = statistics.paired_interval(wins, losses, wins + losses + ties)
@@ -104,7 +99,7 @@ def test_the_interval_of_a_difference_is_the_one_by_hand() -> None:
     assert (round(found.low, 4), round(found.high, 4)) == (-0.0164, 0.2857)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 def test_the_interval_of_a_difference_holds_it_in_nearly_all_samples(a: int, b: int, rest: int) -> None:
     """Coverage over every sample of twelve cases, weighed by its chance: so few may fall a bit short of 95 %."""
@@ -148,7 +143,6 @@ def test_models_are_told_apart_only_when_test_and_interval_agree() -> None:
     assert not statistics.paired([], []).is_distinguishable
 
 
-@settings(deadline=None)
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int, undecided: int) -> None:
     found = statistics.bounds(passed, passed + failed, undecided)
@@ -160,7 +154,7 @@ def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int,
     assert [found.low, found.high] == [passed / total, (passed + undecided) / total]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(TALLIES, min_size=1, max_size=30))
 def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[Tally]) -> None:
     found = statistics.resampled(tallies, "seed")
@@ -196,7 +190,6 @@ def test_cases_that_all_went_alike_have_wilsons_interval_over_cases() -> None:
     assert statistics.resampled([Tally(3, 3)] * 4, "x") == statistics.wilson(4, 4)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e9, 1e9), max_size=9))
 def test_mean_and_median_do_not_depend_on_order(values: list[float]) -> None:
     assert statistics.mean(values) == statistics.mean(values[::-1])

@@ -153,7 +153,7 @@ CALLS: st.SearchStrategy[tuple[str, JsonObject]] = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(CALLS, max_size=6), st.integers(0, 6))
 def test_a_world_is_the_fold_of_its_calls_and_no_call_touches_the_one_before(
     calls: list[tuple[str, JsonObject]], at: int
@@ -204,7 +204,7 @@ GIVEN = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.sampled_from(sorted(VERBS.tools)),
     st.lists(st.dictionaries(st.sampled_from("xyz"), GIVEN), min_size=1, max_size=3),

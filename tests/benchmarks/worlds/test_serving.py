@@ -36,7 +36,7 @@ ANY = st.recursive(
 SERVED = ServedWorlds(lambda file: (SUITE / file).read_bytes())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data())
 def test_whatever_it_is_called_with_a_tool_answers_and_what_is_kept_is_the_world(data: st.DataObject) -> None:
     file = data.draw(st.sampled_from(FILES))

@@ -199,4 +199,4 @@ def _is_over(bank: Bank, task: Resource) -> bool:
 class TestHistories(Histories.TestCase):  # type: ignore[valid-type, misc]
     """Any history."""
 
-    settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+    settings = settings(max_examples=200, stateful_step_count=30)

@@ -341,7 +341,7 @@ class Locking(RuleBasedStateMachine):
         assert self.table.view.list("lock") == []
 
 
-Locking.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Locking.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestLocking = Locking.TestCase
 
 
