@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from compiler.checking import Tree, check_command, check_exactly_one, check_rights_line
@@ -89,8 +89,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
         faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
     check_command(agent, "run", to, faults)
     _check_outside(agent, to, faults)
-    for index, step in enumerate(agent.get("script", ())):
-        _check_step(step, (*to, "script", str(index)), faults)
+    check_steps(agent.get("script", ()), (*to, "script"), faults)
     if "python" in agent:
         check_target(agent["python"], (*to, "python"), faults)
     if "rights" in agent:
@@ -119,6 +118,12 @@ def check_target(target: str, to: Pointer, faults: Faults) -> None:
     """A Python function must be named by its file and name."""
     if not _TARGET.fullmatch(target):
         faults.add("P0223", f"`{target}` does not name a function", "write it as `file.py:name`", to=to)
+
+
+def check_steps(steps: Iterable[JsonObject], to: Pointer, faults: Faults) -> None:
+    """The steps of a script, written at `to`: each does one thing."""
+    for index, step in enumerate(steps):
+        _check_step(step, (*to, str(index)), faults)
 
 
 def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:

@@ -27,6 +27,9 @@ from schemas.fields import (
 )
 from schemas.fields_mixin import MIXIN_STEP_FIELDS
 
+STEPS: Final = Many(Table("step", short="say"))
+"""The steps of a script, wherever one is written."""
+
 _PREFIX, _RESTART = ChangeClass.PREFIX, ChangeClass.RESTART
 
 MIND_FIELDS: Final = (
@@ -49,7 +52,7 @@ MIND_FIELDS: Final = (
     ),
     Field(
         "script",
-        Many(Table("step", short="say")),
+        STEPS,
         "Makes the agent deterministic: it takes these steps, one after the other.",
         [{"say": "on it"}, {"done": "finished"}],
         _RESTART,

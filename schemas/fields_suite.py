@@ -22,6 +22,7 @@ from schemas.fields import (
     Scalar,
     Table,
 )
+from schemas.fields_agent import STEPS
 from schemas.fields_checks import KIND_FIELDS
 
 _READER: Final = "benchmarks"
@@ -157,10 +158,15 @@ SUITE_TABLES: Final = (
         (
             Field("files", ANY, "A folder beside the suite, or texts by path.", "proof/plain"),
             Field("base", WORD, "The oracle that it begins as.", "plain"),
-            Field("replace", ANY, "What is replaced in the files of `base`, by path.", {"a.py": [["yes", "no"]]}),
-            Field("calls", ANY, "Its calls, in order, each `tool: arguments`.", [{"mail.send": {"to": "x"}}]),
+            Field(
+                "replace",
+                Keyed(Many(ANY), is_id=False),
+                "What is replaced in the files of `base`, by path.",
+                {"a.py": [["yes", "no"]]},
+            ),
+            Field("calls", Many(ANY), "Its calls, in order, each `tool: arguments`.", [{"mail.send": {"to": "x"}}]),
             Field("says", TEXT, "What it says at the end.", "done"),
-            Field("script", ANY, "All of its steps, as an agent's `script`.", [{"done": "ok"}]),
+            Field("script", STEPS, "All of its steps, as an agent's `script`.", [{"done": "ok"}]),
             Field("kills", WORDS, "For a mutant: the checks that must tell of it.", ["said"]),
         ),
     ),

@@ -8,12 +8,14 @@ from typing import Literal
 
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.suite import Act
-from compiler.faults import Pointer
+from compiler.checking_parts import check_steps
+from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 
 _FORM = "write `path: [[old, new]]`"
+_CALL = "write `- tool: {argument: value}`, a line for each call"
 
 
 @frozen
@@ -45,9 +47,11 @@ def proof_of(written: JsonObject, checks: Iterable[str], to: Pointer, reader: Re
 def _act(written: JsonObject, oracles: Mapping[str, Act], to: Pointer, reader: Reader) -> Act:
     base = _base(written, oracles, to, reader)
     files = {**base.files, **reader.texts(written.get("files", {}), (*to, "files"))}
-    for path, pairs in (written.get("replace") or {}).items():
+    for path, pairs in written.get("replace", {}).items():
         files[path] = _replaced(path, files.get(path), pairs, (*to, "replace"), reader)
     script, calls = written.get("script"), written.get("calls")
+    check_steps(script or (), (*to, "script"), reader.faults)
+    _check_calls(calls or (), (*to, "calls"), reader.faults)
     return Act(
         files=files,
         calls=base.calls if calls is None else tuple(calls),
@@ -55,6 +59,12 @@ def _act(written: JsonObject, oracles: Mapping[str, Act], to: Pointer, reader: R
         script=base.script if script is None else tuple(script),
         kills=tuple(written.get("kills", ())),
     )
+
+
+def _check_calls(calls: Iterable[Json], to: Pointer, faults: Faults) -> None:
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict) or len(call) != 1 or not isinstance(next(iter(call.values())), dict):
+            faults.add("P0202", "a call is one tool with its arguments", _CALL, to=(*to, str(index)))
 
 
 def _base(written: JsonObject, oracles: Mapping[str, Act], to: Pointer, reader: Reader) -> Act:
@@ -68,14 +78,14 @@ def _base(written: JsonObject, oracles: Mapping[str, Act], to: Pointer, reader: 
     return replace(oracles[name], kills=())
 
 
-def _replaced(path: str, text: str | None, pairs: Json, to: Pointer, reader: Reader) -> str:
+def _replaced(path: str, text: str | None, pairs: list[Json], to: Pointer, reader: Reader) -> str:
     if text is None:
         reader.faults.add("P0213", f"its base has no file `{path}`", "name one of its files", to=(*to, path))
         return ""
-    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs", _FORM, to=(*to, path))
         return text
-    for old, new in pairs:
+    for old, new in (pair for pair in pairs if isinstance(pair, list)):
         if str(old) not in text:
             reader.faults.add("P0213", f"`{path}` has no `{old}`", "a mutant must differ", to=(*to, path))
         text = text.replace(str(old), str(new))

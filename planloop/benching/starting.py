@@ -22,7 +22,7 @@ from benchmarks.reporting.combined import combine
 from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import Summary
 from compiler.naming import id_hint, is_id
-from compiler.reading import read_source
+from compiler.scripts import read_scripts
 from compiler.suggesting import nearest
 from planloop import wiring
 from planloop.benching import folder as files
@@ -256,17 +256,15 @@ def _contestant(name: str) -> Contestant:
         return contestant(name)
     path = Path(name.removeprefix(SCRIPT))
     try:
-        tree = read_source(path.read_bytes(), file=str(path))
+        read = read_scripts(path.read_bytes(), file=str(path))
     except OSError as error:
         raise Halt(
             Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "script: names a file of scripts"
         ) from None
-    suites.tell(tree.diagnostics, {tree.file: tree.text})
-    if any(one.severity == "error" for one in tree.diagnostics):
+    suites.tell(read.diagnostics, {str(path): read.text})
+    if read.scripts is None:
         raise Halt(Exit.INVALID, "")
-    if not isinstance(tree.value, dict):
-        raise Halt(Exit.INVALID, f"{path} holds no scripts", "write `case: [steps]`, or `*: [steps]` for all cases")
-    return Contestant(path.stem, "script", str(path), tree.value)
+    return Contestant(path.stem, "script", str(path), read.scripts)
 
 
 def _resume(folder: Path) -> str:

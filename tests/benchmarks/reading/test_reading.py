@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 
@@ -62,3 +64,34 @@ def test_files_that_no_folder_can_hold_and_a_lexicon_without_names_are_told(tmp_
         "no file can be called `c/`",
         "no file can be called `ddddddddddddddddd",
     ]
+
+
+PROOFS = """\
+suite: s
+cases:
+  c:
+    prompts: [hi]
+    checks: [{name: said, contains: hi}]
+    proof:
+      oracles: {plain: {files: {a.py: "yes"}}}
+      mutants: {mute: {base: plain, kills: [said], %s}}
+"""
+WRONG = {
+    "calls: 5": "a call is one tool with its arguments",
+    "calls: [{a: {}, b: {}}]": "a call is one tool with its arguments",
+    "calls: [{a: 5}]": "a call is one tool with its arguments",
+    "script: [{zap: 1}]": "zap",
+    "script: [{done: a, fail: b}]": "a step does one thing",
+    "replace: 5": "`replace` is a map",
+    "replace: {a.py: 5}": "what is replaced in `a.py` is a list of pairs",
+    "replace: {a.py: [[a]]}": "what is replaced in `a.py` is a list of pairs",
+}
+
+
+@pytest.mark.parametrize(("written", "words"), WRONG.items(), ids=WRONG)
+def test_what_is_wrong_in_a_proof_is_told_at_its_line(tmp_path: Path, written: str, words: str) -> None:
+    read = read_suite((PROOFS % written).encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
+
+    errors = [one for one in read.diagnostics if one.severity == "error"]
+    assert read.suite is None
+    assert any(words in one.summary and one.hint and one.span and one.span.line == 8 for one in errors), errors

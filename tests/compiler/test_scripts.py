@@ -1,0 +1,36 @@
+"""Files of scripts: what is wrong in one is told at its line, before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.scripts import read_scripts
+
+GOOD = b'a:\n  - on it\n  - {call: {list: {}}}\n"*": {done: yes-sir}\n'
+BAD = {
+    "nothing at all": (b"", "there is nothing in the file", 1),
+    "a list": (b"- {done: a}\n", "holds no scripts", 1),
+    "a step that there is not": (b"a:\n  - {done: x}\nb:\n  - {zap: 1}\n", "zap", 4),
+    "two things in one step": (b"a:\n  - {done: x, fail: y}\n", "a step does one thing", 2),
+    "a case without steps": (b"a:\n", "has no value", 1),
+    "not YAML": (b"a: [\n", "", 1),
+}
+
+
+def test_steps_are_read_as_those_of_an_agent_are() -> None:
+    read = read_scripts(GOOD, file="f.yaml")
+
+    assert read.diagnostics == ()
+    assert read.scripts == {"a": [{"say": "on it"}, {"call": {"list": {}}}], "*": [{"done": "yes-sir"}]}
+
+
+@pytest.mark.parametrize(("content", "words", "line"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_told_at_its_line_with_a_cure(content: bytes, words: str, line: int) -> None:
+    read = read_scripts(content, file="f.yaml")
+
+    assert read.scripts is None
+    first = read.diagnostics[0]
+    assert words in first.summary
+    assert first.hint
+    assert first.span is not None
+    assert first.span.line == line
