@@ -25,7 +25,7 @@ PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
     plan = PLAN.search(text)
@@ -82,7 +82,7 @@ def _tools(said: str) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Path) -> None:
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: lab\n.*?)^```\n", AGENTS_PAGE.read_text())
     assert {tool.name for tool in CONTAINER_TOOLS} <= set(re.findall(r"(?m)^ {4}(?:- call: \{| {4})([a-z_]+):", plan))

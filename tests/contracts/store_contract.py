@@ -260,7 +260,7 @@ class StoreContract:
                     return
 
         async with self.opened(tmp_path) as store:
-            with anyio.fail_after(15):
+            with anyio.fail_after(45):
                 async with anyio.create_task_group() as group:
                     group.start_soon(watch, store, seen[0], 0)
                     for n in range(writers):
@@ -302,7 +302,7 @@ class StoreContract:
             async for record in store.watch(0):
                 seen.append(record.rev)
 
-        with anyio.fail_after(10):
+        with anyio.fail_after(45):
             async with anyio.create_task_group() as group, self.opened(tmp_path) as store:
                 await store.append(made())
                 group.start_soon(watch, store)

@@ -71,7 +71,7 @@ class Folder:
         return file
 
     def run(
-        self, *words: str, timeout_s: float = 60.0, path: str | None = None, env: Mapping[str, str] | None = None
+        self, *words: str, timeout_s: float = 110.0, path: str | None = None, env: Mapping[str, str] | None = None
     ) -> Said:
         """Runs `plan` with `words` to its end; `path` replaces the folders where programs are looked for."""
         done = subprocess.run(

@@ -123,7 +123,7 @@ def first_of(plan: dict[str, Any]) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_a_run_that_cannot_be_gone_on_with_says_why_and_stays_as_it_is(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "whole").code == 0
@@ -147,7 +147,7 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) -> None:
     benches.lay(folder)
     (folder.path / "wait.yaml").write_text('"*": [{sleep: 1h}]\n')
@@ -169,7 +169,7 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itself(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0

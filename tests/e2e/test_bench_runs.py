@@ -76,7 +76,7 @@ def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(300)
 def test_two_deterministic_runs_in_containers_are_the_same_down_to_the_host_names(
     folder: Folder, tmp_path: Path
 ) -> None:
@@ -111,7 +111,7 @@ def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_tried_again(folder: Folder) -> None:
     benches.lay(folder)
     words = ("--model", "replay/none.jsonl", "--cases", "says", "--name", "r")

@@ -53,7 +53,7 @@ def suite(folder: Folder, text: str, tools: str = FILES) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: Folder) -> None:
     suite(folder, SOUND)
     ran = [folder.run("bench", "run", "notes.yaml", "--model", "oracle", "--name", "before")]
@@ -103,7 +103,7 @@ def test_programs_get_the_same_as_one_document(folder: Folder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_suite_can_be_validated_again_and_case_by_case(folder: Folder) -> None:
     suite(folder, SOUND)
     first = folder.run("bench", "validate", "notes.yaml")
@@ -173,7 +173,7 @@ def still_there(run: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_in_a_container_cheats_score_nothing_either(folder: Folder, engine: object) -> None:
     del engine
     suite(folder, SOUND, "image: planloop/shell")

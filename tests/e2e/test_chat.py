@@ -274,7 +274,7 @@ agent:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_prompts_of_tool_servers_are_commands_and_what_they_say_is_a_question(folder: Folder) -> None:
     with staying(folder, SERVED.format(command=", ".join(EVERYTHING))):
         assert chat(folder, "are you there?\n").out == "the server is\n"

@@ -29,7 +29,7 @@ DONE = {
     "locks": {"task/.", "task/guide", "task/title", "task/print"},
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(50)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(100)]
 
 
 def copied(folder: Folder, example: str) -> Path:
@@ -83,7 +83,7 @@ def test_failure_tells_what_failed_and_what_came_of_it(folder: Folder) -> None:
     assert said.count("  running    task/repaired") == 2
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 def test_containers_come_up_in_order_are_checked_from_inside_and_leave_only_their_data(
     folder: Folder, engine: DockerEngine
 ) -> None:

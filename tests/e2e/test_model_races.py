@@ -12,11 +12,11 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import StartedServer, started
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 STREAMING = {"hang": 3, "times": "always", "reply": {"text": "a b c d", "split": 1}}
 STUBBORN = {"name": "shell", "arguments": {"command": '(trap "" TERM; sleep 300) & sleep 300'}}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def plan(server: StartedServer, goal: str, *more: str) -> str:

@@ -22,7 +22,7 @@ from tests.e2e.folder import Folder
 LONG = "plan: shown\ntasks:\n  talk:\n    goal: a long talk\n    agent: {script: [{say: hi}, {sleep: 300}]}\n"
 QUICK = "plan: shown\ntasks:\n  one: {goal: first, run: 'true'}\n  two: {goal: second, needs: [one], run: 'true'}\n"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 @dataclass

@@ -25,7 +25,7 @@ PARALLEL = 5
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "forks.md"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)

@@ -41,7 +41,7 @@ def watched(request: pytest.FixtureRequest) -> Watched:
 
 
 async def next_of(saves: Saves) -> Save:
-    with anyio.fail_after(10):
+    with anyio.fail_after(45):
         return await saves.receive()
 
 

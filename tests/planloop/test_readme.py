@@ -22,7 +22,7 @@ def played(block: str, folder: Path, *, timeout_s: float = 15) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_the_sessions_of_the_readme_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
     folder = tmp_path / "quickstart"
     shutil.copytree(ROOT / "plans" / "examples" / "quickstart", folder)

@@ -216,6 +216,6 @@ async def test_law_5_a_crash_during_compaction_changes_nothing_of_the_end(tmp_pa
     def models() -> SmallModels:
         return SmallModels({"agent/.": wordy(14)}, takes_s=0, size=3_600)
 
-    with anyio.fail_after(18):
+    with anyio.fail_after(45):
         is_over = await lived(play, tmp_path, 1, after, models=models())
         assert is_over or await lived(play, tmp_path, 2, models=models())

@@ -203,7 +203,7 @@ async def looked_at(here: Arena) -> None:
 
 @pytest.mark.parametrize("after", range(1, 24))
 async def test_law_5_a_crash_at_any_record_goes_on_with_the_wait(tmp_path: Path, after: int) -> None:
-    with anyio.fail_after(15):
+    with anyio.fail_after(45):
         if not await lived(looked_at, tmp_path, 1, after, tools=TOOLS):
             (tmp_path / "first").touch()
             (tmp_path / "second").touch()

@@ -171,7 +171,7 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(180)
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 @pytest.mark.parametrize(
     ("page", "path", "chat"),

@@ -41,7 +41,7 @@ def let_go(folder: Path) -> None:
 
 
 async def when(here: Yard, holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(45):
         await here.until(holds)
 
 
@@ -60,7 +60,7 @@ async def test_a_command_that_ended_while_nobody_owned_the_plan_is_not_run_again
     with killed_owner(tmp_path):
         let_go(tmp_path)
         lines = tmp_path / "out"
-        with anyio.fail_after(10):
+        with anyio.fail_after(45):
             while "end" not in lines.read_text():
                 await anyio.lowlevel.checkpoint()
         async with yard(tmp_path, epoch=2) as here:

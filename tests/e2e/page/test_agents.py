@@ -13,7 +13,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Serving, Shot
 from tests.fakes.model_server.running import started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

@@ -21,7 +21,7 @@ from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 
 expect.set_options(timeout=20_000)  # A busy machine has much else to do.
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 SUITE = """\
 suite: notes

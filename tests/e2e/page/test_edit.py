@@ -13,7 +13,7 @@ from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
 expect.set_options(timeout=20_000)  # Compiling, and everything else here, waits for its turn on a busy machine.
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 # `paint` works in steps until it is told of another goal.
 PAINTING = """\

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

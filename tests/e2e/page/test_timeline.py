@@ -11,7 +11,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Running, Serve
 from tests.planloop.gateway.writers import writing
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 PLAN = "plan: demo\ngoal: one that waits\ntasks:\n  first: {run: sleep 600}\n"
 LONG = 6_000

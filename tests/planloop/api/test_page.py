@@ -64,7 +64,7 @@ def _tables(text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)

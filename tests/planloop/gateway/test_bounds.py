@@ -17,7 +17,7 @@ from planloop.gateway.replica import Replica
 from planloop.places import Place
 from tests.planloop.gateway.writers import Writer, writing
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 TOKENS = guarding.Tokens(read="r" * 32, change="c" * 32)
 HANDSHAKE = (

@@ -15,7 +15,7 @@ from reconciler.storing import layout
 from tests.planloop.gateway.gateways import Answer, Served, frames, listening, served
 from tests.planloop.gateway.writers import Writer, deleted, writing
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ async def goes_on(story: Story, key: str) -> bool:
         finally:
             ended.set()
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(45):
         async with anyio.create_task_group() as group:
             await group.start(pools.run)
             pools.start(key, AGENT, job, pool="free")

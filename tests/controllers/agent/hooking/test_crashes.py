@@ -51,7 +51,7 @@ async def check(here: Arena) -> None:
     assert sorted(said) == ["hello in turn 1", "that was 3"]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 async def test_what_hooks_remember_and_do_survives_a_crash_at_any_write(tmp_path: Path) -> None:
     crashes = 0
     for after in range(1, 200):

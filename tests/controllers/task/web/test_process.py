@@ -25,7 +25,7 @@ from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, Page, drawn, served
 from tests.controllers.task.yard import ENV
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 
 SOON: JsonObject = {"can": [{"see": "never said"}], "within": 60}
 
