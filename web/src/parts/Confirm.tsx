@@ -46,8 +46,9 @@ export function Confirm({ title, action, grave = false, children, onConfirm, onC
     }
   };
 
+  // No key is heard by what stands behind: the Escape that is a no would close that, too.
   return (
-    <dialog ref={dialog} aria-label={title} onClose={onClose}>
+    <dialog ref={dialog} aria-label={title} onClose={onClose} onKeyDown={(event) => event.stopPropagation()}>
       <form onSubmit={confirm}>
         <h2>{title}</h2>
         {children}

@@ -31,7 +31,7 @@ export default function PlanPage({ rest }: { rest: string }) {
     if (isMoved) about.current?.scrollTo(0, 0);
   }, [chosen]);
   const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key !== "Escape" || event.defaultPrevented || event.target instanceof HTMLDialogElement) return;
+    if (event.key !== "Escape" || event.defaultPrevented) return;
     go("plan");
     backToTree();
   };
