@@ -1,9 +1,13 @@
-"""Questions before something happens: what they ask about stays as it is until they are answered."""
+"""Questions before something happens: each is answered by whom it asks, however quickly the next one follows.
+
+The browser tells a page only some time after a dialog closed that it did. A test that presses before that does so in a
+script, which the browser does not interrupt: what is pressed there comes first on any machine.
+"""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Running, Serve
@@ -17,6 +21,21 @@ tasks:
   long: {goal: takes its time, run: sleep 500}
 """
 
+# Leaves the question that is open by `leave`, presses `next` as soon as that is drawn, and waits until the browser
+# has told that the first dialog is closed.
+QUICKLY = """
+async ([leave, next]) => {
+  const button = (name) => [...document.querySelectorAll("button")].find((one) => one.textContent === name);
+  const first = document.querySelector("dialog");
+  const told = new Promise((resolve) => first.addEventListener("close", resolve));
+  if (leave === "Escape") first.requestClose();
+  else button(leave).click();
+  await Promise.resolve();
+  (next === "the same" ? document.activeElement : button(next)).click();
+  await told;
+}
+"""
+
 
 @pytest.fixture
 def shown(running: Running, served: Serve, page: Page) -> tuple[Folder, Page]:
@@ -24,6 +43,38 @@ def shown(running: Running, served: Serve, page: Page) -> tuple[Folder, Page]:
     folder = running(PLAN)
     page.goto(served(folder).at("/plan/task/long"))
     return folder, page
+
+
+@pytest.mark.parametrize("leave", ["Back", "Escape"])
+def test_a_question_that_follows_quickly_is_not_closed_with_the_one_before(
+    shown: tuple[Folder, Page], leave: str
+) -> None:
+    folder, page = shown
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("dialog", name="Pause task/long?")).to_be_visible()
+    page.evaluate(QUICKLY, [leave, "Cancel"])
+    question = page.get_by_role("dialog", name="Cancel task/long?")
+    expect(question).to_be_visible()
+    question.get_by_role("button", name="Cancel the task").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Resume")).to_be_focused()
+    assert folder.states()["task/long"] == "cancelled"
+
+
+@pytest.mark.parametrize("leave", ["Back", "Escape"])
+def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(shown: tuple[Folder, Page], leave: str) -> None:
+    _, page = shown
+    pause = page.get_by_role("button", name="Pause")
+    pause.focus()
+    page.keyboard.press("Enter")
+    question = page.get_by_role("dialog", name="Pause task/long?")
+    question.get_by_label("Reason").fill("not yet")
+    page.evaluate(QUICKLY, [leave, "the same"])
+    expect(question).to_be_visible()
+    expect(question.get_by_label("Reason")).to_have_value("")
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(pause).to_be_focused()
 
 
 def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple[Folder, Page]) -> None:
@@ -38,3 +89,33 @@ def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple
     expect(pause).to_be_focused()
     page.keyboard.press("Escape")
     expect(about).to_have_count(0)
+
+
+def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(shown: tuple[Folder, Page]) -> None:
+    folder, page = shown
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if (route.request.post_data_json or {}).get("dry_run"):
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/steer", hold)
+    page.get_by_role("button", name="Pause").click()
+    with page.expect_request(lambda request: "steer" in request.url and "dry_run" not in (request.post_data or "")):
+        page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    question = page.get_by_role("dialog", name="Cancel task/long?")
+    expect(question).to_be_visible()
+    held.pop().continue_()
+    expect(page.locator(".steering").get_by_text("paused")).to_be_visible()
+    expect(page.locator(".steering").get_by_role("button", name="Resume", include_hidden=True)).to_be_visible()
+    expect(question).to_be_visible()
+    page.unroute("**/steer", hold)
+    question.get_by_label("Reason").fill("another way")
+    page.keyboard.press("Enter")
+    expect(question).to_have_count(0)
+    assert folder.states()["task/long"] == "cancelled"

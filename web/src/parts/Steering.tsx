@@ -65,7 +65,7 @@ export function Steering({ task, children }: { task: Resource; children?: Compon
           {words(act)}
         </button>
       ))}
-      {asked && <Ask act={asked} task={task} onClose={() => setAsked(null)} onDone={setNews} />}
+      {asked && <Ask key={asked} act={asked} task={task} onClose={() => setAsked(null)} onDone={setNews} />}
     </div>
   );
 }
