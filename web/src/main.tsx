@@ -3,6 +3,7 @@ import { loadAnewOnce } from "./anew";
 import { get, refusedOf } from "./api";
 import { watchOwner } from "./log/owner";
 import { plan } from "./log/plan";
+import { fetchLostLooks } from "./looks";
 import { Problem } from "./parts/Problem";
 import { listen } from "./routes";
 import { hasPlan, session, type Session } from "./session";
@@ -26,6 +27,7 @@ async function start(at: HTMLElement): Promise<void> {
   render(<Shell />, at);
 }
 
+fetchLostLooks();
 drawLegibly();
 const at = document.getElementById("page");
 if (at !== null) void start(at);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.page.conftest import Opened, Running, Serve, Serving
 
@@ -138,3 +138,58 @@ def test_a_page_that_cannot_be_fetched_is_tried_anew_once_unasked_and_then_on_wi
     again.click()
     expect(page.get_by_role("heading", name="Locks", exact=True)).to_be_visible()
     faults.clear()
+
+
+LOOKS = "**/assets/index-*.css"
+HEAD = "() => [...document.head.children].map((one) => one.outerHTML)"
+
+
+@pytest.mark.parametrize("how", ["no answer", "not found"])
+def test_a_stylesheet_that_was_lost_on_its_way_is_fetched_again_in_its_place(
+    running: Running, served: Serve, page: Page, faults: list[str], how: str
+) -> None:
+    lost: list[str] = []
+
+    def lose(route: Route) -> None:
+        lost.append(route.request.url)
+        if how == "no answer":
+            route.abort()
+        else:
+            route.fulfill(status=404)
+
+    link = served(running(PLAN)).url
+    page.goto(link)
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+    head = page.evaluate(HEAD)
+    expect(page.get_by_role("banner")).to_have_css("display", "flex")
+    page.route(LOOKS, lose, times=2)
+    page.reload()
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+    expect(page.get_by_role("banner")).to_have_css("display", "flex")
+    assert page.evaluate(HEAD) == head
+    assert len(lost) == 2
+    assert len(faults) >= 2 and all(lost[0] in fault for fault in faults), faults
+    faults.clear()
+
+
+COUNT_LOST = """
+window.lost = 0;
+addEventListener("error", (event) => { if (event.target.rel === "stylesheet") window.lost += 1; }, true);
+"""
+
+
+def test_a_stylesheet_that_cannot_be_had_is_asked_for_seven_times_in_all_and_the_page_works_without(
+    running: Running, served: Serve, page: Page, faults: list[str]
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/assets/index-" in request.url else None)
+    page.route(LOOKS, lambda route: route.abort())
+    page.add_init_script(COUNT_LOST)
+    page.clock.install()
+    page.goto(served(running(PLAN)).url)
+    for count in range(1, 8):
+        page.wait_for_function("(count) => window.lost >= count", arg=count)
+        page.clock.fast_forward(3600_000)
+    expect(page.get_by_role("treeitem", name="second")).to_be_visible()
+    assert len([one for one in asked if one.endswith(".css")]) == 7
+    faults.clear()  # That it could not be had is what this is about.
