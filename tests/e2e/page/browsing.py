@@ -101,6 +101,16 @@ def watch(page: Page, faults: list[str]) -> None:
     page.on("pageerror", lambda error: faults.append(f"{error}\n{error.stack or ''}"))
 
 
+def look_back(page: Page, rev: int) -> None:
+    """Takes the page to a revision before the newest, once it has heard of what came after that.
+
+    The end of the line is the present: at a revision that is the newest the page knows of, it would stay there.
+    """
+    slider = page.get_by_role("slider", name="Revision")
+    page.wait_for_function("([one, rev]) => Number(one.max) > rev", arg=[slider.element_handle(), rev])
+    slider.fill(str(rev))
+
+
 def axe(page: Page) -> None:
     """Fails with what axe finds to be serious or worse in the page as it is now."""
     page.evaluate(AXE.read_text())

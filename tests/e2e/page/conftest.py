@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
@@ -20,7 +20,9 @@ from tests.e2e.page.browsing import Served
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
-WAIT_MS = 20_000
+WAIT_MS = 20_000  # A busy machine has much else to do.
+
+expect.set_options(timeout=WAIT_MS)
 
 Running: TypeAlias = Callable[..., Folder]
 Serving: TypeAlias = Callable[..., AbstractContextManager[Served]]

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.folder import Folder
+from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Serving, Shot
 from tests.fakes.model_server.running import started
 
@@ -164,7 +165,8 @@ def test_a_message_that_is_sent_twice_goes_once_and_what_is_typed_meanwhile_stay
 
     page.route("**/send", hold)
     words.fill("how far are you?")
-    words.press("Control+Enter")
+    with page.expect_request("**/send"):
+        words.press("Control+Enter")
     words.press("Control+Enter")
     expect(page.get_by_role("form", name="Send a message").get_by_role("button")).to_be_disabled()
     words.fill("and the examples?")
@@ -194,7 +196,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_without_being_said_twice(
     demo.write("go", "")
     answer = page.locator(".asked").first
     expect(answer).to_contain_text("half of it")
-    page.get_by_role("slider", name="Revision").fill("1")
+    browsing.look_back(page, 1)
     expect(page.get_by_label("Message to agent/docs")).to_be_hidden()
     expect(answer).to_contain_text("half of it")  # Though its record is not among those of then.
 
@@ -203,7 +205,7 @@ def test_what_is_half_written_outlasts_a_look_at_the_past(demo: Folder, served: 
     page.goto(served(demo).at("/agents/docs"))
     expect(call(page, "shell")).to_have_count(1)
     page.get_by_label("Message to agent/docs").fill("when you are")
-    page.get_by_role("slider", name="Revision").fill("1")
+    browsing.look_back(page, 1)
     expect(page.get_by_text("There is no such agent at this revision.")).to_be_visible()
     expect(page.get_by_label("Message to agent/docs")).to_be_hidden()
     page.get_by_role("button", name="Back to live").click()
@@ -305,7 +307,7 @@ def test_the_past_of_an_agent_is_what_it_was(demo: Folder, served: Serve, page: 
     rev = next(
         one["rev"] for one in demo.records() if one["subject"] == "agent/docs" and "I lock all" in str(one["also"])
     )
-    page.get_by_role("slider", name="Revision").fill(str(rev))
+    browsing.look_back(page, rev)
     expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
     expect(page.get_by_role("feed")).to_contain_text("I lock all of src first.")
     expect(page.get_by_role("feed").get_by_text("shell")).to_have_count(0)

@@ -19,8 +19,6 @@ from schemas.encoding import canonical, digest
 from tests.e2e.folder import PLAN, Folder, Owner
 from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 
-expect.set_options(timeout=20_000)  # A busy machine has much else to do.
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 SUITE = """\
@@ -253,7 +251,7 @@ def test_what_a_web_check_saw_is_shown_as_it_was(
     expect(page.get_by_role("heading", level=1)).to_contain_text("pass")
     image = page.get_by_role("img", name="screenshot.png, as the check seen saw it")
     expect(image).to_be_visible()
-    assert image.evaluate("image => image.naturalWidth > 300 && image.naturalHeight > 200")
+    page.wait_for_function("image => image.naturalWidth > 300 && image.naturalHeight > 200", arg=image.element_handle())
     page.locator("summary").filter(has_text="tree.txt").click()
     expect(page.locator(".blob pre")).to_contain_text("hello there")
     shot(page, "benchmarks-web-check")
@@ -279,7 +277,7 @@ def test_a_screenshot_is_shown_and_a_page_that_an_agent_wrote_is_only_text(
 
     image = page.get_by_role("img", name="screenshot, as the check right saw it")
     expect(image).to_be_visible()
-    assert image.evaluate("image => image.naturalWidth") == 120
+    expect(image).to_have_js_property("naturalWidth", 120)
     page.locator("summary").filter(has_text="page").click()
     expect(page.locator(".blob pre")).to_contain_text("<script>document.title = 'run'</script>")
     expect(page.get_by_text("… and 45.1 kB more: the file has it all.")).to_be_visible()

@@ -15,8 +15,6 @@ from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 from tests.e2e.yards import IMAGE, Yard, machines_address
 from tests.fakes.model_server.running import started
 
-expect.set_options(timeout=20_000)  # A busy machine has much else to do.
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 PLAN = f"""\

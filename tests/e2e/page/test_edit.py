@@ -11,8 +11,6 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
-expect.set_options(timeout=20_000)  # Compiling, and everything else here, waits for its turn on a busy machine.
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 # `paint` works in steps until it is told of another goal.

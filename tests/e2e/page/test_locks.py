@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.folder import Folder
+from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -95,7 +96,7 @@ def test_the_past_has_its_own_locks_and_no_buttons(demo: Folder, served: Serve, 
     page.goto(served(demo).at("/locks"))
     expect(page.get_by_role("link", name="conflict/1")).to_be_visible()
     rev = next(one["rev"] for one in demo.records() if "lock.granted" in str(one)) - 1
-    page.get_by_role("slider", name="Revision").fill(str(rev))
+    browsing.look_back(page, rev)
     expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
     expect(page.get_by_role("listitem", name="lock/src/**")).to_have_count(0)
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
@@ -123,10 +124,7 @@ def test_a_ring_is_marked_in_the_picture_and_in_words(running: Running, served: 
     rev = 0
     while not rev:  # It is broken at once; the past still has it.
         rev = next((one["rev"] for one in ring.records() if "lock.deadlock" in str(one)), 0)
-    slider = page.get_by_role("slider", name="Revision")
-    # Its end is the present, in which the ring is gone again: the page must have heard of what came after.
-    page.wait_for_function("([one, rev]) => Number(one.max) >= rev", arg=[slider.element_handle(), rev])
-    slider.fill(str(rev - 1))
+    browsing.look_back(page, rev - 1)
     words = page.locator(".ring-words")
     expect(words).to_contain_text("A ring:")
     expect(words).to_contain_text("waits for agent/")

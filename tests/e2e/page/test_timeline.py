@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.folder import Folder
+from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Running, Serve
 from tests.planloop.gateway.writers import writing
 
@@ -61,7 +62,7 @@ def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(
 
 def test_a_page_that_tells_of_now_leads_back_to_the_present(long: Folder, served: Serve, page: Page) -> None:
     page.goto(served(long).url)
-    page.get_by_role("slider", name="Revision").fill("3")
+    browsing.look_back(page, 3)
     past = page.get_by_text("The plan as of revision")
     expect(past).to_be_visible()
     page.get_by_role("link", name="Locks").click()
