@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.folder import Folder
+from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -120,7 +121,7 @@ def test_an_object_of_any_kind_has_a_link_and_says_what_describe_says(
     about = page.get_by_role("region", name="About plan/webchat")
     expect(about.get_by_role("term").filter(has_text="changed")).to_be_visible()
     expect(about.get_by_role("definition").filter(has_text="rev ")).to_be_visible()
-    page.get_by_role("slider", name="Revision").fill("2")
+    browsing.look_back(page, 2)
     expect(about.get_by_role("definition").filter(has_text="rev 2")).to_be_visible()
 
 
@@ -419,6 +420,16 @@ def prints(running: Running, tmp_path: Path) -> Folder:
     return running(PRINTS)
 
 
+# Whether the end of the output was in sight when it was drawn first.
+DRAWN = """
+new MutationObserver(() => {
+  const box = document.querySelector(".printed pre");
+  if (window.was_at_end !== undefined || !box?.textContent.includes("cannot compile")) return;
+  window.was_at_end = box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 1;
+}).observe(document, { subtree: true, childList: true, characterData: true });
+"""
+
+
 @pytest.mark.parametrize("screen", [("light", 1280), ("dark", 360)])
 def test_what_a_command_prints_is_followed_and_its_end_is_there_when_it_failed(
     prints: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, screen: tuple[str, int]
@@ -433,10 +444,12 @@ def test_what_a_command_prints_is_followed_and_its_end_is_there_when_it_failed(
     expect(output).to_have_text("one\nmeanwhile\ntwo\n")
     expect(page.get_by_label("stay at the end")).to_have_count(0)
 
+    page.add_init_script(DRAWN)
     page.goto(page.url.replace("grows", "long"))
     expect(output).to_contain_text("100000\ncannot compile\n")
     at_end = "box => box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 1"
     assert output.evaluate(at_end), "the end is what one sees"
+    assert page.evaluate("() => window.was_at_end"), "and what one saw from the first"
     shot(page, f"plan-output-{scheme}-{width}")
     axe(page)
     before = len(output.inner_text())

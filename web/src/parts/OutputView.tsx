@@ -1,7 +1,7 @@
 // An output that grows: its end stays in sight for whoever wants that, and older pages are had on demand.
 
 import type { ComponentChildren, RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Refused, refusedOf } from "../api";
 import { type Output, preceded } from "./output";
 import { Problem } from "./Problem";
@@ -30,7 +30,7 @@ export function useOutput<O extends Output>(nothing: O, before: (now: O) => Prom
     last.current = next(last.current);
     setShown(last.current);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = box.current;
     if (isFollowing && element !== null) element.scrollTop = element.scrollHeight;
   }, [shown, isFollowing]);
