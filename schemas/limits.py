@@ -113,6 +113,7 @@ SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
 TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
 OBSERVING_S: Final = 40.0  # To open a page, type into it and see what its socket does; 3 on a machine at rest.
 OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
+OBSERVED_FRAME_CHARS_MAX: Final = 64 << 10  # What is longer is no message; all of them fit into one answer.
 
 # Tool servers.
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
@@ -327,6 +328,7 @@ WEB_WAIT_S_MAX: Final = 120.0  # For one thing to be seen.
 WEB_REUSED_DEEP_MAX: Final = 4  # Checks that reuse checks that reuse checks.
 WEB_CANDIDATES_MAX: Final = 3  # Elements that one target may be.
 WEB_CLEAR_TRIES_MAX: Final = 20  # At removing what a browser kept, a tenth of a second apart.
+WEB_LOOKS_MAX: Final = 2  # At a page whose tab crashes: once may be a mishap.
 WEB_WAYS_MAX: Final = 16  # Ways through a flow that are tried; two targets of three candidates are nine.
 WEB_ANSWER_S_MAX: Final = 20.0  # For a page to load, or to answer when it is looked at.
 WEB_START_S_MAX: Final = 60.0  # For the browser to start and end, on a machine that does much else.

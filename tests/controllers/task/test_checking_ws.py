@@ -23,6 +23,7 @@ from schemas.task import CheckSpec
 from tests.controllers.task import chats
 from tests.controllers.task.chats import Chats, at
 from tests.controllers.task.served import answering
+from tests.controllers.task.web.sites import CRASH
 from tests.controllers.task.yard import ENV
 
 pytestmark = pytest.mark.anyio
@@ -189,6 +190,31 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
         found = await find(bench, timeout_s=60.0, url=url, **only)
 
     assert (found.result, found.message) == ("pass", f"6 steps hold at {path}, in frames like the page's")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(bench: Bench) -> None:
+    page: JsonObject = {"discover": {"from-page": "/", "else": ["/live"]}, "frame": {"else": ["text"]}}
+    async with chats.at_page(f"<body><script>{CRASH}</script>", "/live", chats.Echo) as url:
+        assert await observe(f"{url}/", "x", bench, 90.0) is None
+        found = await find(bench, url=url, steps=IN_VAIN, **page)
+
+    assert found.result == "fail"
+    assert found.message.startswith("at /live, in frames of plain text, step 2: bob does not hear")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
+async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
+    flood = "for (let i = 0; i < 99; i++) s.send('x'.repeat(1_000_000)); s.send('hi')"
+    script = f"const s = new WebSocket(`ws://${{location.host}}/live`); s.onopen = () => {{ {flood} }}"
+    async with chats.at_page(f"<script>{script}</script>", "/live", chats.Memory) as url:
+        seen = await observe(f"{url}/", "x", bench, 90.0)
+
+    assert seen == Observed("/live", ("hi",))
 
 
 async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -> None:

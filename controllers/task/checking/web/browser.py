@@ -46,6 +46,10 @@ class BrowserGone(Exception):
     """The browser does not start, or went away: nobody's that is looked at."""
 
 
+class TabGone(Exception):
+    """The process that draws the page ended, and the browser lives: the page's own fault, unless it was a mishap."""
+
+
 @asynccontextmanager
 async def chromium(program: str, host: str = "") -> AsyncIterator[Browser]:
     """The browser at `program`, closed at the end, which reaches `host` alone if one is named. Raises BrowserGone."""
@@ -102,8 +106,8 @@ class Person:
 
     async def enter(self) -> None:
         """Makes the context: nothing is known of earlier ones."""
-        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._browser.on("disconnected", lambda _: self._lose())
+        self._lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._browser.on("disconnected", lambda _: self._lose(BrowserGone("the browser went away")))
         self._context = await self._ask(
             self._browser.new_context(
                 viewport=_VIEW,  # type: ignore[arg-type]
@@ -130,11 +134,11 @@ class Person:
         page.on("requestfailed", self._received)
         page.on("framenavigated", lambda _: self._heard())
         page.on("close", lambda _: self._pages.remove(page))
-        page.on("crash", lambda _: self._lose())
+        page.on("crash", lambda _: self._lose(TabGone("the browser's tab crashed")))
 
-    def _lose(self) -> None:
+    def _lose(self, why: Exception) -> None:
         if not self._lost.done():
-            self._lost.set_result(None)
+            self._lost.set_result(why)
 
     def _heard(self) -> None:
         self._news_s = asyncio.get_running_loop().time()
@@ -168,7 +172,7 @@ class Person:
         return self._pages[-1]
 
     async def _ask(self, question: Awaitable[T]) -> T:
-        """The answer. Raises PageFailed when it takes too long, BrowserGone when nobody is there to give it."""
+        """The answer. Raises PageFailed when it takes too long, BrowserGone or TabGone when nobody is there to give it."""
         asking = asyncio.ensure_future(question)
         try:
             waited: set[asyncio.Future[Any]] = {asking, self._lost}
@@ -176,14 +180,14 @@ class Person:
             if asking.done():
                 return asking.result()
         except PlaywrightError as error:
-            if _ENDS.search(str(error)):  # That the browser is gone is heard just after what it ended.
+            if _ENDS.search(str(error)):  # What went is heard of just after what it ended.
                 await asyncio.wait({self._lost}, timeout=_HEARD_S)
             if not self._lost.done():
                 raise
         finally:
             asking.cancel()
         if self._lost.done():
-            raise BrowserGone("the browser went away")
+            raise self._lost.result()
         raise PageFailed(f"the page does not answer within {limits.WEB_ANSWER_S_MAX:g} s")
 
     async def _session(self) -> CDPSession:

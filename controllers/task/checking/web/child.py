@@ -46,7 +46,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float, host: 
         return _error(NO_BROWSER)
     try:
         from controllers.task.checking.web.browser import BrowserGone, chromium, while_there  # noqa: PLC0415 - may be missing
-        from controllers.task.checking.web.searching import search  # noqa: PLC0415 - as above
+        from controllers.task.checking.web.searching import decided  # noqa: PLC0415 - as above
     except ModuleNotFoundError as missing:
         if missing.name is None or not missing.name.startswith("playwright"):
             raise
@@ -54,7 +54,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float, host: 
     try:
         async with chromium(program, host) as browser:
             async with asyncio.timeout(timeout_s):
-                verdict = await while_there(browser, search(check_of, browser))
+                verdict = await while_there(browser, decided(check_of, browser))
     except TimeoutError:
         return _answer("fail", f"not done after {timeout_s:g} s: the page is too slow", 1)
     except BrowserGone as gone:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
-from controllers.task.checking.web.browser import PageFailed
+from controllers.task.checking.web.browser import PageFailed, TabGone
 from controllers.task.checking.web.playing import Play, Stuck, played
 from controllers.task.checking.web.ways import Way, Ways
 from schemas import limits
@@ -20,6 +22,8 @@ from schemas.amounts import plural
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.web import WebCheck
+
+CRASHED: Final = "the page made the browser's tab crash"
 
 
 @frozen
@@ -50,8 +54,24 @@ class Verdict:
     shown: Tried = field(default_factory=Tried)
 
 
+async def decided(check_of: Callable[[int], WebCheck], browser: Browser) -> Verdict:
+    """What `search` finds, in one more look where a tab crashed: that may be a mishap once, and is the page's own twice.
+
+    No two ways of all looks are given the same number. Raises BrowserGone when it cannot be decided.
+    """
+    for look in range(limits.WEB_LOOKS_MAX):
+        with suppress(TabGone):
+            return await search(partial(_later, check_of, look * limits.WEB_WAYS_MAX), browser)
+    crashed = Tried(probes=limits.WEB_LOOKS_MAX, stuck=CRASHED, log=(CRASHED,))
+    return Verdict(False, CRASHED, [crashed], crashed)
+
+
+def _later(check_of: Callable[[int], WebCheck], before: int, way: int) -> WebCheck:
+    return check_of(before + way)
+
+
 async def search(check_of: Callable[[int], WebCheck], browser: Browser) -> Verdict:
-    """Runs a check, which `check_of` gives as it is for the n-th way. Raises BrowserGone when it cannot be decided."""
+    """Runs a check, which `check_of` gives as it is for the n-th way. Raises BrowserGone or TabGone when it cannot."""
     ways = Ways(limits.WEB_WAYS_MAX)
     tried: list[Tried] = []
     check = check_of(0)

@@ -47,7 +47,8 @@ class _Sockets:
         self.found.append((socket.url, sent))
 
         def hear(frame: bytes | str) -> None:
-            if isinstance(frame, str) and len(sent) < limits.OBSERVED_FRAMES_MAX:
+            is_short = len(frame) <= limits.OBSERVED_FRAME_CHARS_MAX
+            if isinstance(frame, str) and is_short and len(sent) < limits.OBSERVED_FRAMES_MAX:
                 sent.append(frame)
 
         socket.on("framesent", hear)
@@ -106,12 +107,12 @@ async def _use_often(url: str, said: str, browser: _Watched, sockets: _Sockets) 
 
 async def _use(url: str, said: str, before: list[Json], browser: Any) -> None:
     """Says it on the page, after what else is to be done; whether that shows on the page does not matter."""
-    from controllers.task.checking.web.searching import search  # noqa: PLC0415 - needs the browser's package
+    from controllers.task.checking.web.searching import decided  # noqa: PLC0415 - needs the browser's package
 
     steps = [*before, {"fill": {"message-field": said}}, {"press": "send-button"}, {"see": said, "within": _SEE_S}]
     check, faults = read({"url": url, "within": _SEE_S, "lexicon": _LEXICON, "can": steps})
     assert check is not None, faults
-    await search(lambda _: check, browser)
+    await decided(lambda _: check, browser)
 
 
 def _path(url: str) -> str:

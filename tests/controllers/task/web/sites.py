@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from aiohttp import WSMsgType, web
 
 ADA = ("ada", "lovelace")
+CRASH = """let one = document.body;
+for (let i = 0; i < 5_000; i++) one = one.appendChild(document.createElement('div'));
+document.body.offsetTop;"""
+"""Of elements nested as deeply as this the browser finds no places: its stack is used up."""
 
 
 @dataclass(frozen=True)

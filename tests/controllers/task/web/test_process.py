@@ -6,7 +6,9 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
+from typing import Final
 
 import anyio
 import pytest
@@ -22,7 +24,7 @@ from schemas.encoding import JsonObject, encode
 from schemas.task import CheckSpec
 from tests.architecture.tree import ROOT
 from tests.controllers.task.served import serving
-from tests.controllers.task.web.sites import COUNTER, Page, drawn, served
+from tests.controllers.task.web.sites import COUNTER, CRASH, Page, drawn, served
 from tests.controllers.task.yard import ENV
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -93,6 +95,47 @@ class Visited:
         return self._page.answer()
 
 
+SAY: Final = "const say = word => fetch('/say', {method: 'POST', body: word});"
+CRASHES_SAYING: Final = f"await say(field.value); {CRASH}"
+
+
+class Crashing:
+    """A site whose script, an `async` one, is told how often the page was seen before (`visit`), and may say words.
+
+    It is told, too, when the page was seen first (`begun`), in the milliseconds of its own clock.
+    """
+
+    def __init__(self, script: str) -> None:
+        self.visits = 0
+        self.words: list[str] = []
+        self.heard = anyio.Event()
+        self.app = web.Application()
+        self.app.router.add_get("/", self._show)
+        self.app.router.add_post("/say", self._hear)
+        self._script = script
+        self._begun = 0.0
+
+    async def _show(self, _: web.Request) -> web.Response:
+        self._begun = self._begun or time.time() * 1_000
+        known = f"const visit = {self.visits}, begun = {self._begun};"
+        script = f"(async () => {{ {known} {self._script} }})()"
+        self.visits += 1
+        return Page("<label>Message <input id=field></label>", script).answer()
+
+    async def _hear(self, request: web.Request) -> web.Response:
+        self.words.append(await request.text())
+        self.heard.set()
+        return web.Response()
+
+
+def kill(family: dict[int, str], part: str) -> None:
+    """Kills those in whose command line `part` stands."""
+    victims = [pid for pid, command in family.items() if part in command and "defunct" not in command]
+    assert victims
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+
+
 async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
     # The folder is the agent's: a module that it leaves there must not be taken for one of ours.
     (tmp_path / "json.py").write_text("raise SystemExit(0)")
@@ -140,7 +183,7 @@ async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(benc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["--remote-debugging-pipe", "--type=renderer", CHILD])
+@pytest.mark.parametrize("part", ["--remote-debugging-pipe", CHILD])
 async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, part: str) -> None:
     site = Visited(Page("<p>hi</p>"))
     found: list[Finding] = []
@@ -153,16 +196,67 @@ async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, p
         await site.seen.wait()
         family = living(bench)
         # Chromium tells its renderers, too, that it is driven over a pipe.
-        is_whole = part == "--remote-debugging-pipe"
-        victims = [pid for pid, command in family.items() if part in command and "defunct" not in command]
-        victims = [pid for pid in victims if "--type=" not in family[pid]] if is_whole else victims
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
+        kill({pid: command for pid, command in family.items() if "--type=" not in command}, part)
 
-    assert victims
     assert found[0].result == "error", found[0].message
     assert found[0].probes == 0
     await gone(family, bench)
+
+
+@pytest.mark.slow
+async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: Bench) -> None:
+    site = Crashing(f"{SAY} if (visit) document.body.append('and again'); await say('here');")
+    found: list[Finding] = []
+
+    async def look(url: str) -> None:
+        found.append(await find(bench, url=url, can=[{"see": "and again"}], within=60))
+
+    async with served(site.app) as url, anyio.create_task_group() as group:
+        group.start_soon(look, url)
+        await site.heard.wait()
+        kill(living(bench), "--type=renderer")
+
+    assert (found[0].result, site.visits) == ("pass", 2), found[0].message
+
+
+@pytest.mark.slow
+async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_other_nonces(bench: Bench) -> None:
+    site = Crashing(f"{SAY} field.oninput = async () => {{ if (field.value.length < 12) return; {CRASHES_SAYING} }};")
+    steps: list[JsonObject] = [{"fill": {"message-field": "{{nonce.word}}"}}, {"see": "never said"}]
+    async with served(site.app) as url:
+        found = await find(bench, url=url, can=steps, within=20, nonces={"word": "0123456789ab"})
+
+    assert (found.result, found.message, found.probes) == ("fail", "the page made the browser's tab crash", 2)
+    assert (site.visits, len(set(site.words)), site.words[0]) == (2, 2, "0123456789ab")
+    assert living(bench) == {}
+
+
+@pytest.mark.slow
+async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_look(bench: Bench) -> None:
+    site = Crashing(f"if (!visit) {{ {CRASH} }} document.body.append('fine')")
+    async with served(site.app) as url:
+        found = await find(bench, url=url, can=[{"see": "fine"}], within=20)
+
+    assert (found.result, found.message, site.visits) == ("pass", "1 step done", 2)
+
+
+@pytest.mark.slow
+async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench) -> None:
+    # The page is fine a second after the check's ten are over: soon enough for a look that began two later and had ten.
+    fine = "setTimeout(() => document.body.append('fine'), begun + 11_000 - Date.now())"
+    site = Crashing(f"{SAY} if (visit) {fine}; else setTimeout(() => say('here'), 2000)")
+    found: list[Finding] = []
+
+    async def look(url: str) -> None:
+        found.append(await find(bench, timeout_s=10, url=url, can=[{"see": "fine"}], within=30))
+
+    async with served(site.app) as url, anyio.create_task_group() as group:
+        group.start_soon(look, url)
+        await site.heard.wait()
+        kill(living(bench), "--type=renderer")
+
+    assert (found[0].result, found[0].message) == ("fail", "not done after 10 s: the page is too slow")
+    assert site.visits == 2
 
 
 @pytest.mark.slow
