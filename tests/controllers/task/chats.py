@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+import anyio
 from aiohttp import WSMsgType, web
 
 from tests.controllers.task.served import serving
@@ -196,3 +197,10 @@ class Flood(Chat):
 class Huge(Chat):
     async def take(self, who: Socket, text: str) -> None:
         await self.everybody(text + "x" * (2 << 20))
+
+
+class Unread(Chat):
+    """Reads nothing that it is sent."""
+
+    async def join(self, who: Socket) -> None:
+        await anyio.sleep_forever()

@@ -257,6 +257,39 @@ async def test_a_program_that_lets_all_time_go_by_fails_at_the_best_that_it_did(
     assert found.message.endswith("more were not tried for lack of time)")
 
 
+@pytest.mark.parametrize("paths", [["/ws"], ["/ws", "/chat"]])
+async def test_a_program_that_never_answers_the_handshake_fails_there(bench: Bench, paths: list[Json]) -> None:
+    async with answering(b"", hangs=True) as url:
+        found = await find(bench, timeout_s=0.3, url=url, discover={"else": paths})
+
+    assert (found.result, found.probes) == ("fail", 1)
+    assert found.message == "/ws opens no websocket in the time of the check"
+
+
+async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_for_them(bench: Bench) -> None:
+    steps: list[JsonObject] = [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi", "within": "15s"}}]
+    async with at("/ws", chats.Memory)() as url:
+        found = await find(
+            bench, timeout_s=0.8, url=url, discover={"else": ["/ws"]}, frame={"else": ["text"]}, steps=steps
+        )
+
+    words = 'at /ws, in frames of plain text, step 2: bob hears "hi", which is not done in the time of the check'
+    assert (found.result, found.message) == ("fail", words)
+    assert found.probes == 3
+    assert b"ann > hi" in found.evidence["frames.txt"]
+
+
+async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench: Bench) -> None:
+    steps: list[JsonObject] = [{"ann": {"say": "x" * (16 << 20)}}, {"bob": {"hears": "x"}}]
+    async with at("/ws", chats.Unread)() as url:
+        found = await find(
+            bench, timeout_s=0.8, url=url, discover={"else": ["/ws"]}, frame={"else": ["text"]}, steps=steps
+        )
+
+    assert found.result == "fail"
+    assert found.message.endswith("which is not done in the time of the check")
+
+
 async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: Bench) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

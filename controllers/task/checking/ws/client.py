@@ -152,7 +152,8 @@ class Client:
     async def leave(self) -> None:
         """Goes as clients do, and waits for no answer to that for long."""
         if self._socket is not None:
-            with suppress(OSError, RuntimeError):
+            # A program that reads nothing any more would keep even the goodbye waiting.
+            with suppress(OSError, RuntimeError), anyio.move_on_after(_CLOSE_S * 2):
                 await self._socket.close()
         if self._session is not None:
             await self._session.close()

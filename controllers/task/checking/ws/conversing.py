@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
 
@@ -19,27 +19,30 @@ from schemas.ws_check import Act, Connect, Drop, Hear, HearNot, Say, Stay
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+_LATE: Final = "in the time of the check"
+
 
 @dataclass(slots=True)
 class Try:
     """What came of one way: `held` steps in a row, and `words` for the first that did not; empty: all did.
 
-    `is_open`: the clients could connect. `is_unreachable`: nothing listens at all. `is_bad`: a pattern cannot be asked.
+    A conversation that is cut short has words for where it was. `is_open`: the clients could connect. `is_unreachable`:
+    nothing listens at all. `is_bad`: a pattern cannot be asked.
     """
 
     way: Way
     held: int = 0
-    words: str = ""
+    words: str = "not tried"
     probes: int = 0
     is_open: bool = False
     is_unreachable: bool = False
     is_bad: bool = False
 
 
-async def converse(base: str, way: Way, clients: Sequence[str], acts: Sequence[Act], notes: Transcript) -> Try:
-    """Has the conversation at the program `base`."""
-    talk = _Talk(base, way, Try(way), notes)
-    notes.add(f"-- {way.words}")
+async def converse(base: str, found: Try, clients: Sequence[str], acts: Sequence[Act], notes: Transcript) -> None:
+    """Has the conversation at the program `base`, in the way of `found`, which is told what comes of it."""
+    talk = _Talk(base, found.way, found, notes)
+    notes.add(f"-- {found.way.words}")
     async with anyio.create_task_group() as group:
         try:
             await talk.have(clients, acts, group)
@@ -47,7 +50,6 @@ async def converse(base: str, way: Way, clients: Sequence[str], acts: Sequence[A
             with anyio.CancelScope(shield=True):
                 await talk.end()
             group.cancel_scope.cancel()
-    return talk.found
 
 
 @dataclass(slots=True)
@@ -61,18 +63,20 @@ class _Talk:
     present: dict[str, Client] = field(default_factory=dict)
 
     async def have(self, clients: Sequence[str], acts: Sequence[Act], group: TaskGroup) -> None:
+        self.found.words = f"{self.way.path} opens no websocket {_LATE}"
         try:
             for name in clients:
                 await self._join(name, group)
         except Refused as refused:
             self.found.is_unreachable = refused.is_unreachable
-            self.found.probes += not refused.is_unreachable
             self.found.words = f"{self.way.path} {refused.words}"
             return
         self.found.is_open = True
+        self.found.words = f"no step is done {_LATE}"
         # Some servers take a client in only after they have answered it.
         await anyio.sleep(limits.SOCKET_SETTLE_S)
         for number, act in enumerate(acts, start=1):
+            self.found.words = f"step {number}: {_wish(act)}, which is not done {_LATE}"
             try:
                 words = await self._do(act, group)
             except BadPattern as error:
@@ -81,12 +85,17 @@ class _Talk:
                 self.found.words = f"step {number}: {words}"
                 return
             self.found.held = number
+        self.found.words = ""
 
     async def _join(self, name: str, group: TaskGroup) -> None:
         client = self.present[name] = Client(name, self.notes)
         url = f"{self.base.replace('http', 'ws', 1)}{self.way.path}"
-        await client.connect(url, self.base)
-        self.found.probes += 1
+        self.found.probes += 1  # Before it is answered: who is kept waiting has looked.
+        try:
+            await client.connect(url, self.base)
+        except Refused as refused:
+            self.found.probes -= refused.is_unreachable
+            raise
         group.start_soon(client.listen)
         for frame in self.way.shape.greetings(name):
             await client.say(frame)
@@ -129,6 +138,25 @@ class _Talk:
         async with anyio.create_task_group() as leaving:
             for client in self.present.values():
                 leaving.start_soon(client.leave)
+
+
+def _wish(act: Act) -> str:
+    """What a step waits for."""
+    match act:
+        case Say():
+            return f"{act.client} says {encode_text(act.text[: limits.VALUE_SHOWN_CHARS])}"
+        case Hear():
+            return f"{act.client} hears {encode_text(act.pattern)}"
+        case HearNot():
+            return f"{act.client} does not hear {encode_text(act.pattern)} for {act.for_s:g} s"
+        case Stay():
+            return f"{act.client} stays connected for {act.for_s:g} s"
+        case Drop():
+            return f"{act.client} is dropped"
+        case Connect():
+            return f"{act.client} connects again"
+        case _:
+            assert_never(act)
 
 
 def _deaf(client: Client, act: Hear) -> str:
