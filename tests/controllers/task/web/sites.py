@@ -91,7 +91,7 @@ def login_form(*, says: str = "Wrong user name or password", lets_in: str = "") 
     return app
 
 
-async def _let_in(request: web.Request) -> web.Response:
+async def let_in(request: web.Request) -> web.Response:
     raw = await request.json()
     return web.json_response({"ok": (raw["user"], raw["pass"]) == ADA})
 
@@ -139,14 +139,14 @@ const acts = {enter: async () => {
 def login_bare() -> web.Application:
     """Inputs with placeholders and no form; a dialog says no."""
     app = drawn(Page(LOGIN_BARE, LOGIN_BARE_SCRIPT))
-    app.router.add_post("/api", _let_in)
+    app.router.add_post("/api", let_in)
     return app
 
 
 def login_soup() -> web.Application:
     """Boxes that a script draws, with labels that belong to nothing."""
     app = drawn(Page("", LOGIN_SOUP_SCRIPT))
-    app.router.add_post("/api", _let_in)
+    app.router.add_post("/api", let_in)
     return app
 
 

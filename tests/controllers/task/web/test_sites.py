@@ -14,6 +14,7 @@ from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.task import CheckSpec
 from tests.controllers.task.web import sites
+from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework
 from tests.controllers.task.web.sites import Page, drawn, served
 from tests.controllers.task.yard import ENV
 
@@ -169,6 +170,51 @@ async def test_a_picture_changes_when_it_is_moved_and_not_else(bench: Bench, pag
         assert found.result == "pass", found.message
 
     assert (await find(bench, drawn(Page(page.body)), MOVES)).result == "fail"
+
+
+# Of each site what it can do, and one fault as people make it with such frameworks, with the check that finds it.
+DRAWN: dict[str, tuple[list[dict[str, Any]], tuple[str, str], dict[str, Any], str]] = {
+    "login": (
+        [GOOD, BAD, AGAIN],
+        ("if (!ok) return setWrong(", "if (!ok) setWrong("),  # It says no, and goes on.
+        BAD,
+        "it came to what must never be: gone pass-field",
+    ),
+    "chat": (
+        [SAID],
+        ("room.current.send(JSON.stringify({name, text}))", "setLines(all => [...all, {name, text}])"),
+        SAID | {"lexicon": {one: {"role": "button"} for one in ("join-button", "send-button")}},  # Which leaves one way.
+        "B: see zx81: `zx81` is not seen",
+    ),
+    "game": (
+        [WINS, TAKEN],
+        ("if (squares[i] || winner(squares)) return;", "if (winner(squares)) return;"),
+        TAKEN,
+        "`g[2,1]` is `X`",
+    ),
+    "counter": (
+        [UP],
+        ("setCount(n => n + 1)", "setCount(count + 1)"),  # The count as it was when the page was drawn first.
+        UP,
+        r"appears /\b3\b/",
+    ),
+}
+
+
+@pytest.mark.parametrize("framework", [REACT, PREACT], ids=lambda one: one.name)
+@pytest.mark.parametrize("site", DRAWN)
+async def test_a_site_that_a_framework_draws_holds_and_fails_with_a_usual_fault(
+    bench: Bench, framework: Framework, site: str
+) -> None:
+    (components, serve), (checks, (right, wrong), finder, words) = SITES[site], DRAWN[site]
+    for check in checks:
+        found = await find(bench, framework.beside(serve(framework.page(components))), check)
+        assert (found.result, found.probes > 0) == ("pass", True), found.message
+
+    assert components.count(right) == 1
+    mutant = framework.page(components.replace(right, wrong))
+    found = await find(bench, framework.beside(serve(mutant)), finder)
+    assert (found.result, words in found.message) == ("fail", True), found.message
 
 
 FIELDS = """<label>Colour <select id=s><option>red<option>green</select></label>
