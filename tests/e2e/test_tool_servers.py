@@ -6,6 +6,7 @@ import json
 import os
 import select
 import sys
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from schemas.encoding import Json, JsonObject
 from tests.e2e.folder import Folder
 from tests.servers import EVERYTHING, FILES, GIT, TIME
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
+PATIENCE_S = 60.0
 TRICKY = [sys.executable, str(Path(__file__).parents[1] / "servers" / "tricky.py")]
 SERVERS: JsonObject = {
     "files": {"command": [*FILES, "."], "effects": {"read_text_file": "read"}},
@@ -81,24 +83,33 @@ def test_a_missing_program_is_named_with_its_cure_in_get_describe_and_doctor(fol
 
 def test_no_server_outlives_an_owner_that_was_killed(folder: Folder) -> None:
     """As NousResearch/hermes-agent#50169, openclaw/openclaw#69465 and openai/codex#18881 had it: 41 to 147 of them."""
-    notes = Notes(folder.path / "notes")
     stubborn = f"trap '' TERM HUP; {' '.join(TRICKY)}; sleep 1000"
-    servers = {
-        "tricky": {"command": TRICKY, "env": {"TRICKY_NOTES": str(notes.path)}, "effects": {"hang": "read"}},
-        "stubborn": {"command": ["sh", "-c", stubborn]},
-    }
-    write(folder, servers, {"a": agent(["tricky", "stubborn"], call("tricky.hang"))})
-    with folder.killed("--yes", "served.plan.yaml"):
-        notes.until("hang began")
-        watched = [os.pidfd_open(pid) for pid in folder.processes()]
-        assert len(watched) >= 4  # Two servers, each with its watcher.
-    for each in watched:
-        assert select.select([each], [], [], 10.0)[0], "it lives on"
-        os.close(each)
-    assert folder.processes() == []
-    with folder.started("--yes", "served.plan.yaml"):
-        notes.until("hang began")  # What only reads is called again by the next owner, of a new server.
-    notes.close()
+    with closing(Notes(folder.path / "notes")) as notes, ExitStack() as watching:
+        servers = {
+            "tricky": {"command": TRICKY, "env": {"TRICKY_NOTES": str(notes.path)}, "effects": {"hang": "read"}},
+            "stubborn": {"command": ["sh", "-c", stubborn]},
+        }
+        write(folder, servers, {"a": agent(["tricky", "stubborn"], call("tricky.hang"))})
+        with folder.killed("--yes", "served.plan.yaml"):
+            notes.until("hang began")
+            watched = watch(folder.processes(), watching)
+            assert len(watched) >= 4  # Two servers, each with its watcher.
+        for each in watched:
+            assert select.select([each], [], [], PATIENCE_S)[0], "it lives on"
+        while folder.processes():  # What was being started just then is killed by its watcher, too.
+            pass
+        with folder.started("--yes", "served.plan.yaml"):
+            notes.until("hang began")  # What only reads is called again by the next owner, of a new server.
+
+
+def watch(pids: list[int], watching: ExitStack) -> list[int]:
+    """Descriptors that tell of the end of those that are there still, closed with `watching`."""
+    found = []
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            found.append(os.pidfd_open(pid))
+            watching.callback(os.close, found[-1])
+    return found
 
 
 class Notes:
