@@ -25,6 +25,8 @@ _TRIES: Final = 64  # Of a write that others come before; the watcher and a job 
 _AGAIN: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Reasons to try again: what heals, and what went away under our hands and is made anew."""
 
+_KILLED: Final = 137
+_MORE_MEMORY: Final = "give it more under `limits: {memory: …}`"
 _VANISHED_WORDS: Final = "it was removed while it ran, and not by this plan"
 _VANISHED_HINT: Final = "plan delete takes it out of the plan, plan down takes all of them down"
 
@@ -71,14 +73,22 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
     why = f"it ended with {exit_codes.words(found.exit_code)}{f': {said}' if said else ''}"
     reason, hint = "Exited", f"plan logs {seen.resource.address}"
     if found.is_out_of_memory:
-        reason, why, hint = "OutOfMemory", "it used more memory than it may", "give it more under `limits: {memory: …}`"
+        reason, why, hint = "OutOfMemory", "it used more memory than it may", _MORE_MEMORY
     elif found.error:
         reason, hint = str(Reason.NO_COMMAND), "look at `cmd` and `entrypoint`"
         why = f"its command cannot be run: {found.error}"
+    elif _may_be_out_of_memory(seen, found):
+        hint = f"if it was for memory, {_MORE_MEMORY}; else {hint}"
     is_final = seen.spec.restart == "no" or reason == Reason.NO_COMMAND
     retry_at = None if is_final else seen.now + backoff_s(failures)
     failed = _Failed(seen.of, seen.token, reason, why, hint, retry_at).merge
     return failed | {"failures": failures, "tries": None, "losses": None, "counted": found.end, "done_of": None}
+
+
+def _may_be_out_of_memory(seen: Observed, found: Seen) -> bool:
+    """Whether it was killed, not by us, and had a bound of memory: Docker under load loses that this was why."""
+    is_ours = found.started_at == seen.status.stopping
+    return found.exit_code == _KILLED and found.memory_bytes is not None and not is_ours
 
 
 def failing(of: str, fault: EngineFailed, token: str, now: float) -> Merge:

@@ -74,6 +74,29 @@ def test_the_end_of_a_run_is_counted_whatever_the_engine_could_not_do_before_it(
     assert how == state
 
 
+KILLED = replace(BROKEN, exit_code=137, memory_bytes=1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("ended", "stopping", "reason", "may_be_memory"),
+    [
+        pytest.param(KILLED, -1.0, "Exited", True, id="the engine does not say why"),
+        pytest.param(replace(KILLED, is_out_of_memory=True), -1.0, "OutOfMemory", True, id="it does"),
+        pytest.param(replace(KILLED, memory_bytes=None), -1.0, "Exited", False, id="it has no bound"),
+        pytest.param(replace(KILLED, exit_code=3), -1.0, "Exited", False, id="it was not killed"),
+        pytest.param(KILLED, KILLED.started_at, "Exited", False, id="we ended it"),
+    ],
+)
+def test_memory_is_named_as_a_cure_where_it_may_have_been_why_one_was_killed(
+    ended: Seen, stopping: float, reason: str, may_be_memory: bool
+) -> None:
+    merge = writing.counted(observed(ended, stopping=stopping), ended)
+
+    assert merge["reason"] == reason
+    assert ("memory" in merge["hint"]) is may_be_memory
+    assert ("plan logs container/app" in merge["hint"]) is (reason == "Exited")
+
+
 @pytest.mark.parametrize(
     ("reason", "pause_s"),
     [(Reason.ENGINE_DOWN, 2.0), (Reason.PORT_TAKEN, 2.0), (Reason.NOT_FOUND, 2.0), (Reason.NO_IMAGE, None)],
