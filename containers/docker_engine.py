@@ -39,6 +39,9 @@ NO_COMMAND_CODES: Final = (1, 126, 127)
 INIT_PIECES: Final = 3
 """Of a log, in which the last line is whole: Podman 4 counts each piece in which one was written."""
 
+NOT_PAUSED: Final = ("is not paused", "resume a stopped container")
+"""What engines say to who lets one go on that somebody else did before, or that ended."""
+
 
 class DockerEngine:
     """The `Engine` that the environment names. Nothing is asked of it, and nothing imported, before the first call.
@@ -192,15 +195,14 @@ class DockerEngine:
         await self._client.call(lambda api: api.connect_container_to_network(identity, network, aliases=aliases))
 
     async def start(self, ref: str) -> None:
-        found = await self.container(ref)
-        if found is not None and found.state == "paused":
-            await self._client.call(lambda api: api.unpause(ref))
-        else:
-            await self._client.call(lambda api: api.start(ref))
-            # The engine starts the init process, which is there; whether that finds the command shows a moment later.
-            started = await self.container(ref)
-            if started is not None and started.state == "exited" and started.error:
-                raise docker_faults.no_command(started.error)
+        if await self._thaw(ref):
+            return
+        # One that somebody else has let go on is started for nothing, one that ended instead runs once more.
+        await self._client.call(lambda api: api.start(ref))
+        # The engine starts the init process, which is there; whether that finds the command shows a moment later.
+        started = await self.container(ref)
+        if started is not None and started.state == "exited" and started.error:
+            raise docker_faults.no_command(started.error)
 
     async def stop(self, ref: str, grace_s: float) -> None:
         await self._thaw(ref)
@@ -210,12 +212,22 @@ class DockerEngine:
                 lambda api: api.stop(ref, timeout=whole_s), timeout_s=limits.ENGINE_CALL_S + whole_s
             )
 
-    async def _thaw(self, ref: str) -> None:
-        """A paused one cannot answer TERM, engines refuse to stop it, and Docker hangs for good when it removes it."""
+    async def _thaw(self, ref: str) -> bool:
+        """Lets a paused one go on; whether it was this that did.
+
+        A paused one cannot answer TERM, engines refuse to stop it, and Docker hangs for good when it removes it.
+        """
         found = await self.container(ref)
-        if found is not None and found.state == "paused":
-            with _gone_is_fine():
-                await self._client.call(lambda api: api.unpause(ref))
+        if found is None or found.state != "paused":
+            return False
+        try:
+            await self._client.call(lambda api: api.unpause(ref))
+        except EngineFailed as failed:
+            is_gone = failed.reason in (Reason.NOT_FOUND, Reason.NO_IMAGE)
+            if not is_gone and not any(words in str(failed) for words in NOT_PAUSED):
+                raise
+            return False
+        return True
 
     async def remove(self, ref: str) -> None:
         await self._thaw(ref)

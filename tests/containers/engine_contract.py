@@ -69,7 +69,11 @@ async def ended(ground: Ground, ref: str) -> Found:
 
 
 async def has_ended(ground: Ground, ref: str) -> bool:
-    return (await seen(ground, ref)).state == "exited"
+    return await is_in(ground, ref, "exited")
+
+
+async def is_in(ground: Ground, ref: str, state: str) -> bool:
+    return (await seen(ground, ref)).state == state
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -231,9 +235,20 @@ class EngineContract:
         ref = await running(ground)
         for state in ("running", "exited"):
             await outside.pause(ref)
-            assert (await seen(ground, ref)).state == "paused"
+            await until(lambda: is_in(ground, ref, "paused"))
             await (ground.engine.start(ref) if state == "running" else ground.engine.stop(ref, 0))
-            assert (await seen(ground, ref)).state == state
+            await until(partial(is_in, ground, ref, state))
+
+    async def test_a_paused_one_that_many_start_at_once_goes_on(self, ground: Ground, outside: Outside) -> None:
+        ref = await running(ground)
+        await outside.pause(ref)
+        await until(lambda: is_in(ground, ref, "paused"))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(ground.engine.start, ref)
+
+        await until(lambda: is_in(ground, ref, "running"))
 
     async def test_a_paused_one_is_removed(self, ground: Ground, outside: Outside) -> None:
         ref = await running(ground)
