@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol, TypeVar
 
@@ -19,9 +20,10 @@ import anyio
 from containers import killing
 from containers.docker_client import UNHURRIED, Client
 from containers.docker_engine import DockerEngine
-from containers.docker_exec import NOT_STARTED, START_FAILED
+from containers.docker_exec import NOT_STARTED, START_FAILED, Execs
 from containers.engine import EngineFailed, Inside, Reason
 from containers.framing import Frames
+from schemas import limits
 from schemas.frozen import frozen
 
 T = TypeVar("T")
@@ -64,20 +66,40 @@ def attach(env: Mapping[str, str], ref: str, inside: Inside, console: Console) -
 
     What it started is ended when this process is, before that: also by KILL.
     """
-    with _watched(lambda: _end(env, ref, inside.mark)):
+    attached = _Attached(env, ref, inside, console)
+    with _watched(lambda: _bounded(lambda: DockerEngine(env).end(ref, inside.mark))):
         try:
-            return _Attached(env, ref, inside, console).run()
+            return attached.run()
         except BaseException:
-            _end(env, ref, inside.mark)
+            if attached.identity:
+                execs = Execs(Client(env), sees_host=True)
+                _bounded(lambda: execs.end_one(ref, attached.identity, inside))
             raise
 
 
-def _end(env: Mapping[str, str], ref: str, mark: str) -> None:
-    async def end() -> None:
-        await DockerEngine(env).end(ref, mark)
+def _bounded(end: Callable[[], Awaitable[None]]) -> None:
+    """What ends a command, in a time after which whoever waits for it is let go."""
+
+    async def ended() -> None:
+        with anyio.move_on_after(limits.ENGINE_CALL_S):
+            await end()
 
     with suppress(EngineFailed):  # The container may have gone, and all in it.
-        anyio.run(end)
+        anyio.run(ended)
+
+
+@contextmanager
+def _woken() -> Iterator[int]:
+    """A descriptor that can be read once a signal has come: one that comes just before a `select` does not end that."""
+    heard, said = os.pipe()
+    os.set_blocking(said, False)
+    before = signal.set_wakeup_fd(said, warn_on_full_buffer=False)
+    try:
+        yield heard
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(said)
 
 
 @contextmanager
@@ -111,7 +133,7 @@ def _watch(heard: int, said: int, end: Callable[[], None]) -> None:
 
 
 class _Attached:
-    """One command, from its creation to its exit code."""
+    """One command, from its creation to its exit code. `identity` is the engine's name of it once it may have begun."""
 
     def __init__(self, env: Mapping[str, str], ref: str, inside: Inside, console: Console) -> None:
         self._env = env
@@ -121,6 +143,7 @@ class _Attached:
         self._frames = Frames()
         self._withheld = b""
         self._is_first = True
+        self.identity = ""
 
     def run(self) -> Left:
         inside, is_terminal = self._inside, self._console.resized is not None
@@ -137,14 +160,15 @@ class _Attached:
                 detach_keys=DETACHING,
             )
         )
-        identity = str(made["Id"])
+        self.identity = identity = str(made["Id"])
         answer = self._ask(lambda api: _started(api, identity, is_terminal=is_terminal))
         line = _Line(answer)
         try:
             if is_terminal:
                 self._resize(identity)
             self._take(line.early())
-            self._pump(line, identity)
+            with _woken() as woken:
+                self._pump(line, identity, woken)
         finally:
             line.close()
         return self._ended(identity)
@@ -157,17 +181,19 @@ class _Attached:
 
         return anyio.run(asked)
 
-    def _pump(self, line: _Line, identity: str) -> None:
-        """Carries both ways until the command's side is at its end."""
+    def _pump(self, line: _Line, identity: str, woken: int) -> None:
+        """Carries both ways until the command's side is at its end, or a signal's handler raises."""
         typed, resized = self._console.input, self._console.resized
         while True:
-            wanted = [each for each in (line.fileno(), typed, resized) if each is not None]
+            wanted = [each for each in (line.fileno(), woken, typed, resized) if each is not None]
             ready = [] if line.is_pending() else select.select(wanted, [], [])[0]
             if line.fileno() in ready or not ready:
                 piece = line.read()
                 if not piece:
                     return
                 self._take(piece)
+            if woken in ready:
+                os.read(woken, READ_BYTES)
             if typed in ready and typed is not None:
                 keys = os.read(typed, READ_BYTES)
                 if not keys:

@@ -50,7 +50,7 @@ class Execs:
                     return Ended(ending, None, output.kept())
         except BaseException:
             with anyio.CancelScope(shield=True), suppress(EngineFailed):
-                await self._end_one(ref, identity, inside)
+                await self.end_one(ref, identity, inside)
             raise
         return await self._ended(ref, identity, state, output.kept())
 
@@ -60,7 +60,7 @@ class Execs:
         """Ends it, and takes what it wrote before: an engine whose output nobody takes starts nothing else there."""
         async with beside() as group:
             group.start_soon(output.drain, stream)
-            await self._end_one(ref, identity, inside)
+            await self.end_one(ref, identity, inside)
             group.cancel_scope.deadline = anyio.current_time() + REST_S
 
     async def _create(self, ref: str, inside: Inside) -> str:
@@ -142,7 +142,7 @@ class Execs:
             return True
         return False
 
-    async def _end_one(self, ref: str, identity: str, inside: Inside) -> None:
+    async def end_one(self, ref: str, identity: str, inside: Inside) -> None:
         """Ends it when it has begun: a request to start it that was given up may still be on its way."""
 
         async def has_begun() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with the same examples at each run, and no clock decides whether they hold.
 
-    A seed of one's own (`make laws`) draws others.
+    A seed of one's own (`make laws`) draws others. What tests start can be interrupted, also where a script runs them
+    in its background, which ignores INT.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     is_same = config.getoption("--hypothesis-seed") is None
     settings.register_profile(
         "planloop", derandomize=is_same, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -101,8 +101,8 @@ def _run(
             left = attach(env, found.id, inside, console)
     except EngineFailed as failed:
         raise Halt(Exit.FAILED, f"{item.address}: {failed}", failed.hint) from failed
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(128 + signal.SIGINT) from None
+    except KeyboardInterrupt as told:
+        raise click.exceptions.Exit(128 + next(iter(told.args), signal.SIGINT)) from None
     if left.code is None:
         raise _not_started(item, words[0], left.said)
     raise click.exceptions.Exit(left.code)
@@ -188,7 +188,7 @@ def _console(given: Terminal) -> Iterator[_Own]:
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
     del frame
-    raise click.exceptions.Exit(128 + number)
+    raise KeyboardInterrupt(number)  # While the engine is asked, the event loop keeps other exceptions to itself.
 
 
 @contextmanager

@@ -185,6 +185,20 @@ def test_what_a_command_started_goes_with_whoever_asked_for_it(
         assert client.returncode == (-number if number == signal.SIGKILL else 128 + number)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_as_it_begins_is_ended_too(
+    yard: Yard, folder: Folder, number: signal.Signals
+) -> None:
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +container/once")
+        with started(folder, "exec", "once", "--", "sleep", "273") as client:
+            while not yard.inspect("once")["ExecIDs"]:
+                pass  # The engine knows of it, and may not have begun it.
+            client.send_signal(number)
+            assert client.wait() == 128 + number
+        assert "sleep 273" not in yard.said_inside("once", "ps")
+
+
 def test_a_shell_inside_has_the_terminal_to_itself(yard: Yard, folder: Folder) -> None:
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("running +container/once")

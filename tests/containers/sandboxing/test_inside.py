@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import signal
 import socket
 import threading
 from pathlib import Path
@@ -52,6 +54,16 @@ def test_a_command_that_goes_on_is_looked_at_less_and_less_often(pauses: list[fl
 
     for each in (pauses[:11], pauses[11:]):
         assert each == sorted(each) and each[-1] == 0.5 and len(each) == 11
+
+
+def test_a_signal_that_came_before_a_wait_ends_it() -> None:
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with attaching._woken() as woken:
+            signal.raise_signal(signal.SIGUSR1)
+            assert select.select([woken], [], [], 0)[0] == [woken]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.fixture
