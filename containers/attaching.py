@@ -67,25 +67,31 @@ def attach(env: Mapping[str, str], ref: str, inside: Inside, console: Console) -
     What it started is ended when this process is, before that: also by KILL.
     """
     attached = _Attached(env, ref, inside, console)
-    with _watched(lambda: _bounded(lambda: DockerEngine(env).end(ref, inside.mark))):
+    with _watched(lambda: _is_ended(lambda: DockerEngine(env).end(ref, inside.mark))) as over:
         try:
-            return attached.run()
+            left = attached.run()
         except BaseException:
-            if attached.identity:
-                execs = Execs(Client(env), sees_host=True)
-                _bounded(lambda: execs.end_one(ref, attached.identity, inside))
+            execs = Execs(Client(env), sees_host=True)
+            if not attached.identity or _is_ended(lambda: execs.end_one(ref, attached.identity, inside)):
+                over()
             raise
+        over()
+        return left
 
 
-def _bounded(end: Callable[[], Awaitable[None]]) -> None:
-    """What ends a command, in a time after which whoever waits for it is let go."""
+def _is_ended(end: Callable[[], Awaitable[None]]) -> bool:
+    """Whether `end` ended the command, in a time after which whoever waits for it is let go."""
 
-    async def ended() -> None:
+    async def ended() -> bool:
         with anyio.move_on_after(limits.ENGINE_CALL_S):
             await end()
+            return True
+        return False
 
-    with suppress(EngineFailed):  # The container may have gone, and all in it.
-        anyio.run(ended)
+    try:
+        return anyio.run(ended)
+    except EngineFailed as failed:
+        return failed.reason in (Reason.NOT_FOUND, Reason.NOT_RUNNING)  # The container has gone, and all in it.
 
 
 @contextmanager
@@ -103,23 +109,34 @@ def _woken() -> Iterator[int]:
 
 
 @contextmanager
-def _watched(end: Callable[[], None]) -> Iterator[None]:
-    """A second process calls `end` when this one is gone before the block is: nobody may catch a KILL."""
+def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """A second process calls `end` unless what the block is given was called: nobody may catch a KILL.
+
+    It is waited for only where it has nothing to do, so that who interrupts the ending as well is let go.
+    """
+    is_over = False
+
+    def over() -> None:
+        nonlocal is_over
+        is_over = True
+
     heard, said = os.pipe()
     child = os.fork()
     if child == 0:
         _watch(heard, said, end)
     os.close(heard)
     try:
-        yield
+        yield over
     finally:
-        with suppress(BrokenPipeError):
-            os.write(said, b".")
+        if is_over:
+            with suppress(BrokenPipeError):
+                os.write(said, b".")
         os.close(said)
-        os.waitpid(child, 0)
+        if is_over:
+            os.waitpid(child, 0)
 
 
-def _watch(heard: int, said: int, end: Callable[[], None]) -> None:
+def _watch(heard: int, said: int, end: Callable[[], object]) -> None:
     try:
         os.setsid()  # Away from the terminal, whose signals are for the other one.
         os.close(said)

@@ -113,7 +113,8 @@ SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
 TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
 OBSERVING_S: Final = 40.0  # To open a page, type into it and see what its socket does; 3 on a machine at rest.
 OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
-OBSERVED_FRAME_CHARS_MAX: Final = 64 << 10  # What is longer is no message; all of them fit into one answer.
+OBSERVED_FRAME_CHARS_MAX: Final = 8 << 10  # What is longer is no message.
+OBSERVED_SOCKETS_MAX: Final = 8  # With all their frames, escaped, they fit into an answer of a program: 64 MiB.
 
 # Tool servers.
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from benchmarks.reading.placing import Reader
 from benchmarks.reading.suite import Act
@@ -78,18 +78,23 @@ def _base(written: JsonObject, oracles: Mapping[str, Act], to: Pointer, reader: 
     return replace(oracles[name], kills=())
 
 
-def _replaced(path: str, text: str | None, pairs: list[Json], to: Pointer, reader: Reader) -> str:
+def _replaced(path: str, text: str | None, pairs: list[Any], to: Pointer, reader: Reader) -> str:
     if text is None:
         reader.faults.add("P0213", f"its base has no file `{path}`", "name one of its files", to=(*to, path))
         return ""
-    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs", _FORM, to=(*to, path))
+    if not all(map(_is_pair, pairs)):
+        reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs of texts", _FORM, to=(*to, path))
         return text
-    for old, new in (pair for pair in pairs if isinstance(pair, list)):
-        if str(old) not in text:
+    for old, new in pairs:
+        if old not in text:
             reader.faults.add("P0213", f"`{path}` has no `{old}`", "a mutant must differ", to=(*to, path))
-        text = text.replace(str(old), str(new))
+        text = text.replace(old, new)
     return text
+
+
+def _is_pair(pair: Json) -> bool:
+    is_two = isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
+    return is_two and pair[0] != ""
 
 
 def _check_kills(name: str, kills: Iterable[str], checks: Iterable[str], to: Pointer, reader: Reader) -> None:

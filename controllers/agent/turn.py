@@ -150,13 +150,11 @@ def made_last(seen: Observed) -> Draft:
     return Draft("object.updated", ACTOR, seen.resource.address, (change(seen, merge),), {"last_turn": True})
 
 
-def replied(
-    seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools, queued_s: float | None = None
-) -> Draft:
+def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools, *, queued_s: float = 0.0) -> Draft:
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call.
 
-    `queued_s` is how long it waited to be asked for; None for minds that are asked at once. It is no change of its own,
-    since a replay may wait where the run did not.
+    That it was asked for `queued_s` later than it could be stands in the same change: a replay asks at once, and
+    compares no times, but the number of changes.
     """
     turn = seen.status.open
     assert turn is not None, "a reply belongs to a turn"
@@ -177,8 +175,9 @@ def replied(
     note = _noted(seen, reply, same)
     if note:
         answer["note"] = note
-    waited: JsonObject = {} if queued_s is None else {"waited_s": turn.waited_s + queued_s}
-    merge: JsonObject = {"open": {"reply": boxed(answer), **waited}, "same": list(same)}
+    merge: JsonObject = {"open": {"reply": boxed(answer)}, "same": list(same)}
+    if queued_s:
+        merge["open"]["waited_s"] = turn.waited_s + queued_s
     if reply.memory is not None or seen.status.memory is not None:
         merge["memory"] = boxed(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if calls.is_stuck(same) else ""

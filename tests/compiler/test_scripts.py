@@ -13,7 +13,7 @@ BAD = {
     "a step that there is not": (b"a:\n  - {done: x}\nb:\n  - {zap: 1}\n", "zap", 4),
     "two things in one step": (b"a:\n  - {done: x, fail: y}\n", "a step does one thing", 2),
     "a case without steps": (b"a:\n", "has no value", 1),
-    "not YAML": (b"a: [\n", "", 1),
+    "not YAML": (b"a: [\n", "is not closed", 1),
 }
 
 

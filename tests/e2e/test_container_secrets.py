@@ -126,6 +126,7 @@ SAID = [
 
 def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard: Yard, told: Folder) -> None:
     folder = told
+    # `waits` looks for a file: what is written to a pipe an orphan of the killed owner could take from its successor.
     folder.write("p.plan.yaml", PLAN)
     with folder.started("--yes", "p.plan.yaml") as owner:
         owner.until(r"running +plan/p")

@@ -11,9 +11,11 @@ import pytest
 
 from planloop import places, wiring
 from planloop.exits import Exit
-from planloop.replaying import playing
+from planloop.replaying import playing, story
 from planloop.replaying.playing import Outcome
+from schemas.record import SetStatus
 from tests.e2e.folder import Folder
+from tests.fakes.model_server.running import started
 from tests.simulation.plans import PLAYS
 
 AGENTS = """\
@@ -87,6 +89,29 @@ def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> Non
     files = _files(folder)
     assert _is_same(_play(folder))
     assert _files(folder) == files, "it touches nothing"
+
+
+@pytest.mark.slow
+def test_a_run_in_which_a_request_waited_for_its_slot_is_the_same_again(folder: Folder) -> None:
+    # A reply that nothing follows in its record, because somebody else is at work, is compared as it stands.
+    child = {"id": "aide", "goal": "help", "agent": {"script": [{"sleep": 6}, {"done": "helped"}]}}
+    steps = [
+        {"when": {"after": "task"}, "times": 2, "delay": 1, "reply": {"text": "I wait"}},
+        {"when": {"any": "aide"}, "times": "always", "reply": {"text": "so"}},
+        {"times": 2, "delay": 1, "reply": {"text": "first", "calls": [{"name": "task", "arguments": child}]}},
+    ]
+    with started(steps, folder.path) as server:
+        head = f"plan: demo\nmodels: {{test: {{url: '{server.url}'}}}}\nlimits: {{models: {{test/*: 1}}}}\ntasks:\n"
+        tasks = "".join(f"  {name}: {{goal: say so, agent: {{model: test/m, tools: [task]}}}}\n" for name in "ab")
+        folder.write("demo.plan.yaml", head + tasks)
+        assert folder.run("apply", "demo.plan.yaml").code == 0
+        server.stop()
+    records = story.read(places.find(None, folder.path)).records
+    changes = [each for one in records for each in one.draft.changes if isinstance(each, SetStatus)]
+    waits = [(change.merge.get("open") or {}).get("waited_s") or 0.0 for change in changes]
+    assert max(waits, default=0.0) > 0.2, "one had the slot while the other waited"
+
+    assert _is_same(_play(folder))
 
 
 @pytest.mark.slow

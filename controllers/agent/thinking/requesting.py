@@ -171,9 +171,10 @@ class Request:
             self._late(seen, reply)
             return
         ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
-        draft = turn.replied(seen, reply, ids, self.desk.tools, queued_s if queued_s > QUEUED_S else 0.0)
-        changes = (*draft.changes, *self._billed(seen, ahead, reply))
-        ahead.add(self.address, remade(draft, changes=changes, data=draft.data | self._doubts()))
+        late_s = queued_s if queued_s > QUEUED_S else 0.0
+        draft = turn.replied(seen, reply, ids, self.desk.tools, queued_s=late_s)
+        more = self._billed(seen, ahead, reply)
+        ahead.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
         await self._go_on(ahead)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)

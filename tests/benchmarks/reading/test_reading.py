@@ -84,6 +84,8 @@ WRONG = {
     "script: [{done: a, fail: b}]": "a step does one thing",
     "replace: 5": "`replace` is a map",
     "replace: {a.py: 5}": "what is replaced in `a.py` is a list of pairs",
+    "replace: {a.py: [[true, x]]}": "what is replaced in `a.py` is a list of pairs of texts",
+    'replace: {a.py: [["", x]]}': "what is replaced in `a.py` is a list of pairs of texts",
     "replace: {a.py: [[a]]}": "what is replaced in `a.py` is a list of pairs",
 }
 

@@ -14,7 +14,7 @@ from typing import Final
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
-from controllers.task.checking.web.browser import PageFailed, TabGone
+from controllers.task.checking.web.browser import BrowserGone, PageFailed, TabGone
 from controllers.task.checking.web.playing import Play, Stuck, played
 from controllers.task.checking.web.ways import Way, Ways
 from schemas import limits
@@ -62,6 +62,8 @@ async def decided(check_of: Callable[[int], WebCheck], browser: Browser) -> Verd
     for look in range(limits.WEB_LOOKS_MAX):
         with suppress(TabGone):
             return await search(partial(_later, check_of, look * limits.WEB_WAYS_MAX), browser)
+    if not browser.is_connected():  # A tab's end may be heard of before that of the browser it was in.
+        raise BrowserGone("the browser went away")
     crashed = Tried(probes=limits.WEB_LOOKS_MAX, stuck=CRASHED, log=(CRASHED,))
     return Verdict(False, CRASHED, [crashed], crashed)
 

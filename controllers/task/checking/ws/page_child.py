@@ -44,6 +44,8 @@ class _Sockets:
 
     def _opened(self, socket: WebSocket) -> None:
         sent: list[str] = []
+        if len(self.found) == limits.OBSERVED_SOCKETS_MAX:
+            return
         self.found.append((socket.url, sent))
 
         def hear(frame: bytes | str) -> None:

@@ -67,7 +67,7 @@ class _Trying:
     wish: Wanted
     nonces: Nonces
     tries: list[Try] = field(default_factory=list)
-    left: int = 0
+    left: tuple[Way, ...] = ()
     notes: Transcript = field(default_factory=Transcript)
 
     @property
@@ -78,7 +78,7 @@ class _Trying:
         """Tries one way after the other until one holds, or nothing is there that could answer."""
         shut: set[str] = set()
         for number, way in enumerate(found):
-            self.left = len(found) - number - 1
+            self.left = found[number + 1 :]
             if way.path in shut:
                 continue
             # Each with nonces of its own: a program may tell who comes later what was said before.
@@ -108,13 +108,18 @@ class _Trying:
         if not self.tries:
             return "the page opens no socket, and there is no other way to try"
         opened = [one for one in self.tries if one.is_open]
-        if not opened:
-            return "; ".join(dict.fromkeys(self._closed()))
-        best = max(opened, key=lambda one: one.held)
         others = [f"the best of {len(opened)} ways"] if len(opened) > 1 else []
-        others += ["more were not tried for lack of time"] if is_cut and self.left else []
+        others += ["more were not tried for lack of time"] if is_cut and self._is_more_left() else []
         note = f" ({', '.join(others)})" if others else ""
+        if not opened:
+            return "; ".join(dict.fromkeys(self._closed())) + note
+        best = max(opened, key=lambda one: one.held)
         return f"{best.way.words}, {best.words}{note}"
+
+    def _is_more_left(self) -> bool:
+        """Whether there are ways that were not tried and are at no path that opens no socket."""
+        shut = {one.way.path for one in self.tries if not one.is_open}
+        return any(way.path not in shut for way in self.left)
 
     def _closed(self) -> Iterator[str]:
         for one in self.tries:
