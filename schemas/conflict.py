@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from schemas import address as addresses
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, members
 from schemas.resource import Uid
 
 KIND: Final = "conflict"
@@ -59,7 +59,7 @@ class Party:
     call: str = ""
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen
@@ -73,7 +73,7 @@ class Ruling:
     at: float = 0.0
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, members
 
 VERSION: Final = 1
 
@@ -97,7 +97,7 @@ class Expiry:
     is_by_approval: bool = False
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen
@@ -203,7 +203,7 @@ class Verdict:
     def to_json(self) -> JsonObject:
         """Only what is not as in a plain `allow`."""
         plain = Verdict()
-        found = {name: getattr(self, name) for name in self.__match_args__}
+        found = members(self)
         return {name: value for name, value in found.items() if value != getattr(plain, name)}
 
 

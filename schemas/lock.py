@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, members
 
 LockMode: TypeAlias = Literal["read", "write"]
 """`write` is exclusive; `read` is shared with other readers."""
@@ -52,7 +52,7 @@ class Holder:
     progress: int = 0
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen
@@ -65,7 +65,7 @@ class Waiter:
     reason: str = ""
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen
@@ -86,7 +86,7 @@ class Loss:
     kept: LockKept = "turn"
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen

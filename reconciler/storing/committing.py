@@ -24,10 +24,11 @@ from schemas import limits
 
 GATHER_S: Final = 0.002  # How long a record that nobody waits for may stay in memory only.
 FLUSH_QUICK_S: Final = 0.001  # A disk that flushes faster than this is waited for on the loop.
-FLUSHES_AVERAGED: Final = (
-    8  # About so many count: one slow flush sends the next to the thread, fast ones bring them back.
-)
-FLUSH_UNKNOWN_S: Final = 0.005  # Taken for the time of a flush at first: a disk has to show that it is fast.
+FLUSHES_AVERAGED: Final = 8  # About so many count: …
+FLUSH_COUNTED_S: Final = 0.004  # … and none for more than this: two slow ones send the next to the thread, not one.
+# One that is slow is tried on the loop again after so many times as long as it took there, so trials take a hundredth of
+# the loop's time at most. What a flush takes on the thread says nothing: most of it is waiting for the interpreter.
+TRIAL_EVERY_FLUSHES: Final = 100
 QUICK_BYTES: Final = 256 << 10  # More than this takes a while to write, however fast the flush.
 
 
@@ -130,7 +131,8 @@ class Adaptive:
         self._due: asyncio.Handle | None = None
         self._is_hastened = False
         self._is_away = False  # The thread has the writer.
-        self._flush_s = FLUSH_UNKNOWN_S
+        self._flush_s: float | None = None
+        self._trial_at = 0.0
         self._batches: SimpleQueue[list[Item] | None] = SimpleQueue()
         # A daemon: an interpreter that ends without closing the store has acknowledged nothing that is still queued.
         self._thread = threading.Thread(target=self._run, name="planloop-log", daemon=True)
@@ -182,6 +184,7 @@ class Adaptive:
             with ExitStack() as after:
                 after.push(self._leave)
                 self._settle(self._commit(batch))
+                self._learn(self._writer.flush_s)
                 self._writer.mirror(batch)
             if self._pending:
                 self._hasten()
@@ -199,14 +202,20 @@ class Adaptive:
         return batch
 
     def _is_quick(self, batch: list[Item]) -> bool:
-        if self._flush_s > FLUSH_QUICK_S or self._writer.is_snapshot_due(len(batch)):
+        is_slow = self._flush_s is not None and self._flush_s > FLUSH_QUICK_S
+        if self._writer.is_snapshot_due(len(batch)) or (is_slow and self._loop.time() < self._trial_at):
             return False
         return sum(len(item.content) for item in batch) <= QUICK_BYTES
 
+    def _learn(self, flush_s: float) -> None:
+        """Takes in what a flush on the loop took."""
+        counted = min(flush_s, FLUSH_COUNTED_S)
+        known = counted if self._flush_s is None else self._flush_s
+        self._flush_s = known + (counted - known) / FLUSHES_AVERAGED
+        self._trial_at = self._loop.time() + flush_s * TRIAL_EVERY_FLUSHES
+
     def _commit(self, batch: list[Item]) -> int:
-        rev = self._writer.commit(batch, is_idle=not self._pending)
-        self._flush_s += (self._writer.flush_s - self._flush_s) / FLUSHES_AVERAGED
-        return rev
+        return self._writer.commit(batch, is_idle=not self._pending)
 
     def _settle(self, rev: int) -> None:
         self._durable = rev

@@ -72,6 +72,7 @@ class LogWriter:
         self._snapshot_every = settings.snapshot_every
         self._checksum = loaded.checksum
         self._tail_count = loaded.view.rev - loaded.snapshot_rev
+        self._snapshot_at = settings.snapshot_every  # Records since the last one at which the next is due.
         # What a snapshot has to write. After opening it is unknown what the folded tail changed: then everything.
         self._dirty: dict[str, Resource | None] = {}
         self._is_snapshot_whole = loaded.snapshot_rev == loaded.view.rev > 0
@@ -96,7 +97,7 @@ class LogWriter:
 
     def is_snapshot_due(self, count: int) -> bool:
         """Whether `count` more records make a snapshot due, which takes longer than writing them."""
-        return self._tail_count + count >= self._snapshot_every
+        return self._tail_count + count >= self._snapshot_at
 
     def commit(self, items: Sequence[Item], *, is_idle: bool) -> int:
         """Makes `items` durable in one transaction; returns the last revision. `is_idle` allows a snapshot."""
@@ -140,7 +141,7 @@ class LogWriter:
                     blobs.put_row(connection, item.digest, item.content)
             checksum = self._insert(lines)
             tail_count = self._tail_count + len(lines)
-            due = self._snapshot_every if is_idle else limits.SNAPSHOT_RECORDS_MAX
+            due = self._snapshot_at if is_idle else limits.SNAPSHOT_RECORDS_MAX
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
             self._reach("before-commit", last)
@@ -152,6 +153,10 @@ class LogWriter:
             self._dirty.clear()
             self._tail_count = 0
             self._is_snapshot_whole = True
+            self._snapshot_at = self._snapshot_every
+        elif tail_count >= self._snapshot_at:
+            # More is waiting to be written: asking again with every batch would keep all of them from the loop.
+            self._snapshot_at = tail_count + self._snapshot_every
 
     def _check_fence(self) -> None:
         latest = sqlite_log.meta(self._connection, "epoch", 0)

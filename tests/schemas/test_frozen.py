@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -71,9 +71,9 @@ def test_defaults_are_made_anew_for_each() -> None:
 def test_nothing_can_be_set_added_or_deleted() -> None:
     made: Any = Quick(1)
     for name in ("at", "other"):
-        with pytest.raises(FrozenInstanceError):
+        with pytest.raises(AttributeError):
             setattr(made, name, 2)
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         del made.at
     assert not hasattr(made, "__dict__")
 
@@ -140,7 +140,7 @@ def test_a_class_with_many_members_is_as_frozen_as_one_with_few(kind: type[Many]
     assert dataclasses.replace(made, c=9).c == 9
     assert copy.deepcopy(made) == made == pickle.loads(pickle.dumps(made))
     assert made.h is not kind(1, 2, 3, 4, 5, 6).h
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         made.a = 2  # type: ignore[misc]
     with pytest.raises(TypeError):
         kind(1)  # type: ignore[call-arg]
@@ -151,5 +151,5 @@ def test_a_remade_value_differs_in_the_members_named() -> None:
     assert remade(many, c=9, i="j") == dataclasses.replace(many, c=9, i="j")
     assert remade(single, value=2.0) == Single(2.0)
     assert remade(Empty()) == Empty()
-    with pytest.raises(KeyError):
+    with pytest.raises(TypeError, match="z"):
         remade(many, z=1)

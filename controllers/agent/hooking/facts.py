@@ -11,7 +11,7 @@ from dataclasses import field
 
 from schemas.call import CallResult
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, members
 from schemas.hook import VERSION, Point
 from schemas.message import Message
 
@@ -32,7 +32,7 @@ class ChildFact:
     turns_silent: int = 0
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in self.__match_args__}
+        return members(self)
 
 
 @frozen
