@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-SELDOM: Final = (20_000, 20, 20)
+SELDOM: Final = (100_000, 20, 20)
 """Objects made before the collector looks at the youngest, then how many such looks before it looks at older ones."""
 
 

@@ -26,7 +26,7 @@ GATHER_S: Final = 0.002  # How long a record that nobody waits for may stay in m
 FLUSH_QUICK_S: Final = 0.001  # A disk that flushes faster than this is waited for on the loop.
 FLUSHES_AVERAGED: Final = 8  # About so many count: …
 FLUSH_COUNTED_S: Final = 0.004  # … and none for more than this: two slow ones send the next to the thread, not one.
-# One that is slow is tried on the loop again after so many times as long as it took there, so trials take a hundredth of
+# One that is slow is tried on the loop again after so many times as long as it took there: trials take a hundredth of
 # the loop's time at most. What a flush takes on the thread says nothing: most of it is waiting for the interpreter.
 TRIAL_EVERY_FLUSHES: Final = 100
 QUICK_BYTES: Final = 256 << 10  # More than this takes a while to write, however fast the flush.

@@ -224,8 +224,10 @@ class SqliteStore:
 
     def _encoded(self, draft: Draft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
-        body = encoding.encode_text(records.record_to_json(record))
-        return record, body, body.encode()  # Raises for text that is no Unicode, before anything has changed.
+        content = encoding.encode(
+            records.record_to_json(record)
+        )  # Raises for what no log can hold: nothing has changed.
+        return record, content.decode(), content
 
     def _check(self, expect: Mapping[str, int | None]) -> None:
         for address, expected in expect.items():

@@ -14,6 +14,8 @@ from schemas import encoding
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=12)
+small = st.floats(-1e-4, 1e-4, exclude_min=True, exclude_max=True).filter(bool)
+"""Numbers that are printed with an exponent or without, which is the same number."""
 
 
 @given(values)
@@ -23,12 +25,44 @@ def test_decoding_gives_back_the_value(value: Any) -> None:
     assert encoding.encode_text(value).encode() == encoding.encode(value)
 
 
-@given(values)
+def _has_small(value: Any) -> bool:
+    match value:
+        case list():
+            return any(map(_has_small, value))
+        case dict():
+            return any(map(_has_small, value.values()))
+        case float():
+            return 0 < abs(value) < 1e-4
+        case _:
+            return False
+
+
+@given(values.filter(lambda value: not _has_small(value)))
 def test_the_bytes_are_those_of_the_plain_encoder(value: Any) -> None:
     plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     ordered = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
     assert encoding.encode(value) == plain.encode(value).encode()
     assert encoding.canonical(value) == ordered.encode(value).encode()
+
+
+@given(small)
+def test_a_small_number_is_itself_with_or_without_an_exponent(value: float) -> None:
+    alone, beside_nothing = encoding.encode([value]), encoding.encode([value, None])
+    assert encoding.decode(alone) == [value]
+    assert encoding.decode(beside_nothing) == [value, None]
+
+
+@pytest.mark.parametrize(
+    "value", [2**64, -(2**63) - 1, {1: "a"}, {None: 1}, {"a": (1, 2)}, "null", [[[]] * 3] * 3, "\x7f\u2028\x00/"]
+)
+def test_what_the_quick_encoder_refuses_or_takes_for_something_else_is_printed_as_by_the_plain_one(value: Any) -> None:
+    plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    assert encoding.encode(value) == plain.encode(value).encode()
+
+
+def test_half_a_pair_of_characters_is_refused_as_no_unicode() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        encoding.encode({"a": "\ud800"})
 
 
 @given(st.dictionaries(texts, scalars, min_size=2))
