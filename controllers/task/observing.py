@@ -15,7 +15,7 @@ from controllers.task import granting, keys
 from controllers.task.basis import Basis, Wish, wish_of
 from controllers.task.locking import MissingLock, missing_lock
 from controllers.task.slots import Slot, Slots
-from controllers.task.status import Progress, Stage, Standing, progress_of, standing
+from controllers.task.status import Progress, Standing, progress_of, standing
 from controllers.task.tallying import NONE, Tallies, Tally
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
@@ -33,6 +33,25 @@ Ground: TypeAlias = Callable[[View, str, TaskSpec, Resource | None, Resource | N
 """Where the task at an address works, below the agent that encloses it, in its fork: `Surroundings.ground`."""
 
 
+class Look:
+    """Where a task works, as `find` says: looked at when a rule first asks, which most never do, and kept from then on.
+
+    So it is asked of an observation before anything is awaited.
+    """
+
+    __slots__ = ("_find", "_found")
+
+    def __init__(self, find: Callable[[], str | Astray]) -> None:
+        self._find = find
+        self._found: str | Astray | None = None
+
+    def found(self) -> str | Astray:
+        """The absolute folder, or why it is not worked in."""
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+
 @frozen
 class Halt:
     """Who says that the task is not to go on: the topmost of itself and its ancestors that does. Cancel beats pause."""
@@ -48,11 +67,10 @@ class Observed:
     `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
     `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
     in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
-    in, and `sandbox` what is known of that: None before it was tried; `ground` the absolute folder where it works, or
-    why it may not, None while nothing can begin there. `above` are its ancestors with
-    a budget, nearest first; `over` the uids among itself and them whose grants are of no more use, and `kin` tasks
-    elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns it. `now` is in
-    seconds; `digests` name its checks as now written.
+    in, and `sandbox` what is known of that: None before it was tried; `look` is at the folder where it works. `above`
+    are its ancestors with a budget, nearest first; `over` the uids among itself and them whose grants are of no more
+    use, and `kin` tasks elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns
+    it. `now` is in seconds; `digests` name its checks as now written.
     """
 
     me: Resource
@@ -80,13 +98,18 @@ class Observed:
     containers: Mapping[str, Resource] = field(default_factory=dict)
     encloser: Resource | None = None
     sandbox: Answer | None = HAD
-    ground: str | Astray | None = None
+    look: Look = Look(lambda: "/")
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def address(self) -> str:
         return self.me.address
+
+    @property
+    def ground(self) -> str | Astray:
+        """The absolute folder where it works, or why it may not."""
+        return self.look.found()
 
 
 class Observer:
@@ -161,7 +184,7 @@ class Observer:
             fork=fork,
             containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
             encloser=encloser,
-            ground=None if _goes_on(spec, progress, basis) else self._ground(view, me.address, spec, encloser, fork),
+            look=Look(lambda: self._ground(view, me.address, spec, encloser, fork)),
             sandbox=HAD if encloser is None else self._sandboxes.known(sandbox.wish_of(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
             jobs=jobs,
@@ -225,12 +248,3 @@ class Observer:
             above = spec["parent"]
             at = self._view.get(above) if above else None
         return halt, tuple(found)
-
-
-def _goes_on(spec: TaskSpec, progress: Progress, basis: Basis) -> bool:
-    """Whether nothing of the task itself can begin in its folder now: its agent is at work there, and stays so.
-
-    An edit may be what begins it anew, on this very observation.
-    """
-    is_at_work = isinstance(spec.work, ByAgent) and progress.stage is Stage.WORK
-    return is_at_work and progress.basis is not None and progress.basis["work"] == basis["work"]

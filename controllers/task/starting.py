@@ -94,9 +94,10 @@ def begin_work(observed: Observed) -> Step:
 
 def _astray(observed: Observed) -> Astray | None:
     """What keeps a task that does something itself from its folder: looked at last, for its needs may have made it."""
+    if isinstance(observed.spec.work, Group):
+        return None
     ground = observed.ground
-    assert ground is not None, "what may begin is looked at"
-    return ground if isinstance(ground, Astray) and not isinstance(observed.spec.work, Group) else None
+    return ground if isinstance(ground, Astray) else None
 
 
 def _led_out(observed: Observed, astray: Astray) -> Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controllers.sandboxes import Astray
+from controllers.task.deciding import decide
 from schemas.encoding import JsonObject
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
@@ -264,9 +265,9 @@ def test_the_folder_of_an_agent_at_work_is_looked_at_only_when_an_edit_begins_it
     world = working()
     world.looks.clear()
 
-    world.observe("a")
+    decide(world.observe("a"))
     assert world.looks == []
 
     world.change("a", cwd="elsewhere")
-    world.observe("a")
+    decide(world.observe("a"))
     assert world.looks == ["task/a"]
