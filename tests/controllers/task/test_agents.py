@@ -269,5 +269,6 @@ def test_the_folder_of_an_agent_at_work_is_looked_at_only_when_an_edit_begins_it
     assert world.looks == []
 
     world.change("a", cwd="elsewhere")
+    world.agent("a", state="idle")
     decide(world.observe("a"))
-    assert world.looks == ["task/a"]
+    assert world.looks == ["task/a"]  # Once, whatever asks.
