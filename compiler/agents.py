@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from compiler.budgets import budget_of
@@ -16,7 +16,7 @@ from schemas import limits, pointer
 from schemas.agent import AgentSpec, Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import Patterns, covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
@@ -69,7 +69,7 @@ class AgentMaking:
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
         self._check_fan_out(task, rights, path)
         model = spec.mind.stated if isinstance(spec.mind, Model) else chosen.model
-        return spec, rights, replace(chosen, model=model, sandbox=spec.sandbox)
+        return spec, rights, remade(chosen, model=model, sandbox=spec.sandbox)
 
     def _check_fan_out(self, task: JsonObject, rights: Rights, path: TaskPath) -> None:
         count = len(task.get("tasks", ()))
@@ -97,7 +97,7 @@ class AgentMaking:
             # Steps written for the parent's task are no answer to the child's.
             found = self.agents.named(_CHILD if path else _TOP, to)
             return None if found is None else Choice(found, model=choice.model, sandbox=choice.sandbox)
-        return replace(choice, is_own=False)
+        return remade(choice, is_own=False)
 
     def of_hook(self, resolved: Resolved, budget: JsonObject, above: Rights, place: Choice) -> tuple[AgentSpec, Choice]:
         """The agent behind a hook that is written at a place with these rights: no tools unless some are stated.
@@ -107,13 +107,13 @@ class AgentMaking:
         choice = Choice(resolved, True, resolved.at, place.model, place.sandbox)
         # Whoever sets it hands on what it has: what it may use itself, and what it may give to others.
         models = _either(above.models, above.grant_models)
-        given = replace(above, models=models, tools=_either(above.tools, above.grant_tools))
+        given = remade(above, models=models, tools=_either(above.tools, above.grant_tools))
         spec, _ = self._new_spec(choice, given, resolved.at)
         stated = resolved.tools if "tools" in resolved.provenance else ()
         tools = tuple(name for name in spec.tools if stated is None or name in stated or name not in CORE_TOOLS)
         tools = tools if stated != () else ()
         bounds = narrower_budget(budget, resolved.fields.get("budget", {}))
-        return replace(spec, tools=tools, budget=budget_of(bounds)), choice
+        return remade(spec, tools=tools, budget=budget_of(bounds)), choice
 
     def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
         """The task's own bounds, those of its agent and of its tier."""
@@ -143,7 +143,7 @@ class AgentMaking:
         # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
         denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in WRITING_TOOLS)
         if denials:
-            rights = replace(rights, deny=union(rights.deny, denials))
+            rights = remade(rights, deny=union(rights.deny, denials))
         spec = AgentSpec(
             task="",
             mind=self._mind(choice, rights, to),

@@ -7,7 +7,7 @@ carried down in a `Place`; equal things are shared, not copied, because nobody c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Final
 
@@ -24,7 +24,7 @@ from schemas.case import CASE_S, CaseSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.fork import KIND, ForkSpec, lock_place
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.lock import LockMode
 from schemas.mcp import McpSpec, may_use
 from schemas.narrowing import union
@@ -79,7 +79,7 @@ class Lowering:
             self.objects[f"lock/{path}"] = Wanted(f"lock/{path}", {"path": path}, tuple(tasks), f"plan/{name}")
         users, steering = self._servers(), self._steering()
         for address, (made, below) in self.agents.items():
-            spec = replace(made, rights=_guarding(made.rights, steering))
+            spec = remade(made, rights=_guarding(made.rights, steering))
             refs = (*self._near(address, spec), *below, *spec.hooks, *users.get(address, ()))
             refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
             watcher = self.watching.agents.get(address)
@@ -87,7 +87,7 @@ class Lowering:
             self.objects[address] = Wanted(address, spec.to_json(), refs, owner, ("agent",))
         for address, concerned in self.forks.items():
             # They wake it: it is made, and goes, when none of them is in the middle of something.
-            self.objects[address] = replace(self.objects[address], refs=tuple(concerned))
+            self.objects[address] = remade(self.objects[address], refs=tuple(concerned))
         agents = tuple(address for address in self.agents if address not in self.watching.agents)
         self.watching.check_existing(agents, self.making.faults)
         return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
@@ -188,13 +188,13 @@ class Lowering:
             self._keep_fork(task["fork"], address, place, outer)
         # What is set here comes with the rights of its place, whatever else is set there.
         is_free = rights.guarded == place.rights.guarded
-        free = rights if is_free else replace(rights, guarded=place.rights.guarded)
+        free = rights if is_free else remade(rights, guarded=place.rights.guarded)
         hooks, carried = self._watched(task, place, free, choice if made is not None else None)
         who = (agent, *(each.address for each in hooks)) if agent else ()
         self._put(address, spec, who)
         if made is not None and agent is not None:
             own = tuple(each.address for each in hooks if each.spec["watches"] == agent) if hooks else ()
-            full = replace(made, task=address, parent=place.agent_above, source=_source(task, path), hooks=own)
+            full = remade(made, task=address, parent=place.agent_above, source=_source(task, path), hooks=own)
             self._keep_agent(agent, full, choice)
             self._keep_hooks(hooks, address)
         above = agent or place.agent_above
@@ -227,7 +227,7 @@ class Lowering:
         written = list(choice.resolved.fields.get("hooks", ()))
         rights = _keeping_off(rights, self.watching.hooks.named(written, choice.resolved.at or choice.to), cwd)
         rights = _guarding(rights, hook_files.guarded(_of_steps(made, cwd)))
-        return replace(made, rights=replace(made.rights, guarded=rights.guarded)), rights, choice
+        return remade(made, rights=remade(made.rights, guarded=rights.guarded)), rights, choice
 
     def _watched(
         self, task: JsonObject, place: Place, rights: Rights, chosen: Choice | None
@@ -248,7 +248,7 @@ class Lowering:
             address = str(each.spec["mind"].get("address", ""))
             made = self.watching.agents.get(address)
             if made is not None and made.hook == each.address:
-                self.agents[address] = (replace(made.spec, task=task), [])
+                self.agents[address] = (remade(made.spec, task=task), [])
                 self.objects[address] = Wanted(address, {})  # Like every agent's place.
                 self.choices[address] = made.choice
             self.objects[each.address] = each
@@ -334,7 +334,7 @@ def _of_steps(agent: AgentSpec, cwd: str) -> Iterator[str]:
 
 def _guarding(rights: Rights, files: Iterable[str]) -> Rights:
     denied = [f"{tool}({file})" for file in files for tool in WRITING_TOOLS]
-    return replace(rights, guarded=union(rights.guarded, denied)) if denied else rights
+    return remade(rights, guarded=union(rights.guarded, denied)) if denied else rights
 
 
 def _fork_of(path: TaskPath) -> str:

@@ -7,7 +7,7 @@ own fields. Maps merge, lists and plain values replace, but denials and hooks un
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from compiler.faults import Faults, Pointer
@@ -17,7 +17,7 @@ from compiler.suggesting import did_you_mean
 from compiler.toolsets import Toolsets, listed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 from schemas.narrowing import Patterns, covers_call, is_covered, meet
 
 MINDS: Final = ("script", "python", "run", "model", "outside")
@@ -129,7 +129,7 @@ class Agents:
         if "prompt" in own:
             merge.prompt(self.prompt_text(own["prompt"], (*to, "prompt")), f"{words}: {own['prompt'][:60]}")
         found = merge.done(name or (base.name if base else ""), to)
-        return replace(found, files=tuple(dict.fromkeys((*found.files, *self._files_of(own, found)))))
+        return remade(found, files=tuple(dict.fromkeys((*found.files, *self._files_of(own, found)))))
 
     def _files_of(self, own: JsonObject, found: Resolved) -> Iterator[str]:
         """The files beside the plan that `own` names: prototypes, mixins, toolsets, prompts and functions."""

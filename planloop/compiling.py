@@ -19,7 +19,7 @@ from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
 from planloop.streams import styled
-from schemas.collecting import collector_off
+from schemas.collecting import collector_off, made_to_stay
 from schemas.diagnostic import Diagnostic, Span
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -101,8 +101,9 @@ def required(
 
     `is_run` says that the whole file is to be run, so that what this version does not run is an error.
     """
-    file = read(path, size_max=size_max, model=model)
-    file = to_run(file) if is_run else file
+    with made_to_stay():
+        file = read(path, size_max=size_max, model=model)
+        file = to_run(file) if is_run else file
     report(file)
     if file.errors:
         raise Halt(Exit.INVALID, "")

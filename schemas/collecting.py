@@ -27,6 +27,17 @@ def collector_off() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def made_to_stay() -> Iterator[None]:
+    """`collector_off`, and the collector leaves alone what was made: for what a process reads once, to its own end.
+
+    Else the first look after it goes through all of that.
+    """
+    with collector_off():
+        yield
+        gc.freeze()
+
+
 def look_seldom() -> None:
     """From here on the collector looks less often: modules stay, and a sixth of loading them went into looking."""
     gc.set_threshold(*SELDOM)

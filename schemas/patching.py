@@ -135,14 +135,15 @@ def merge(value: Json, patch: Json) -> Json:
     """RFC 7386: maps merge by key, null removes a key, anything else replaces."""
     if not isinstance(patch, dict):
         return patch
-    out = dict(value) if isinstance(value, dict) else {}
+    out = value.copy() if isinstance(value, dict) else {}
     for key, wanted in patch.items():
-        if wanted is None:
-            out.pop(key, None)
-        elif isinstance(wanted, dict):
-            out[key] = merge(out.get(key), wanted)
-        else:
+        kind = wanted.__class__  # Every write to a status comes through here, and nearly all that it sets is plain.
+        if kind is str or kind is list or kind is int or kind is float:
             out[key] = wanted
+        elif wanted is None:
+            out.pop(key, None)
+        else:
+            out[key] = merge(out.get(key), wanted)
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from benchmarks.compiling.compiled import SCORING, Compiled, Entry
@@ -13,7 +12,7 @@ from benchmarks.compiling.ranking import draw, rank
 from benchmarks.compiling.worlds import definition, pool_tools, run_worlds
 from benchmarks.reading.suite import Case, Suite
 from schemas.encoding import Json, JsonObject, digest_of
-from schemas.frozen import frozen
+from schemas.frozen import frozen, remade
 
 NAME_CHARS_MAX: Final = 56
 """Of an entry: ids have at most 64, and those of its tasks and containers are its name with a little more."""
@@ -36,7 +35,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> 
     """The run of `suite` with everybody in `contestants` who has a part in a case."""
     seed = suite.seed if wish.seed is None else wish.seed
     trials = suite.trials if wish.trials is None else wish.trials
-    suite = replace(suite, seed=seed)
+    suite = remade(suite, seed=seed)
     chosen = suite.chosen(wish.cases)
     cases = {case.id: _case(suite, case) for case in chosen}
     images = {name: id_ for name, id_ in (wish.images or {}).items() if any(case.image == name for case in chosen)}
@@ -45,7 +44,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: Wish) -> 
         for who in contestants:
             for entry in _entries(seed, trials, case, cases[case.id], who, images):
                 name = _free(entry, entries)
-                entries[name] = replace(entry, name=name)
+                entries[name] = remade(entry, name=name)
     return Compiled(
         suite=suite.name,
         about=suite.about,

@@ -7,7 +7,7 @@ one, so that two deterministic runs have the same events but for what lies under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +16,7 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.events.ruling import turned_down, writer
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.record import Also, Put, Record, SetStatus
 
 ENDING: Final = frozenset({"done", "fail"})
@@ -90,7 +91,7 @@ class Projection:
         new = [put.spec for put in puts if put.address.startswith(f"{KIND}/") and put.spec["task"] not in self.attempts]
         for spec in new:
             # Its key is what was asked of this attempt: `resume --suite` may ask another thing of the next.
-            entry = replace(self.compiled.entries[spec["entry"]], key=spec["key"])
+            entry = remade(self.compiled.entries[spec["entry"]], key=spec["key"])
             self.attempts[spec["task"]] = _Attempt(entry, spec["attempt"])
             self.ended.pop(spec["entry"], None)
         if not new:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.compiling.compiled import Compiled
@@ -18,6 +18,7 @@ from reconciler.storing.store import Store
 from schemas.call import CallState
 from schemas.case import CaseSpec
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.record import Record
 
 PAGE: int = 1000
@@ -122,4 +123,4 @@ class Witness:
         doings = self._doings.get(agent)
         place = None if doings is None else doings.places.get(call)
         if doings is not None and place is not None:
-            doings.calls[place] = replace(doings.calls[place], state=state, result=text, is_invented=is_invented)
+            doings.calls[place] = remade(doings.calls[place], state=state, result=text, is_invented=is_invented)

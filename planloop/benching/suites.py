@@ -16,7 +16,7 @@ from planloop.exits import Exit, Halt
 from planloop.rendering import diagnostics as rendering
 from planloop.sources import FolderSources, read_bounded
 from planloop.streams import styled
-from schemas.collecting import collector_off
+from schemas.collecting import made_to_stay
 from schemas.diagnostic import Diagnostic
 from schemas.frozen import frozen
 from schemas.limits import SUITE_BYTES_MAX
@@ -74,7 +74,7 @@ def required(path: Path) -> SuiteFile:
         content = read_bounded(path, SUITE_BYTES_MAX)
     except OSError as error:
         raise Halt(Exit.NOT_FOUND, f"{path} cannot be read: {error.strerror}", "plan bench list") from error
-    with collector_off():
+    with made_to_stay():
         sources, bounds = FolderSuiteSources(path.parent), SizeLimits(size_bytes=SUITE_BYTES_MAX)
         library = FolderSources(path.parent)
         read = read_suite(content, file=near(path), sources=sources, limits=bounds, library=library)

@@ -232,9 +232,11 @@ class Engine:
             await self._say(address, FIGHTING, "HotLoop", message)
             return
         resource = self._store.view.get(address)
-        stated = resource.status.get("conditions", {}) if resource is not None else {}
+        stated = resource.status.get("conditions") if resource is not None else None
+        if resource is None or not stated:
+            return
         ours = [type_ for type_ in (STALLED, RETRYING, FIGHTING) if type_ in stated]
-        if resource is not None and ours:
+        if ours:
             await self._write(resource, {"conditions": dict.fromkeys(ours)})
 
     async def _say(self, address: str, type_: str, reason: str, message: str) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from controllers.agent.minds.port import ProposedCall, Reply, Then
 from schemas.encoding import Json, JsonObject
+from schemas.frozen import remade
 
 VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
 
@@ -77,7 +78,7 @@ def _alongside(draft: Draft, value: Json) -> None:
     for each in value if isinstance(value, list) else [value]:
         add(inner, each)
     draft.texts += inner.texts
-    draft.calls += [replace(call, is_parallel=True) for call in inner.calls]
+    draft.calls += [remade(call, is_parallel=True) for call in inner.calls]
 
 
 def verb_of(action: Json) -> str | None:
