@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 import anyio
@@ -12,8 +12,11 @@ import pytest
 
 from reconciler.clock import SystemClock
 from reconciler.errors import StoreFailed
-from reconciler.storing import committing
+from reconciler.storing import committing, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from reconciler.storing.sqlite_writing import Line, LogWriter, Settings
+from schemas.encoding import encode
+from schemas.record import Record, record_to_json
 from tests.reconciler.store.drafts import made, status
 
 
@@ -35,13 +38,70 @@ class Log:
                 raise OSError("the disk went away")
 
 
-@pytest.mark.anyio
-async def test_a_disk_has_to_show_that_it_is_fast(tmp_path: Path) -> None:
+async def _places(folder: Path, appends: int) -> list[bool]:
+    """Of so many commits, one after the other, whether each was on the loop."""
     log = Log()
-    async with opened(tmp_path, log) as store:
+    async with opened(folder, log) as store:
         await store.append(made())
+        for n in range(appends - 1):
+            await store.append(status(n=n))
+        return [thread == threading.get_ident() for thread in log.threads]
 
-    assert log.threads[0] != threading.get_ident()
+
+def _flushes_take(monkeypatch: pytest.MonkeyPatch, *took_s: float) -> None:
+    """Flushes on the loop take so long, one after the other, and the last of these times from then on."""
+    left = list(took_s)
+    monkeypatch.setattr(LogWriter, "flush_s", property(lambda _: left.pop(0) if len(left) > 1 else left[0]))
+
+
+@pytest.mark.anyio
+async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _flushes_take(monkeypatch, 10.0)
+
+    assert await _places(tmp_path, 4) == [True, False, False, False]
+
+
+@pytest.mark.anyio
+async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
+    _flushes_take(monkeypatch, 10.0, 0.0)
+    assert await _places(tmp_path / "tried", 20) == [True] * 20
+
+    monkeypatch.setattr(committing, "TRIAL_EVERY_FLUSHES", 100)
+    _flushes_take(monkeypatch, 10.0, 0.0)
+    assert await _places(tmp_path / "untried", 20) == [True] + [False] * 19
+
+
+@pytest.mark.anyio
+async def test_one_slow_flush_among_fast_ones_makes_no_slow_disk_and_two_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _flushes_take(monkeypatch, 0.0002, 10.0, 0.0002)
+    assert await _places(tmp_path / "one", 6) == [True] * 6
+
+    _flushes_take(monkeypatch, 0.0002, 10.0, 10.0)
+    assert await _places(tmp_path / "two", 6) == [True, True, True, False, False, False]
+
+
+def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_later(tmp_path: Path) -> None:
+    with closing(sqlite_log.open_for_writing(tmp_path, 1)) as connection:
+        writer = LogWriter(connection, sqlite_log.load(connection), Settings(tmp_path, 1, 3, None))
+
+        def write(first: int, last: int, *, is_idle: bool) -> None:
+            records = [Record(rev, 0.0, 1, status(n=rev)) for rev in range(first, last + 1)]
+            contents = [encode(record_to_json(record)) for record in records]
+            lines = [Line(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
+            writer.commit(lines, is_idle=is_idle)
+
+        write(1, 3, is_idle=False)
+        assert (writer.is_snapshot_due(2), writer.is_snapshot_due(3)) == (False, True)
+        write(4, 6, is_idle=True)
+        assert sqlite_log.meta(connection, "snapshot_rev", 0) == 6
+        assert (writer.is_snapshot_due(2), writer.is_snapshot_due(3)) == (False, True)
 
 
 @pytest.mark.anyio
