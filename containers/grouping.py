@@ -11,17 +11,16 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from schemas.frozen import frozen
 
 ROOT: Final = Path("/sys/fs/cgroup")
 PREFIX: Final = "planloop-exec."
 KIND: Final = "pids"  # Of version 1, the one that always counts below as well as above, so that no bound is shed.
 
 
-@frozen
+@dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class Counts:
     """How often the kernel killed in a container because its memory was full, and refused it a process."""
 

@@ -14,11 +14,11 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from containers import grouping
-from schemas.frozen import frozen
 
 VARIABLE: Final = "PLANLOOP_MARK"
 END: Final = ";"  # After each mark, so that none is the beginning of another.
@@ -110,7 +110,7 @@ def kill_from_outside(container: str, main: int, mark: str) -> bool:
     return True
 
 
-@frozen
+@dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class Process:
     """One of a container. `is_marked` is whether its own environment or its group says so."""
 

@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from containers.framing import GONE, GONE_EXIT, Frames
 from containers.hiding import masks_in
 from containers.sandboxing.entry import shown
 from reconciler.effects.masking import MaskedStream
-from schemas.frozen import frozen
 
 NOT_FOUND_EXIT = 127
 BROKEN_EXIT = 126
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
 
 
-@frozen
+@dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class Begun:
     """A command that has begun: its input and output, and what came of that already.
 
