@@ -10,13 +10,12 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from enum import Enum
-from importlib.metadata import version
 from typing import Final, NoReturn
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from planloop import parting, sockets, wiring
+from planloop import VERSION, parting, sockets, wiring
 from planloop.compiling import PlanFile
 from planloop.core import Core, Machine
 from planloop.exits import Exit
@@ -112,8 +111,9 @@ class Owning:
         core.store.on_change(self._note)
         core.store.on_change(lambda record, _: self._heed_limits(record, machine.work))
         await self._begin()
+        collect_seldom()  # What the plan is made of stays as well.
         core.place.note_file(self._wish.file.path)
-        host = Host(core.place.name, os.getpid(), version("planloop"), str(self._wish.file.path))
+        host = Host(core.place.name, os.getpid(), VERSION, str(self._wish.file.path))
         desk = PlanDesk(core, host, self._stop, machine.servers)
         async with serving.serving(desk, core.place.folder) as own, anyio.create_task_group() as group:
             await self._start_all(group, machine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from planloop import VERSION
+
 EXAMPLE = """
 \b
 Example:
@@ -13,9 +15,7 @@ Example:
 
 def print_version() -> None:
     """One line: the product and its version."""
-    from importlib.metadata import version
-
-    click.echo(f"planloop {version('planloop')}")
+    click.echo(f"planloop {VERSION}")
 
 
 @click.command(epilog=EXAMPLE)

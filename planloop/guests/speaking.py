@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -24,6 +23,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from planloop import VERSION
 from planloop.exits import Halt
 from planloop.guests import resources
 from planloop.guests.answers import Answer
@@ -73,7 +73,7 @@ class Speaking:
         self._paths: list[str] | None = None
         self.server: Server[Any] = Server(
             "planloop",
-            version=version("planloop"),
+            version=VERSION,
             title=f"plan {plan} as {name}",
             instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
