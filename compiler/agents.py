@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from compiler.budgets import budget_of
@@ -16,7 +16,7 @@ from schemas import limits, pointer
 from schemas.agent import AgentSpec, Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.budget import Budget
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import Patterns, covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
@@ -42,7 +42,7 @@ class Choice:
     sandbox: Json = None
 
 
-@dataclass(slots=True)
+@mutable
 class AgentMaking:
     """Makes agent specs; equal ones (same choice, same rights) are computed once."""
 

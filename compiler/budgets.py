@@ -7,7 +7,6 @@ are granted one after another, as the rest of those that end comes back: a warni
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
@@ -17,6 +16,7 @@ from compiler.needs import TaskPath
 from schemas import pointer
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 
 
 def budget_of(written: Mapping[str, object]) -> Budget:
@@ -41,7 +41,7 @@ def _budget(pairs: tuple[tuple[str, object], ...]) -> Budget:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _Pool:
     """What the task called `owner` has to give of one unit, and what of it no child was given yet."""
 

@@ -7,12 +7,12 @@ would be lost or land where nobody meant it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from compiler.syntax import Path
 from schemas.encoding import Json
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 NodeKind: TypeAlias = Literal["map", "list", "form", "plain"]
 
@@ -23,7 +23,7 @@ class CannotSplice(Exception):
     """The text cannot be changed safely in place; the message says why, as a clause."""
 
 
-@dataclass(slots=True)
+@mutable
 class Change:
     """What happens directly in one collection of the source. Tokens are its own keys or indexes.
 
@@ -59,7 +59,7 @@ class Editor(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@mutable
 class Edits:
     """Gathers edits of one text. Insertions at one offset come out with the deepest first, else in order of arrival."""
 

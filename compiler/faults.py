@@ -7,12 +7,12 @@ that a place is looked up only for the few things that are wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from compiler.syntax import Path, SourceTree
 from schemas import limits
 from schemas.diagnostic import Diagnostic, Related, Span
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 Pointer = tuple[str, ...]
 
@@ -25,7 +25,7 @@ class Fault:
     at: Path | None = None
 
 
-@dataclass(slots=True)
+@mutable
 class Faults:
     """Collects faults. Nothing is raised for what is wrong with a plan (style.md)."""
 
@@ -72,7 +72,7 @@ class Faults:
         return any(fault.diagnostic.severity == "error" for fault in self.found)
 
 
-@dataclass(slots=True)
+@mutable
 class Origins:
     """From pointers of the document to paths in the source. Only what differs is kept; None: there is no source."""
 

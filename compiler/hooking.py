@@ -7,7 +7,7 @@ and plain values replace, a mind takes the place of the mind it had. Who is watc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from compiler import hook_files, naming
@@ -23,7 +23,7 @@ from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 from schemas.fields import Table
 from schemas.fields_hook import HOOK_MINDS
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.hook import HookFunction, HookProgram, Rule
 
 _OWN_ONLY: Final = frozenset(("extends", "settings"))
@@ -69,7 +69,7 @@ class Hook:
                 yield from hook_files.of_program(argv, cwd)
 
 
-@dataclass(slots=True)
+@mutable
 class Hooks:
     """Resolves hooks, equal ones once."""
 

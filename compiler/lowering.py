@@ -7,7 +7,7 @@ carried down in a `Place`; equal things are shared, not copied, because nobody c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from posixpath import normpath
 from typing import Final
 
@@ -24,7 +24,7 @@ from schemas.case import CASE_S, CaseSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
 from schemas.fork import KIND, ForkSpec, lock_place
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 from schemas.lock import LockMode
 from schemas.mcp import McpSpec, may_use
 from schemas.narrowing import union
@@ -56,7 +56,7 @@ class Place:
     hooks: tuple[Carried, ...] = ()
 
 
-@dataclass(slots=True)
+@mutable
 class Lowering:
     """Gathers the objects of one document."""
 

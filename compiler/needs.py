@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from compiler.faults import Faults
 from compiler.suggesting import nearest
 from schemas import pointer
+from schemas.frozen import mutable
 
 TaskPath = tuple[str, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class Needs:
     """Resolves references over all tasks of a plan."""
 

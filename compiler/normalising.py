@@ -7,7 +7,6 @@ it. Normalising a document gives the same document. EDN's list spelling is opene
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -20,12 +19,13 @@ from compiler.syntax import Form, Path, SourceValue
 from schemas.encoding import JsonObject
 from schemas.fields import Either, FieldType, Keyed, Many, Scalar, Table
 from schemas.fields_all import EVERY, fields_of
+from schemas.frozen import mutable
 
 _NAMESPACED: Final = {"deny/tools": "deny", "toolset/tools": "tools"}
 _MAP_HINT: Final = "write `name: value` lines below it"
 
 
-@dataclass(slots=True)
+@mutable
 class Work:
     """What one normalising gathers: faults, and where in the source each moved value came from."""
 

@@ -7,7 +7,7 @@ own fields. Maps merge, lists and plain values replace, but denials and hooks un
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from compiler.faults import Faults, Pointer
@@ -17,7 +17,7 @@ from compiler.suggesting import did_you_mean
 from compiler.toolsets import Toolsets, listed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 from schemas.narrowing import Patterns, covers_call, is_covered, meet
 
 MINDS: Final = ("script", "python", "run", "model", "outside")
@@ -77,7 +77,7 @@ FILE: Final = "file:"
 NOBODY: Final = Resolved("", {})
 
 
-@dataclass(slots=True)
+@mutable
 class Agents:
     """Resolves agents, each declared one once."""
 

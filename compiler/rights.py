@@ -7,14 +7,14 @@ What may be used and what may be handed on are apart. A line without `grant` han
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from compiler.faults import Faults, Pointer
 from compiler.toolsets import ALL, Toolsets, listed
 from schemas import pointer
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.narrowing import (
     Covers,
     Patterns,
@@ -81,7 +81,7 @@ def _least(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else min(one, other)
 
 
-@dataclass(slots=True)
+@mutable
 class RightsTree:
     """Computes effective rights level by level; equal steps are computed once."""
 

@@ -7,7 +7,7 @@ through `Sources`; what cannot be read is a fault where it was named.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 from compiler.declared_at import Words
@@ -20,7 +20,7 @@ from compiler.syntax import SourceTree
 from schemas import limits
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 Shelf: TypeAlias = Literal["agents", "mixins", "toolsets", "prompts", "hooks"]
 
@@ -58,7 +58,7 @@ class Declared:
 ReadTree: TypeAlias = Callable[[bytes, str], SourceTree]
 
 
-@dataclass(slots=True)
+@mutable
 class Shelves:
     """All that can be named. `diagnostics` holds the faults inside files that were read, already placed."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from compiler.faults import Faults, Pointer
@@ -11,7 +11,7 @@ from compiler.shelves import Shelves
 from compiler.suggesting import did_you_mean, nearest
 from schemas import limits
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.narrowing import Patterns
 from schemas.patterns import call_pattern
 from schemas.tools import AGENT_TOOL, BY_NAME, TOLD_APART, TOOLS
@@ -40,7 +40,7 @@ class _Set:
     is_all: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Toolsets:
     """Opens lists of tools and toolsets; each named toolset once.
 

@@ -7,7 +7,7 @@ that of the places, from the root down. A hook comes with the rights of its plac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from compiler.agents import AgentMaking, Choice
@@ -18,7 +18,7 @@ from compiler.suggesting import did_you_mean
 from schemas import limits, pointer
 from schemas.agent import AgentSpec
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.hook import ABOUT_CALLS, Expiry, HookAgent, HookMind, HookSpec, hook_address, hook_agent_address
 from schemas.resource import Wanted
 from schemas.rights import Rights
@@ -73,7 +73,7 @@ class HookAgentMade:
     hook: str
 
 
-@dataclass(slots=True)
+@mutable
 class Watching:
     """Makes the objects of hooks. `made` holds every hook object by address with what it was made from."""
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from compiler.syntax import Path
 from compiler.yaml_composing import PLAIN, tag_of
+from schemas.frozen import mutable
 
 _UP_TO_ALIAS: Final = re.compile(r"(?:[\s:,?\[{-]|#[^\n\r]*)*")
 _ALIAS_NAME: Final = re.compile(r"\*[^\s,\[\]{}]+")
 
 
-@dataclass(slots=True)
+@mutable
 class Entry:
     """A value and its key, if it has one, as written. Never changed; not frozen because thousands are made at once.
 

@@ -36,7 +36,7 @@ from reconciler.effects.processes import Command, Ending
 from reconciler.effects.simulated_shell import Program, Run
 from schemas import limits
 from schemas.encoding import digest
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 
 _TICK_S: Final = 1e-5  # No two things happen at once.
 _FREE_PORTS: Final = 40_000
@@ -99,7 +99,7 @@ class _Container:
         return self.began_at + min(at)
 
 
-@dataclass(slots=True)
+@mutable
 class Daemon:
     """What an engine has. `folder` is where the files stand that commands touch, `registry` what can be pulled.
 

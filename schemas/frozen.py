@@ -1,9 +1,10 @@
-"""`@frozen`: what `@dataclass(frozen=True, slots=True)` makes, made by msgspec: in a fifth of the time for each value.
+"""`@frozen` and `@mutable`: what `@dataclass(frozen=True, slots=True)` makes, and without `frozen`, made by msgspec.
 
-A case of a benchmark makes a few hundred values, and a short command knows a hundred classes, for each of which the
-standard decorator compiles six functions. What is made here is a struct of msgspec to its speed, and a dataclass to
-`replace`, `fields`, `asdict`, `match` and type checkers. Not here: ordering, `__post_init__`, `InitVar`, `ClassVar`,
-keyword-only fields and inherited ones; a class that needs one takes the standard decorator.
+A value takes a fifth of the time: a case of a benchmark makes a few hundred. A class takes a tenth: a short command
+knows a hundred of them, for each of which the standard decorator compiles six functions. What is made here is a struct
+of msgspec to its speed, and a dataclass to `replace`, `fields`, `asdict`, `match` and type checkers. Not here:
+ordering, `__post_init__`, `InitVar`, `ClassVar`, keyword-only fields and inherited ones; a class that needs one takes
+the standard decorator, and so does one that is loaded where there is no msgspec.
 """
 
 from __future__ import annotations
@@ -20,14 +21,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Pattern:
-    """Lends the standard decorator's marks for fields and parameters to every class made here."""
+class _Frozen:
+    """Lends the standard decorator's marks for fields and parameters to the classes made here."""
 
     member: int = 0
 
 
-_PARAMS: Final[Any] = getattr(_Pattern, "__dataclass_params__")  # noqa: B009 - not in the type of a class
-_KIND: Final[Any] = getattr(_Pattern.__dataclass_fields__["member"], "_field_type")  # noqa: B009 - as above
+@dataclass
+class _Mutable:
+    """The same to those whose members may be set."""
+
+
+_PARAMS: Final[Any] = {
+    kind is _Frozen: getattr(kind, "__dataclass_params__")  # noqa: B009 - not in the type of a class
+    for kind in (_Frozen, _Mutable)
+}
+_KIND: Final[Any] = getattr(_Frozen.__dataclass_fields__["member"], "_field_type")  # noqa: B009 - as above
 _replace: Final[Any] = structs.replace
 
 
@@ -44,6 +53,16 @@ def members(one: Any) -> dict[str, Any]:
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """The class as a frozen dataclass with slots, its own annotations being its fields."""
+    return _made(cls, is_frozen=True)
+
+
+@dataclass_transform(field_specifiers=(field,))
+def mutable(cls: type[T]) -> type[T]:
+    """The class as a dataclass with slots whose members may be set: for what one owner keeps to itself."""
+    return _made(cls, is_frozen=False)
+
+
+def _made(cls: type[T], *, is_frozen: bool) -> type[T]:
     assert cls.__bases__ == (object,), f"{cls.__name__} inherits: take the standard decorator"
     namespace: dict[str, Any] = {key: value for key, value in cls.__dict__.items() if key not in _PER_CLASS}
     annotations: dict[str, Any] = cls.__annotations__
@@ -55,12 +74,12 @@ def frozen(cls: type[T]) -> type[T]:
             namespace[name] = msgspec.field(default_factory=one.default_factory)
         elif one.default is not MISSING:
             namespace[name] = one.default
-    namespace |= {"__dataclass_fields__": fields, "__dataclass_params__": _PARAMS}
+    namespace |= {"__dataclass_fields__": fields, "__dataclass_params__": _PARAMS[is_frozen]}
     if not all(one.compare for one in fields.values()):
         namespace |= _compared(tuple(name for name, one in fields.items() if one.compare))
     if "__repr__" not in namespace and not all(one.repr for one in fields.values()):
         namespace["__repr__"] = _repr(tuple(name for name, one in fields.items() if one.repr))
-    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=True)
+    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=is_frozen)
     return made  # type: ignore[no-any-return]
 
 

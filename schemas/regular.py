@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Final, TypeAlias, TypeVar
 
 from schemas import limits
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,7 +41,7 @@ class Step:
 Places: TypeAlias = frozenset[int]
 
 
-@dataclass(slots=True)
+@mutable
 class Regular:
     """A pattern made ready: place 0 is its end. What a search learns is kept, bounded, for the next."""
 

@@ -7,15 +7,16 @@ has its task; everybody else is named by their path below it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.frozen import mutable
 
 MEASURED = ""
 ENDED = frozenset({"done", "failed", "cancelled"})
 
 
-@dataclass(slots=True)
+@mutable
 class Task:
     """A task below the measured one, or that one itself. `by` added it: None for the plan, empty for the measured."""
 
@@ -45,7 +46,7 @@ class Task:
         return next((state for at, state in reversed(self.states) if at <= time), "waiting")
 
 
-@dataclass(slots=True)
+@mutable
 class Call:
     """A call of an agent. `state` is empty until it has ended."""
 
@@ -73,7 +74,7 @@ class Call:
         return self.tool, encode_text(self.arguments)
 
 
-@dataclass(slots=True)
+@mutable
 class Heard:
     """A message that was read."""
 
@@ -82,7 +83,7 @@ class Heard:
     at: int
 
 
-@dataclass(slots=True)
+@mutable
 class Doings:
     """All of it, in order. `refused` are patches that the gate turned down, `parked` budgets that were used up."""
 

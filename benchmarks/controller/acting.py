@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -19,7 +18,7 @@ from schemas import pointer
 from schemas.address import Address
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.patch import Author, Patch
 from schemas.patching import Op
 from schemas.record import Draft, SetStatus
@@ -97,7 +96,7 @@ class CaseReconciler:
         await self._store.flush(rev)
 
 
-@dataclass(slots=True)
+@mutable
 class _Run:
     """The job that grades a case: once the end is written, nothing is left that the case would have to look at."""
 

@@ -7,7 +7,7 @@ one, so that two deterministic runs have the same events but for what lies under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +16,7 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.events.ruling import turned_down, writer
 from schemas.case import KIND, CaseState, Verdict
 from schemas.encoding import JsonObject
-from schemas.frozen import remade
+from schemas.frozen import mutable, remade
 from schemas.record import Also, Put, Record, SetStatus
 
 ENDING: Final = frozenset({"done", "fail"})
@@ -28,7 +28,7 @@ RUNS_OWN: Final = "human:file"
 UP: Final = frozenset({"running", "healthy"})
 
 
-@dataclass(slots=True)
+@mutable
 class _Attempt:
     """An entry while it is tried: its place in the events, and what was seen of it."""
 
@@ -43,7 +43,7 @@ class _Attempt:
     is_touched: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Projection:
     """Folds records. `note` gives the events that a record makes, in order."""
 

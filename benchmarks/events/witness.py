@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.compiling.compiled import Compiled
@@ -18,13 +18,13 @@ from reconciler.storing.store import Store
 from schemas.call import CallState
 from schemas.case import CaseSpec
 from schemas.encoding import JsonObject
-from schemas.frozen import remade
+from schemas.frozen import mutable, remade
 from schemas.record import Record
 
 PAGE: int = 1000
 
 
-@dataclass(slots=True)
+@mutable
 class _Doings:
     """What one agent did: its calls in order, where each of them stands, and its last words."""
 

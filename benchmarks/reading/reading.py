@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from benchmarks.checks import asking, log
@@ -25,6 +25,7 @@ from schemas.case import CASE_S
 from schemas.diagnostic import in_order
 from schemas.encoding import Json, JsonObject
 from schemas.fields_suite import CASE_KIND_FIELDS
+from schemas.frozen import mutable
 from schemas.task import CheckSpec
 from schemas.web_flows import Flows, flows_of, without_reuse
 
@@ -61,7 +62,7 @@ def read_suite(
     return ReadSuite(suite if is_sound else None, diagnostics, texts)
 
 
-@dataclass(slots=True)
+@mutable
 class _Reading:
     """One suite being read. Faults are told to `reader`."""
 

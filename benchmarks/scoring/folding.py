@@ -8,14 +8,14 @@ folds to. What all attempts together took is kept apart. Figures are made of ent
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import fsum
 from typing import Final
 
 from benchmarks.events.reading import Event
 from schemas.case import Verdict
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 
 class BadRun(Exception):
@@ -112,7 +112,7 @@ class History:
     usd: float = 0.0
 
 
-@dataclass(slots=True)
+@mutable
 class _Attempt:
     """What the events so far say of one attempt."""
 

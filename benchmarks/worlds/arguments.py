@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from benchmarks.worlds import times
 from compiler.suggesting import did_you_mean
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.frozen import mutable
 
 
 def _is_number(value: Any) -> bool:
@@ -128,7 +129,7 @@ def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFau
         yield (*to, "pattern"), f"`{schema['pattern']}` is no regular expression: {error}", "correct it"
 
 
-@dataclass(slots=True)
+@mutable
 class _Check:
     """Gathers every fault, each with the path of the argument."""
 

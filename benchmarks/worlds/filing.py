@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from benchmarks.worlds.laying import laid, overlay_of
 from benchmarks.worlds.reading import world_of
 from benchmarks.worlds.world import World
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 
 
-@dataclass(slots=True)
+@mutable
 class WorldFile:
     """`document` is the canonical one, `world` what is made of it, `digest` that of the bytes it was read from."""
 

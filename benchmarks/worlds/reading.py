@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from benchmarks.worlds import arguments, computing, verbs
@@ -22,7 +22,7 @@ from compiler.suggesting import did_you_mean
 from schemas import limits
 from schemas.diagnostic import Diagnostic, in_order
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 _TOOL: Final = re.compile(r"[a-zA-Z][\w-]*\.[\w-]+")
 _NUMBERED: Final = re.compile(r"(.*-)(\d+)")
@@ -113,7 +113,7 @@ def serials(tables: Tables) -> dict[str, int]:
     return found
 
 
-@dataclass(slots=True)
+@mutable
 class _Checking:
     """What must hold before a world is made of a document."""
 

@@ -6,7 +6,7 @@ A file is read once, when it is first asked for; one that is at fault is read ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from benchmarks.worlds.calling import call
 from benchmarks.worlds.filing import WorldFile
@@ -19,10 +19,11 @@ from schemas import limits
 from schemas.call import CallResult, CallState
 from schemas.diagnostic import Diagnostic
 from schemas.encoding import JsonObject, digest, digest_of
+from schemas.frozen import mutable
 from schemas.mcp import ServedTool, ServerFailed
 
 
-@dataclass(slots=True)
+@mutable
 class ServedWorlds:
     """See `Worlds`. `read` gives the bytes of a file of the plan's folder; it raises OSError."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from reconciler.effects.processes import Processes
 from reconciler.effects.rolling_file import RollingFile
 from reconciler.storing.store import Store
 from schemas import limits
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.mcp import McpSpec, ServedPrompt, ServerFailed, ServerState, mcp_from_json
 from schemas.record import Draft
 from schemas.resource import Resource
@@ -70,7 +70,7 @@ class Yard:
     worlds: Worlds = NoWorlds()
 
 
-@dataclass(slots=True)
+@mutable
 class ServerRun:
     """One run of the server at `address`, as the job of its controller."""
 

@@ -6,10 +6,11 @@ Three parts, because an edit of each means something else: `work` is the restart
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from schemas.encoding import JsonObject, digest_of
+from schemas.frozen import mutable
 from schemas.resource import Resource
 from schemas.task import ByAgent, Group, Run, TaskSpec, task_from_json, work_to_json
 
@@ -17,7 +18,7 @@ Basis: TypeAlias = dict[str, str]
 DIGITS = 12  # 48 bits: a change is compared with the one before it, never searched for.
 
 
-@dataclass(slots=True)
+@mutable
 class Wish:
     """A parsed spec with its digests, kept as long as the spec is the same. `digests` are of its checks, by key."""
 

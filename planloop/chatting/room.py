@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from planloop.access import Access
 from planloop.exits import Exit, Halt
 from schemas import address as addresses
+from schemas.frozen import mutable
 from schemas.hook import FIRST_RUN, is_hook_agent, is_over
 from schemas.resource import Resource
 from schemas.session import primary_of
 
 
-@dataclass(slots=True)
+@mutable
 class Room:
     """`agent` is the address of the agent that is talked with; a command may turn to another.
 

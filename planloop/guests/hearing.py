@@ -6,14 +6,14 @@ it has the result; nothing else is needed, and nothing is missed by whoever read
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from controllers.agent.status import PastCall
 from controllers.agent.thinking import transcript
 from schemas.call import CallResult, CallState, result_from_json
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.message import Message, message_from_json
 from schemas.patching import merge
 from schemas.record import Also, Record, SetStatus
@@ -40,7 +40,7 @@ class Ended:
 Heard: TypeAlias = Progress | Ended
 
 
-@dataclass(slots=True)
+@mutable
 class Listener:
     """Follows one call of the agent: `take` every record since it was said, in order."""
 

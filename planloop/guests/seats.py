@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from planloop.guests.identity import Part, parts_of
 from schemas.agent import AgentState
 from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject, digest
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.resource import Resource
 from schemas.task import ENDED
 
@@ -96,7 +96,7 @@ class Taken:
         return {"agent": self.agent, "seat": self.number, "key": self.key, **more}
 
 
-@dataclass(slots=True)
+@mutable
 class Client:
     """A client with the identity `name`; `taken` is what it has, `calls` how many calls of it are under way."""
 

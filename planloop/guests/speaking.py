@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -33,6 +33,7 @@ from planloop.guests.resources import Shown
 from planloop.guests.seats import Client, House, Report
 from schemas.call import EffectClass
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 STDIO: Final = "stdio"  # The one client of a process that is spoken to over its standard input.
@@ -51,7 +52,7 @@ INSTRUCTIONS: Final = (
 )
 
 
-@dataclass(slots=True)
+@mutable
 class Visitor:
     """One client with what it is to be told: `session` sends to it unasked, None while it cannot be reached."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from planloop.observing.spans import Begun, Ended, Look, Spans
 from schemas import address as addresses
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.ledger import accounts_of
 from schemas.lock import status_from_json
 from schemas.record import Record
@@ -57,7 +57,7 @@ class Family:
     samples: Sequence[Sample]
 
 
-@dataclass(slots=True)
+@mutable
 class _Histogram:
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
     sum_s: float = 0.0

@@ -6,20 +6,21 @@ Made from the log, so that it is the same for scripts, programs and models, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from planloop.rendering import verdicts
 from planloop.rendering.objects import call_words, one_line
 from planloop.rendering.records import body_words, clock_time, parted, words
 from schemas import amounts, limits
 from schemas.encoding import Json, JsonObject, encode_text
+from schemas.frozen import mutable
 from schemas.record import Draft, Record, SetStatus
 
 ABOUT = ("tool_name", "tool_input", "tool_response", "reply", "prompt")  # What a question to a hook may be about.
 RESULT_LINES = 6  # Of one result; `plan events -o json` has it all.
 
 
-@dataclass(slots=True)
+@mutable
 class Transcript:
     """One agent's. `take` gives the lines of each record as it comes; what is about others gives none."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import anyio
@@ -19,7 +19,7 @@ from planloop.replaying.story import Story
 from schemas import limits
 from schemas.call import CallSpec
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.record import Also, Draft, Record, change_from_json, change_to_json
 
 TELLING: Final = frozenset(
@@ -51,7 +51,7 @@ class Unplayable(Exception):
     """The log does not hold what would be needed."""
 
 
-@dataclass(slots=True)
+@mutable
 class Director:
     """Where the replay is. `refused` are the writes that came too early since the last one that was taken.
 

@@ -8,10 +8,10 @@ content are arguments; the engine applies the delay and opens the condition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from schemas import limits
+from schemas.frozen import mutable
 
 WINDOW_S: Final = 10.0
 FREE_WRITES: Final = 50  # In a window, before contents are compared at all: nearly every object stays below.
@@ -21,7 +21,7 @@ RECORDS_KEPT: Final = 1_000  # Addresses remembered before those of past windows
 TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
 
 
-@dataclass(slots=True)
+@mutable
 class _Record:
     since: float
     writes: int = 0

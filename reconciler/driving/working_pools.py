@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from reconciler.driving.attempting import Fault, attempt
 from reconciler.driving.queueing import AddressQueue
 from schemas import limits
+from schemas.frozen import mutable
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +31,7 @@ class _Job:
     is_running: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class _Pool:
     bound: int | None  # None: no bound
     running: int = 0

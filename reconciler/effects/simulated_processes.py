@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
 import anyio.lowlevel
@@ -18,9 +18,10 @@ from reconciler.clock import Clock
 from reconciler.effects.processes import Command, Ending, Exit, Trace
 from reconciler.effects.simulated_shell import Program, Run, missing
 from schemas import limits
+from schemas.frozen import mutable
 
 
-@dataclass(slots=True)
+@mutable
 class _Process:
     command: Command
     began_at: float
@@ -38,7 +39,7 @@ class _Process:
         return min(self.killed_at, self.began_at + self.run.ends_after_s)
 
 
-@dataclass(slots=True)
+@mutable
 class SimulatedMachine:
     """The processes of one plan. `began` lists the operations that really began, in order: the effects that happened.
 

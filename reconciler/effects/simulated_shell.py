@@ -11,12 +11,12 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 from reconciler.effects.processes import Command
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 FLOOD_BYTES = 1 << 16  # What `yes` has written by the first look: more than any bound a simulation sets.
 SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
@@ -43,7 +43,7 @@ class Script:
 Program: TypeAlias = Callable[[Command], Script | None]
 
 
-@dataclass(slots=True)
+@mutable
 class Run:
     """One run: the steps not yet played, and what came of the others."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, members, mutable, remade
 
 
 @frozen
@@ -153,3 +153,35 @@ def test_a_remade_value_differs_in_the_members_named() -> None:
     assert remade(Empty()) == Empty()
     with pytest.raises(TypeError, match="z"):
         remade(many, z=1)
+
+
+@mutable
+class Count:
+    """What somebody counts."""
+
+    name: str
+    count: int = 0
+    seen: list[int] = field(default_factory=list)
+
+
+def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
+    one, other = Count("a"), Count("a")
+    one.count += 1
+    one.seen.append(1)
+
+    assert (one.count, other.count, other.seen) == (1, 0, [])
+    assert one != other and Count("a") == other
+    with pytest.raises(AttributeError):
+        one.total = 1  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="hash"):
+        hash(one)
+    assert dataclasses.replace(one, name="b") == Count("b", 1, [1])
+    assert repr(other) == "Count(name='a', count=0, seen=[])"
+
+
+def test_members_are_given_by_name_as_they_are() -> None:
+    tags = {"a": 1}
+    found = members(Quick(1, tags=tags))
+
+    assert list(found) == ["at", "name", "tags", "cache"]
+    assert found["tags"] is tags

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import anyio
@@ -21,7 +21,7 @@ from controllers.agent.tools.tool import Context, Ending, Settlement
 from schemas import limits
 from schemas.call import CallState, EffectClass
 from schemas.encoding import Json, digest_of
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 
 @frozen
@@ -32,7 +32,7 @@ class _Kept:
     marks: str
 
 
-@dataclass(slots=True)
+@mutable
 class Cache:
     """The answers of one owner. `writes` counts the moments at which something may have changed."""
 

@@ -7,11 +7,11 @@ as old as the owner's jobs: a holder that is no live job of the work plane has g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from controllers.agent.behaviours.steps import Step
 from reconciler.driving.working import WorkPlane
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 
 @frozen
@@ -32,14 +32,14 @@ def bounds_of(steps: Sequence[Step], uid: str) -> tuple[Bound, ...]:
     )
 
 
-@dataclass(slots=True)
+@mutable
 class _Counted:
     permits: int
     holders: dict[str, None] = field(default_factory=dict)
     waiting: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@mutable
 class Permits:
     """The permits of one owner. `job` is a key of the work plane, `owner` the address that it belongs to.
 

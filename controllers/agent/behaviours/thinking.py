@@ -7,7 +7,7 @@ and billed. A language model's own attempts are the turn's business and lie insi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import anyio
@@ -21,6 +21,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 from schemas.record import Change
 
 Look: TypeAlias = Callable[[str], Observed | None]
@@ -37,7 +38,7 @@ def for_nothing(seen: Observed, op: str) -> tuple[Change, ...]:
     return ()
 
 
-@dataclass(slots=True)
+@mutable
 class Asking:
     """One asking for one open turn. `op` is the id of its latest request, `seen` the agent as of then."""
 

@@ -6,7 +6,6 @@ Only the newest `limits.CONFLICT_RECORDS_MAX` records are looked at: reading the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from controllers.agent.conflicts.standing import held
 from controllers.agent.tools.comparing import difference
@@ -15,12 +14,13 @@ from reconciler.storing.store import Store, View
 from schemas import limits
 from schemas.conflict import ConflictSpec, ConflictStatus
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 from schemas.record import Record
 
 PAGE = 500
 
 
-@dataclass(slots=True)
+@mutable
 class Changed:
     """One file: the digests of what it was before the first change (None: it was not there) and after the last."""
 

@@ -21,7 +21,7 @@ from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall, boxed
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import remade
+from schemas.frozen import mutable, remade
 from schemas.hook import HookAgent, Rule, Verdict
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
@@ -223,7 +223,7 @@ def _due(seen: Observed, asked: Group) -> float | None:
     return min(dues) if dues else None
 
 
-@dataclass(slots=True)
+@mutable
 class Asking:
     """The job of one question to a program or a function."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from controllers.agent.hooking import blanks
@@ -11,7 +11,7 @@ from controllers.agent.hooking.conditions import Known, Memory, holds
 from controllers.agent.hooking.facts import Facts
 from schemas import limits
 from schemas.encoding import Json, JsonObject, digest_of
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 from schemas.hook import STRICTNESS, Decision, HookSpec, Rule, Verdict
 
 N = TypeVar("N", bound=float)
@@ -87,7 +87,7 @@ def _counts_turns(rule: Json) -> bool:
     return isinstance(rule, str) and "{turns-since." in rule
 
 
-@dataclass(slots=True)
+@mutable
 class _Reading:
     """One reading of the clauses, from the top. What a clause counts the next one sees."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Final
 
@@ -22,7 +22,7 @@ from schemas import limits
 from schemas.approval import APPROVED, REJECTED
 from schemas.call import CallState
 from schemas.encoding import Json, JsonObject, digest_of
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.message import Message, MessageKind
 from schemas.resource import Resource
 from schemas.task import TaskState
@@ -51,7 +51,7 @@ class News:
     drops: tuple[Resource, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class _Gathering:
     seen: Observed
     reasons: list[str]

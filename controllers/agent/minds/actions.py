@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from controllers.agent.minds.port import ProposedCall, Reply, Then
 from schemas.encoding import Json, JsonObject
-from schemas.frozen import remade
+from schemas.frozen import mutable, remade
 
 VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
 
@@ -24,7 +24,7 @@ SLEEP_S_END = 10 * 365 * 86400.0
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-@dataclass(slots=True)
+@mutable
 class Draft:
     """A reply in the making: actions are added one by one."""
 

@@ -10,7 +10,7 @@ Memory: the index of the next step, messages heard and not yet matched, until wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from controllers.agent.minds import actions
@@ -19,7 +19,7 @@ from controllers.agent.minds.port import ProposedCall, Reply, TurnInput
 from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen, remade
+from schemas.frozen import frozen, mutable, remade
 from schemas.message import Message
 
 LEVELS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
@@ -41,7 +41,7 @@ class _Place:
         return out | {"is_checked": self.is_checked, "ended": self.ended}
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """One turn through the steps."""
 

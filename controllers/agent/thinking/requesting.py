@@ -27,7 +27,7 @@ from controllers.agent.thinking.attempts import Prepared
 from controllers.agent.thinking.compacting import ToSum
 from schemas.budget import Cost
 from schemas.encoding import JsonObject
-from schemas.frozen import remade
+from schemas.frozen import mutable, remade
 from schemas.record import Change, Draft
 
 CANCELLED = "Cancelled"
@@ -50,7 +50,7 @@ class Desk:
     lost: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
+@mutable
 class Request:
     """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for `asking.ask`.
 

@@ -7,7 +7,7 @@ its own, and hands it to the server.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from controllers.agent.mail import inbox, topology
@@ -20,6 +20,7 @@ from schemas import limits
 from schemas.approval import APPROVED, WAITING, ApprovalSpec
 from schemas.call import CallResult, CallState
 from schemas.encoding import JsonObject, decode
+from schemas.frozen import mutable
 from schemas.record import Change, Draft, Drop, Put, SetStatus
 from schemas.resource import Resource, Uid
 
@@ -27,7 +28,7 @@ ASKED: Final = "asked"  # What the server asked, in the call's status; in a list
 ANSWER: Final = "answer"  # What it is told: [content], where None declines.
 
 
-@dataclass(slots=True)
+@mutable
 class Progress:
     """Notes how far a call is, at most once in a while, where `plan describe` of the call shows it."""
 

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,7 +20,7 @@ from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from schemas import limits, patterns
 from schemas.encoding import digest, printable
 from schemas.fork import LOCK_PLACES
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 
 CLOSED: Final = frozenset({".plan"})
 UNWRITABLE: Final = frozenset({".git", ".plan"})
@@ -164,7 +164,7 @@ class Workspace:
         return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
 
 
-@dataclass(slots=True)
+@mutable
 class _Walk:
     """Directories entered so far, innermost last; all closed at the end."""
 

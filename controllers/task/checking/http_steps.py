@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,7 @@ from controllers.task.checking.kept import filled_step
 from controllers.task.checking.transcript import Transcript
 from schemas import limits, pointer
 from schemas.encoding import Json, JsonObject, decode_foreign, encode_text
-from schemas.frozen import frozen
+from schemas.frozen import frozen, mutable
 from schemas.http_check import KEPT, SAME, Expect, Send, Step, expect_faults, repeat_of, step_of
 from schemas.matchers import BadPattern, matches
 
@@ -84,7 +84,7 @@ class _Lapse:
     result: Result = "fail"
 
 
-@dataclass(slots=True)
+@mutable
 class _Time:
     """One time through the steps, and what came of it."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from schemas import limits
+from schemas.frozen import mutable
 
 _SHOWN_CHARS: Final = 2_000
 
 
-@dataclass(slots=True)
+@mutable
 class Transcript:
     """Grows until it is full; then it says that there was more."""
 

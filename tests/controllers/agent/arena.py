@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 import compiler
 from benchmarks.worlds.serving import ServedWorlds
@@ -109,6 +110,12 @@ class Arena:
 
     async def until_state(self, address: str, *states: str) -> None:
         await self.until(lambda: self.state(address) in states)
+
+    async def jobs_left(self, count: int) -> None:
+        """Returns when so many jobs are there: one is gone a moment after its last word."""
+        with anyio.fail_after(45):
+            while self.work.live_count != count:
+                await anyio.lowlevel.checkpoint()
 
     async def settled(self) -> None:
         """Returns when nothing moves any more."""

@@ -13,6 +13,7 @@ from controllers.task.checking.exchanging import Strayed, one_line, staying
 from controllers.task.checking.transcript import Transcript
 from schemas import limits
 from schemas.encoding import Json, decode_foreign
+from schemas.frozen import mutable
 from schemas.matchers import matches
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Refused(Exception):
     is_unreachable: bool = False
 
 
-@dataclass(slots=True)
+@mutable
 class Client:
     """A client called `name`. `heard` are the frames in order, `told` the indexes of those that a step has had."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
@@ -13,6 +13,7 @@ from controllers.task.checking.ws.client import Client, Refused
 from controllers.task.checking.ws.ways import Way
 from schemas import limits
 from schemas.encoding import encode_text
+from schemas.frozen import mutable
 from schemas.matchers import BadPattern
 from schemas.ws_check import Act, Connect, Drop, Hear, HearNot, Say, Stay
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _LATE: Final = "in the time of the check"
 
 
-@dataclass(slots=True)
+@mutable
 class Try:
     """What came of one way: `held` steps in a row, and `words` for the first that did not; empty: all did.
 
@@ -52,7 +53,7 @@ async def converse(base: str, found: Try, clients: Sequence[str], acts: Sequence
             group.cancel_scope.cancel()
 
 
-@dataclass(slots=True)
+@mutable
 class _Talk:
     """One conversation that goes on."""
 

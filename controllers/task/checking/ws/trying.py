@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import anyio
@@ -17,6 +17,7 @@ from controllers.task.checking.ws.observed import Observe, Observed
 from controllers.task.checking.ws.ways import Wanted, Way, wanted, ways
 from schemas import limits
 from schemas.encoding import JsonObject
+from schemas.frozen import mutable
 from schemas.task import CheckSpec
 from schemas.ws_check import act_of
 
@@ -59,7 +60,7 @@ def _told(seen: Observed | str | None) -> str:
     return seen or "no socket was seen"
 
 
-@dataclass(slots=True)
+@mutable
 class _Trying:
     """The ways that were tried, and what came of them; `left` were not."""
 
