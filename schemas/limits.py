@@ -285,8 +285,8 @@ FORK_NAME_BYTES_MAX: Final = 120  # Of a task's path in names of files and branc
 FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.
 
 # The log.
-SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle …
-SNAPSHOT_RECORDS_MAX: Final = 4_096  # … and at the latest after so many.
+SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle, …
+SNAPSHOT_RECORDS_MAX: Final = 4_096  # … asked again half as many later when it is not, and at the latest here.
 BATCH_RECORDS_MAX: Final = 2_048  # Of one transaction: bounds the memory of a flush and how long the first one waits.
 RECENT_RECORDS_MAX: Final = 512  # Kept in memory for watchers; one that is further behind reads the log.
 BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through the database costs more than a file.

@@ -135,15 +135,14 @@ def merge(value: Json, patch: Json) -> Json:
     """RFC 7386: maps merge by key, null removes a key, anything else replaces."""
     if not isinstance(patch, dict):
         return patch
-    out = value.copy() if isinstance(value, dict) else {}
+    out = dict(value) if isinstance(value, dict) else {}
     for key, wanted in patch.items():
-        kind = wanted.__class__  # Every write to a status comes through here, and nearly all that it sets is plain.
-        if kind is str or kind is list or kind is int or kind is float:
-            out[key] = wanted
-        elif wanted is None:
+        if wanted is None:
             out.pop(key, None)
-        else:
+        elif isinstance(wanted, dict):
             out[key] = merge(out.get(key), wanted)
+        else:
+            out[key] = wanted
     return out
 
 

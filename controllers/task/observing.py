@@ -1,7 +1,7 @@
 """Reads everything that one decision about a task needs into one frozen value.
 
-All reads are look-ups in the view and the work plane, and one look at the folder where it works, so an observation is
-of one instant. Nothing else in this package reads any of them to decide.
+All reads are look-ups in the view and the work plane, so an observation is of one instant; only where the task works is
+looked at on the disk, when a rule first asks. Nothing else in this package reads any of them to decide.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ class Observed:
     basis: Basis
     digests: Mapping[str, str]
     now: float
+    look: Look
     parent: Resource | None = None
     agent: Resource | None = None
     call: Resource | None = None
@@ -98,7 +99,6 @@ class Observed:
     containers: Mapping[str, Resource] = field(default_factory=dict)
     encloser: Resource | None = None
     sandbox: Answer | None = HAD
-    look: Look = Look(lambda: "/")
     jobs: frozenset[str] = field(default_factory=frozenset)
     running: frozenset[str] = field(default_factory=frozenset)
 

@@ -42,7 +42,7 @@ class _Pool:
         return self.bound is None or self.running < self.bound
 
 
-class _Driving(AbstractContextManager[None]):
+class _Driving:
     """One object is driven meanwhile. A class, since one that is a generator takes three times as long."""
 
     __slots__ = ("_address", "_before", "_pools")
@@ -50,6 +50,7 @@ class _Driving(AbstractContextManager[None]):
     def __init__(self, pools: WorkPools, address: str) -> None:
         self._pools = pools
         self._address = address
+        self._before: str | None = None
 
     def __enter__(self) -> None:
         self._before, self._pools.driven = self._pools.driven, self._address

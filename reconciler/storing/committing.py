@@ -24,12 +24,14 @@ from schemas import limits
 
 GATHER_S: Final = 0.002  # How long a record that nobody waits for may stay in memory only.
 FLUSH_QUICK_S: Final = 0.001  # A disk that flushes faster than this is waited for on the loop.
-FLUSHES_AVERAGED: Final = 8  # About so many count: …
-FLUSH_COUNTED_S: Final = 0.004  # … and none for more than this: two slow ones send the next to the thread, not one.
-# One that is slow is tried on the loop again after so many times as long as it took there: trials take a hundredth of
-# the loop's time at most. What a flush takes on the thread says nothing: most of it is waiting for the interpreter.
+FLUSHES_AVERAGED: Final = 8  # About so many count, …
+FLUSH_COUNTED_S: Final = 0.004  # … each for this at most: one that is a little slow makes no slow disk.
+FLUSH_STALLED_S: Final = 0.02  # One that takes longer is held against the disk at once.
+# A disk that is slow or stalled is tried on the loop again after so many times as long as its last flush there took, so
+# it holds up the loop for a hundredth of the time at most. What a flush takes on the thread says nothing: most of it is
+# waiting for the interpreter.
 TRIAL_EVERY_FLUSHES: Final = 100
-QUICK_BYTES: Final = 256 << 10  # More than this takes a while to write, however fast the flush.
+QUICK_BYTES: Final = limits.BLOB_ROW_BYTES_MAX  # More takes a while to write, and a blob of more is a file to sync.
 
 
 class Committing(Protocol):
@@ -132,7 +134,7 @@ class Adaptive:
         self._is_hastened = False
         self._is_away = False  # The thread has the writer.
         self._flush_s: float | None = None
-        self._trial_at = 0.0
+        self._trial_at = 0.0  # Until then the loop leaves the disk alone.
         self._batches: SimpleQueue[list[Item] | None] = SimpleQueue()
         # A daemon: an interpreter that ends without closing the store has acknowledged nothing that is still queued.
         self._thread = threading.Thread(target=self._run, name="planloop-log", daemon=True)
@@ -202,8 +204,7 @@ class Adaptive:
         return batch
 
     def _is_quick(self, batch: list[Item]) -> bool:
-        is_slow = self._flush_s is not None and self._flush_s > FLUSH_QUICK_S
-        if self._writer.is_snapshot_due(len(batch)) or (is_slow and self._loop.time() < self._trial_at):
+        if self._writer.is_snapshot_due(len(batch)) or self._loop.time() < self._trial_at:
             return False
         return sum(len(item.content) for item in batch) <= QUICK_BYTES
 
@@ -212,7 +213,8 @@ class Adaptive:
         counted = min(flush_s, FLUSH_COUNTED_S)
         known = counted if self._flush_s is None else self._flush_s
         self._flush_s = known + (counted - known) / FLUSHES_AVERAGED
-        self._trial_at = self._loop.time() + flush_s * TRIAL_EVERY_FLUSHES
+        if self._flush_s > FLUSH_QUICK_S or flush_s > FLUSH_STALLED_S:
+            self._trial_at = self._loop.time() + flush_s * TRIAL_EVERY_FLUSHES
 
     def _commit(self, batch: list[Item]) -> int:
         return self._writer.commit(batch, is_idle=not self._pending)

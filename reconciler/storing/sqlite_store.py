@@ -224,9 +224,8 @@ class SqliteStore:
 
     def _encoded(self, draft: Draft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
-        content = encoding.encode(
-            records.record_to_json(record)
-        )  # Raises for what no log can hold: nothing has changed.
+        # Raises for what no log can hold, before anything has changed.
+        content = encoding.encode(records.record_to_json(record))
         return record, content.decode(), content
 
     def _check(self, expect: Mapping[str, int | None]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planloop import VERSION
 from tests.architecture.tree import PACKAGES, ROOT
 
 
@@ -20,6 +21,13 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_wheel_is_of_the_version_that_the_command_tells(names: list[str]) -> None:
+    (about,) = {Path(name).parts[0] for name in names if ".dist-info" in name}
+    assert about == f"planloop-{VERSION}.dist-info"
 
 
 @pytest.mark.slow

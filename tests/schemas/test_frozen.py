@@ -105,6 +105,43 @@ def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
             two: int  # type: ignore[misc]
 
 
+@frozen
+class Secret:
+    """Its key is not shown, and has no default."""
+
+    key: str = field(repr=False)
+    number: int
+
+
+def test_a_member_that_only_says_how_it_is_shown_has_no_default() -> None:
+    with pytest.raises(TypeError, match="key"):
+        Secret(number=1)  # type: ignore[call-arg]
+    assert repr(Secret("k", 1)) == "Secret(number=1)"
+
+
+def test_what_is_computed_when_it_is_made_is_refused() -> None:
+    with pytest.raises(AssertionError, match="init=False"):
+
+        @mutable
+        class _Late:
+            one: int = field(init=False)
+
+    with pytest.raises(AssertionError, match="__post_init__"):
+
+        @mutable
+        class _Computed:
+            one: int
+
+            def __post_init__(self) -> None:
+                self.one += 1
+
+    with pytest.raises(AssertionError, match="keywords only"):
+
+        @frozen
+        class _Keyword:
+            one: int = field(kw_only=True)
+
+
 def test_a_class_that_inherits_is_refused() -> None:
     with pytest.raises(AssertionError, match="standard"):
 
@@ -115,7 +152,7 @@ def test_a_class_that_inherits_is_refused() -> None:
 
 @frozen
 class Many:
-    """More members than are set one by one."""
+    """Members with and without defaults."""
 
     a: int
     b: int
@@ -129,7 +166,7 @@ class Many:
 
 
 class BelowMany(Many):
-    """It has a dictionary of its own."""
+    """It has no members of its own."""
 
 
 @pytest.mark.parametrize("kind", [Many, BelowMany])
@@ -164,6 +201,14 @@ class Count:
     seen: list[int] = field(default_factory=list)
 
 
+@mutable
+class Cached:
+    """What is compared without what it keeps."""
+
+    name: str
+    kept: list[int] = field(default_factory=list, compare=False)
+
+
 def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
     one, other = Count("a"), Count("a")
     one.count += 1
@@ -175,6 +220,9 @@ def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
         one.total = 1  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="hash"):
         hash(one)
+    with pytest.raises(TypeError, match="hash"):
+        hash(Cached("a"))
+    assert Cached("a", [1]) == Cached("a")
     assert dataclasses.replace(one, name="b") == Count("b", 1, [1])
     assert repr(other) == "Count(name='a', count=0, seen=[])"
 

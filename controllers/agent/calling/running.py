@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -26,7 +26,7 @@ from reconciler.effects import journal
 from reconciler.effects.processes import Trace
 from schemas.call import CallResult, CallSpec, CallState, call_from_json
 from schemas.encoding import JsonObject
-from schemas.frozen import frozen, mutable
+from schemas.frozen import frozen
 from schemas.record import Change, Draft, SetStatus
 from schemas.resource import Resource
 
@@ -52,7 +52,7 @@ class Bench:
     settle: Callable[[Observed, Draft, str], Awaitable[bool]]
 
 
-@mutable
+@dataclass(slots=True)
 class CallRun:
     """One start of one call. `call` is the object as of its latest intent, `context` what the tool was given for it.
 

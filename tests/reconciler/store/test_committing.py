@@ -15,6 +15,7 @@ from reconciler.errors import StoreFailed
 from reconciler.storing import committing, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from reconciler.storing.sqlite_writing import Line, LogWriter, Settings
+from schemas import limits
 from schemas.encoding import encode
 from schemas.record import Record, record_to_json
 from tests.reconciler.store.drafts import made, status
@@ -77,31 +78,45 @@ async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials
 
 
 @pytest.mark.anyio
-async def test_one_slow_flush_among_fast_ones_makes_no_slow_disk_and_two_do(
+async def test_flushes_that_are_a_little_slow_make_a_slow_disk_when_there_are_several(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _flushes_take(monkeypatch, 0.0002, 10.0, 0.0002)
+    _flushes_take(monkeypatch, 0.0002, 0.01, 0.0002)
     assert await _places(tmp_path / "one", 6) == [True] * 6
 
-    _flushes_take(monkeypatch, 0.0002, 10.0, 10.0)
-    assert await _places(tmp_path / "two", 6) == [True, True, True, False, False, False]
+    _flushes_take(monkeypatch, 0.0002, 0.01, 0.01)
+    assert await _places(tmp_path / "more", 6) == [True, True, True, False, False, False]
 
 
-def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_later(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_a_disk_that_stalls_once_is_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _flushes_take(monkeypatch, *[0.0002] * 7, 0.5, 0.0002)
+
+    assert await _places(tmp_path, 12) == [True] * 8 + [False] * 4
+
+
+def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_RECORDS_MAX", 9)
     with closing(sqlite_log.open_for_writing(tmp_path, 1)) as connection:
-        writer = LogWriter(connection, sqlite_log.load(connection), Settings(tmp_path, 1, 3, None))
+        writer = LogWriter(connection, sqlite_log.load(connection), Settings(tmp_path, 1, 4, None))
 
-        def write(first: int, last: int, *, is_idle: bool) -> None:
+        def write(first: int, last: int, *, is_idle: bool) -> int:
             records = [Record(rev, 0.0, 1, status(n=rev)) for rev in range(first, last + 1)]
             contents = [encode(record_to_json(record)) for record in records]
             lines = [Line(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
             writer.commit(lines, is_idle=is_idle)
+            return int(sqlite_log.meta(connection, "snapshot_rev", 0))
 
-        write(1, 3, is_idle=False)
-        assert (writer.is_snapshot_due(2), writer.is_snapshot_due(3)) == (False, True)
-        write(4, 6, is_idle=True)
-        assert sqlite_log.meta(connection, "snapshot_rev", 0) == 6
-        assert (writer.is_snapshot_due(2), writer.is_snapshot_due(3)) == (False, True)
+        assert write(1, 4, is_idle=False) == 0
+        assert (writer.is_snapshot_due(1), writer.is_snapshot_due(2)) == (False, True)
+        assert write(5, 6, is_idle=True) == 6, "half as many records later"
+        assert write(7, 14, is_idle=False) == 6
+        assert writer.is_snapshot_due(1), "no later than the most there may be"
+        assert write(15, 15, is_idle=False) == 15
 
 
 @pytest.mark.anyio
