@@ -116,7 +116,7 @@ async def _tried(ground: Ground, attempt: _Attempt, looked: Mapping[str, JsonObj
             log = {"log": served.log} if served.log else {}
             finding = Finding("fail", served.words, evidence=log)
             result = await _result(ground, PROGRAM, PROGRAM, finding, 0.0)
-            return _Tried((result,), {}, await _is_killed(ground, (served.ref,)))
+            return _Tried((result,), {}, await _is_killed(ground, served.ref))
         url = served.url if served is not None else ""
         checking = await stack.enter_async_context(_checking(ground, attempt, url))
         results: list[JsonObject] = []
@@ -132,13 +132,15 @@ async def _tried(ground: Ground, attempt: _Attempt, looked: Mapping[str, JsonObj
             results.append(await _result(ground, check.key, check.kind, finding, took_s))
         if all(result["result"] == "pass" for result in results):
             return _Tried(tuple(results), together(figures))
-        refs = (served.ref if served is not None else "", checking.room.ref if checking.room is not None else "")
-        return _Tried(tuple(results), together(figures), await _is_killed(ground, refs))
+        program_ref = served.ref if served is not None else ""
+        room_ref = checking.room.ref if checking.room is not None else ""
+        return _Tried(tuple(results), together(figures), await _is_killed(ground, program_ref, room_ref))
 
 
-async def _is_killed(ground: Ground, refs: Sequence[str]) -> bool:
-    """Whether one of the containers `refs` was. Raises EngineFailed when one is not there, or nobody tells."""
-    killed = [await program.is_killed(ground.engine(), ref) for ref in refs if ref]
+async def _is_killed(ground: Ground, program_ref: str, room_ref: str = "") -> bool:
+    """Whether one of these containers was. Raises EngineFailed when one is not there, or nobody tells."""
+    refs = ((program_ref, True), (room_ref, False))
+    killed = [await program.is_killed(ground.engine(), ref, ends_itself=own) for ref, own in refs if ref]
     return any(killed)
 
 

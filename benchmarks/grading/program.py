@@ -97,15 +97,17 @@ async def serving(engine: Engine, program: Program) -> AsyncIterator[Serving]:
             await _clear(engine, program)
 
 
-async def is_killed(engine: Engine, ref: str) -> bool:
-    """Whether what grades ended by a signal, and not for want of memory. Raises EngineFailed when it is not there.
+async def is_killed(engine: Engine, ref: str, *, ends_itself: bool) -> bool:
+    """Whether what grades was ended by others, and not for want of memory. Raises EngineFailed when it is not there.
 
-    Only from outside can its first process be killed; what runs in it can make that end look the same.
+    Only from outside can its first process be killed; what runs in it can make that end look the same. One that
+    `ends_itself` is a program of whoever is graded; all others sleep, and every end of theirs is somebody's doing.
     """
     found = await engine.container(ref)
     if found is None:
         raise EngineFailed(Reason.NOT_FOUND, REMOVED)
-    return found.state in ("exited", "dead") and found.exit_code in KILLED and not found.is_out_of_memory
+    is_over = found.state in ("exited", "dead") and not found.is_out_of_memory
+    return is_over and (found.exit_code in KILLED or not ends_itself)
 
 
 async def sweep(engine: Engine, run: str) -> None:

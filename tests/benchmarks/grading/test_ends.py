@@ -1,0 +1,56 @@
+"""Which ends of a container that grades are somebody's doing, so that they say nothing of the work."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from benchmarks.grading.program import is_killed
+from containers.engine import Engine, EngineFailed, Found
+
+KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0
+
+
+class _Knowing:
+    """An engine that is asked for one container only."""
+
+    def __init__(self, found: Found | None) -> None:
+        self._found = found
+
+    async def container(self, ref: str) -> Found | None:
+        del ref
+        return self._found
+
+
+def engine_with(found: Found | None) -> Engine:
+    return cast(Engine, _Knowing(found))
+
+
+def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> Found:
+    return Found("id", "name", "image", state, {}, exit_code=exit_code, is_out_of_memory=is_out_of_memory)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("found", "of_a_program", "of_a_room"),
+    [
+        (container("running", CLEAN), False, False),
+        (container("exited", KILLED), True, True),
+        (container("dead", STOPPED), True, True),
+        (container("exited", OWN), False, True),
+        (container("exited", CLEAN), False, True),
+        (container("exited", KILLED, is_out_of_memory=True), False, False),
+    ],
+)
+async def test_a_program_may_end_by_itself_and_a_room_never_does(
+    found: Found, of_a_program: bool, of_a_room: bool
+) -> None:
+    assert await is_killed(engine_with(found), "id", ends_itself=True) is of_a_program
+    assert await is_killed(engine_with(found), "id", ends_itself=False) is of_a_room
+
+
+@pytest.mark.anyio
+async def test_one_that_is_gone_tells_nothing() -> None:
+    with pytest.raises(EngineFailed, match="removed"):
+        await is_killed(engine_with(None), "id", ends_itself=True)
