@@ -24,7 +24,7 @@ class _Knowing:
 
 
 def engine_with(found: Found | None) -> Engine:
-    return cast(Engine, _Knowing(found))
+    return cast("Engine", _Knowing(found))
 
 
 def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> Found:
