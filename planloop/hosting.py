@@ -110,7 +110,7 @@ class Owning:
         core.store.on_change(self._note)
         core.store.on_change(lambda record, _: self._heed_limits(record, machine.work))
         await self._begin()
-        collect_seldom()  # What the plan is made of stays as well.
+        collect_seldom()  # Once what the plan is made of is there, which stays.
         core.place.note_file(self._wish.file.path)
         host = Host(core.place.name, os.getpid(), VERSION, str(self._wish.file.path))
         desk = PlanDesk(core, host, self._stop, machine.servers)

@@ -97,7 +97,7 @@ class LogWriter:
 
     def is_snapshot_due(self, count: int) -> bool:
         """Whether `count` more records make a snapshot due, which takes longer than writing them."""
-        return self._tail_count + count >= min(self._snapshot_at, limits.SNAPSHOT_RECORDS_MAX)
+        return self._tail_count + count >= self._snapshot_at
 
     def commit(self, items: Sequence[Item], *, is_idle: bool) -> int:
         """Makes `items` durable in one transaction; returns the last revision. `is_idle` allows a snapshot."""
@@ -141,7 +141,7 @@ class LogWriter:
                     blobs.put_row(connection, item.digest, item.content)
             checksum = self._insert(lines)
             tail_count = self._tail_count + len(lines)
-            due = min(self._snapshot_at, limits.SNAPSHOT_RECORDS_MAX) if is_idle else limits.SNAPSHOT_RECORDS_MAX
+            due = self._snapshot_at if is_idle else limits.SNAPSHOT_RECORDS_MAX
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
             self._reach("before-commit", last)
@@ -156,7 +156,7 @@ class LogWriter:
             self._snapshot_at = self._snapshot_every
         elif tail_count >= self._snapshot_at:
             # More is waiting to be written: asking again with every batch would keep all of them from the loop.
-            self._snapshot_at = tail_count + max(1, self._snapshot_every // 2)
+            self._snapshot_at = min(tail_count + max(1, self._snapshot_every // 2), limits.SNAPSHOT_RECORDS_MAX)
 
     def _check_fence(self) -> None:
         latest = sqlite_log.meta(self._connection, "epoch", 0)

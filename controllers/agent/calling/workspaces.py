@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -60,12 +59,7 @@ def space_of(world: World, seen: Observed) -> Workspace | ToolDenied:
 def cwd_of(world: World, seen: Observed) -> str:
     """The absolute folder of the agent's task, in its fork if it has one."""
     tree = tree_of(seen.fork.status) if seen.fork is not None else ""
-    return _below(world.folder, tree, "." if seen.task_spec is None else seen.task_spec.cwd)
-
-
-@lru_cache(maxsize=1024)
-def _below(folder: Path, tree: str, cwd: str) -> str:
-    return str(folder / tree / cwd)
+    return str(beside(beside(world.folder, tree), "." if seen.task_spec is None else seen.task_spec.cwd))
 
 
 def sandbox(world: World, seen: Observed) -> Sandbox | None:
