@@ -26,24 +26,62 @@ def test_decoding_gives_back_the_value(value: Any) -> None:
     assert encoding.encode_text(value).encode() == encoding.encode(value)
 
 
+def _plain(value: Any, *, sort_keys: bool = False) -> bytes:
+    """What the standard library prints."""
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=sort_keys)
+    return encoder.encode(value).encode()
+
+
+keys = texts | st.integers() | st.booleans() | st.none()
+loose = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=12)
+
+
 @given(values)
-def test_the_bytes_are_those_of_the_plain_encoder(value: Any) -> None:
-    plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    ordered = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
-    assert encoding.encode(value) == plain.encode(value).encode()
-    assert encoding.canonical(value) == ordered.encode(value).encode()
+def test_what_is_read_back_and_printed_again_has_the_same_bytes(value: Any) -> None:
+    for encode in (encoding.encode, encoding.canonical):
+        assert encode(encoding.decode(encode(value))) == encode(value)
+
+
+@given(loose)
+def test_a_key_that_is_no_text_is_printed_as_the_plain_encoder_reads_it(value: Any) -> None:
+    assert encoding.encode(value) == encoding.encode(json.loads(_plain(value)))
+
+
+@given(values)
+def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: Any) -> None:
+    for encode, is_sorted in ((encoding.encode, False), (encoding.canonical, True)):
+        plain = _plain(value, sort_keys=is_sorted)
+        assert encode(value) == plain or b"e-" in plain
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        *(2**64, -(2**63) - 1, 1e16, 1.5e300, 5e-324, 1e-4, 1e-5, 1e-6, -8.7e-5, 1.25e-17),
-        *({1: "a"}, {None: 1}, {"a": (1, 2)}, [1e-5, None, (1e-5,)], "null", [[[]] * 3] * 3, "\x7f\u2028\x00/"),
+        *(2**64, -(2**63) - 1, 1e16, 1.5e300, 5e-324, 1e-4, -1.25e-17, float(0x7FF), 0xCB7FF0000000, 2.0**1023),
+        *({1: "a"}, {None: 1}, {"a": (1, 2)}, [0.5, None, (2**70,)], "null", [[[]] * 3] * 3, "\x7f\u2028\x00/"),
+        *([None, "\u02ff\u2fff\x7f"], [None, 0xCBFF], [None, 0xCB7F], {"a": None, "b": 2**64}),
     ],
 )
-def test_what_the_quick_encoder_refuses_or_takes_for_something_else_is_printed_as_by_the_plain_one(value: Any) -> None:
-    plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    assert encoding.encode(value) == plain.encode(value).encode()
+def test_what_orjson_refuses_or_may_take_for_something_else_is_printed_as_by_the_plain_encoder(value: Any) -> None:
+    assert encoding.encode(value) == _plain(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e-5, b"0.00001"), (-8.7e-5, b"-0.000087"), (1e-6, b"1e-6"), (1e-7, b"1e-7"), (2.5e-9, b"2.5e-9")],
+)
+def test_a_small_number_has_one_form_however_it_comes(value: float, text: bytes) -> None:
+    assert encoding.encode(value) == text
+    assert encoding.encode([value, None]) == b"[" + text + b",null]"
+    assert encoding.canonical({1: value}) == b'{"1":' + text + b"}"
+
+
+def test_what_is_nested_deeply_has_the_same_form() -> None:
+    value: Any = 1e-5
+    for _ in range(600):
+        value = [value]
+    assert encoding.encode(value).count(b"[") == 600
+    assert encoding.decode(encoding.encode(value)) == value
 
 
 def test_half_a_pair_of_characters_is_refused_as_no_unicode() -> None:
