@@ -103,6 +103,8 @@ class Reader:
 
     def _check_nesting(self, files: Mapping[str, str], to: Pointer) -> None:
         """Tells of files that others lie below of."""
+        if len(files) < 2:
+            return
         whole = {PurePosixPath(path): path for path in files}
         for place, path in whole.items():
             if above := next((whole[one] for one in place.parents if one in whole), None):

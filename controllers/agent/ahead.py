@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from reconciler.storing.store import Store, View
 from schemas import record as records
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
+from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource
 
 
@@ -28,9 +28,10 @@ class _Overlay(MutableMapping[str, Resource]):
         self.made: dict[str, Resource | None] = {}
         self.rewired: dict[str, None] = {}
 
-    def get(self, address: str, default: object = None) -> Resource | None:  # type: ignore[override]
+    def get(self, address: str, default: object = None, /) -> Resource | None:  # type: ignore[override]
         del default
-        return self.made[address] if address in self.made else self.view.get(address)
+        made = self.made
+        return made[address] if address in made else self.view.get(address)
 
     def __getitem__(self, address: str) -> Resource:
         found = self.get(address)
@@ -72,6 +73,8 @@ class Ahead:
         self._store = store
         self._driving = driving
         self._objects = _Overlay(store.view)
+        self.get: Callable[[str], Resource | None] = self._objects.get
+        """The object at an address as it will be, None when there is none."""
         self._drafts: list[Draft] = []
         self._expect: dict[str, int | None] = {}
 
@@ -86,9 +89,6 @@ class Ahead:
     def says(self, type_: str) -> bool:
         """Whether a step that is not proposed yet is of that type."""
         return any(draft.type == type_ for draft in self._drafts)
-
-    def get(self, address: str) -> Resource | None:
-        return self._objects.get(address)
 
     def list(self, kind: str) -> Sequence[Resource]:
         return self._merged(self._store.view.list(kind), lambda each: each.kind == kind)
@@ -110,7 +110,7 @@ class Ahead:
             now = self._store.view.get(agent)
             self._expect[agent] = None if now is None else now.rev
         self._drafts.append(draft)
-        records.fold(self._objects, Record(self.rev, 0.0, 0, draft))
+        records.folded(self._objects, draft.changes, self.rev)
 
     def commit(self) -> int:
         """Proposes all steps as one record; returns the last revision. Raises what `Store.propose` does."""
@@ -122,12 +122,12 @@ class Ahead:
         with self._driving():
             return self._store.propose(one_of(drafts, lambda address: self._store.view.get(address) is None), expect)
 
-    def _merged(self, found: Sequence[Resource], belongs: object) -> Sequence[Resource]:
-        if not self._objects.made:
+    def _merged(self, found: Sequence[Resource], belongs: Callable[[Resource], bool]) -> Sequence[Resource]:
+        made = self._objects.made
+        if not made:
             return found
-        assert callable(belongs)
         by_address = {each.address: each for each in found}
-        for address, each in self._objects.made.items():
+        for address, each in made.items():
             if each is not None and belongs(each):
                 by_address[address] = each
             else:

@@ -166,7 +166,9 @@ def bounds_of(view: View, task_address: str) -> dict[str, str]:
 
 def spending(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
     """The changes that bill what was used at the task `address` without a reservation."""
-    books = Books(chain_of(view, address))
+    if not (chain := chain_of(view, address)):
+        return ()
+    books = Books(chain)
     books.bill(Cost(turns=turns, calls=calls, time_s=time_s))
     return books.changes()
 

@@ -220,6 +220,8 @@ class Observed:
     @property
     def interrupts(self) -> tuple[Message, ...]:
         """Unread messages that are to stop the step in flight."""
+        if not self.status.inbox:
+            return ()
         return tuple(message for message in self.unread if message.delivery == "interrupt")
 
     @property

@@ -17,7 +17,7 @@ def over(view: View, me: Resource, above: Sequence[Resource]) -> tuple[str, ...]
 
     Looked at from below as well, because a task may end long after the one that it was a part of.
     """
-    if me.deleting or me.state not in ENDED:
+    if me.deleting or me.state not in ENDED or not (above or "ledger" in me.status):
         return ()
     found: list[str] = []
     for task in (me, *above):
@@ -30,7 +30,9 @@ def over(view: View, me: Resource, above: Sequence[Resource]) -> tuple[str, ...]
 
 def kin(view: View, me: Resource, above: Sequence[Resource]) -> tuple[Resource, ...]:
     """The children of a budget that is no longer in the plan, and the givers of one that was moved; else nothing."""
-    ledger = {unit: one for unit, one in me.status.get("ledger", {}).items() if not one.get("closed")}
+    if "ledger" not in me.status:
+        return ()
+    ledger = {unit: one for unit, one in me.status["ledger"].items() if not one.get("closed")}
     if not ledger:
         return ()
     known = {task.uid for task in above}
@@ -42,6 +44,8 @@ def kin(view: View, me: Resource, above: Sequence[Resource]) -> tuple[Resource, 
 
 def holds_grant(task: Resource) -> bool:
     """Whether it has something of another's budget that it has not given back."""
+    if "ledger" not in task.status:
+        return False
     return any(one.get("giver") and not one.get("closed") for one in task.status.get("ledger", {}).values())
 
 

@@ -40,6 +40,8 @@ class Standing(Enum):
 Round: TypeAlias = Literal["before", "work", "edit", "heal"]
 """Why checks run: before the work, after it, because they were edited, or because a done task heals."""
 
+_STATES = {str(one): one for one in TaskState}
+_STAGES = {str(one): one for one in Stage}
 _STANDINGS = {"done": Standing.DONE, "failed": Standing.FAILED, "cancelled": Standing.CANCELLED}
 
 
@@ -87,11 +89,11 @@ def progress_of(status: JsonObject) -> Progress:
     if not status:
         return Progress()
     state = status.get("state")
-    verdict = status.get("verdict") or {}
+    verdict: JsonObject = status.get("verdict") or {}
     is_of_this_run = verdict.get("incarnation") == status.get("incarnation", 0)
     return Progress(
-        state=TaskState(state) if state else None,
-        stage=Stage(status.get("stage", "")),
+        state=_STATES[state] if state else None,
+        stage=_STAGES[status.get("stage", "")],
         incarnation=status.get("incarnation", 0),
         attempt=status.get("attempt", 1),
         go=status.get("go"),

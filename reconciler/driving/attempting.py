@@ -7,13 +7,14 @@ owner (a store that cannot be written, a lost plan) is let through, and so is ca
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from reconciler.contract import Failed, TerminalFailure
 from reconciler.errors import Conflict, NotOwner, StoreCorrupt, StoreFailed, Terminal, Transient
 from schemas.frozen import frozen
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @frozen
@@ -33,10 +34,13 @@ class Bug:
 Fault: TypeAlias = Failed | TerminalFailure | LostRace | Bug
 
 
-async def attempt(step: Callable[[], Awaitable[T]]) -> T | Fault:
-    """What `step` returned, or the fault that it raised. Raises StoreFailed, StoreCorrupt and NotOwner."""
+async def attempt(step: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T | Fault:
+    """What `step` of what is given returned, or the fault that it raised.
+
+    Raises StoreFailed, StoreCorrupt and NotOwner.
+    """
     try:
-        return await step()
+        return await step(*given, **named)
     except (StoreFailed, StoreCorrupt, NotOwner):
         raise
     except Conflict as error:

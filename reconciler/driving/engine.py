@@ -159,9 +159,9 @@ class Engine:
     async def _attempt(self, address: str) -> Outcome | Fault:
         tell = self.on_reconcile
         if tell is None:
-            return await attempt(lambda: self._step(address))
+            return await attempt(self._step, address)
         began_at, began = self._clock.now(), self._queue.now()
-        outcome = await attempt(lambda: self._step(address))
+        outcome = await attempt(self._step, address)
         tell(address, type(outcome).__name__, began_at, self._queue.now() - began)
         return outcome
 

@@ -35,14 +35,15 @@ class Watcher:
             old = self._seen.get(address)
             resource = view.get(address)
             new = None if resource is None else _Seen(resource.signal, resource.owner)
-            is_same = new is not None and old == new
-            owners = {old.owner if old else None, new.owner if new else None}
-            heard = view.referrers(address) if is_same else ()
-            woken.update(dict.fromkeys(owner for owner in owners if owner is not None and owner not in heard))
+            if old is not None and new is not None and old == new:
+                if new.owner is not None and new.owner not in view.referrers(address):
+                    woken[new.owner] = None
+                continue
+            woken.update(
+                dict.fromkeys(each.owner for each in (old, new) if each is not None and each.owner is not None)
+            )
             if new is None:
                 self._seen.pop(address, None)
-            elif is_same:
-                continue
             else:
                 self._seen[address] = new
             if (old.signal if old else None) != (new.signal if new else None):

@@ -6,7 +6,7 @@ dictionary look-up, and a sort only after the asked-for set has changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from schemas import record as records
 from schemas.record import Record
@@ -81,6 +81,8 @@ class MemoryView:
         self._owned = _Index()
         self._refs = _Index()
         self._rev = rev
+        self.get: Callable[[str], Resource | None] = self._objects.get
+        """The object at an address, None when there is none: the most frequent question of all."""
         for resource in objects:
             self._objects[resource.address] = resource
             self._reindex(resource.address, None, resource)
@@ -88,9 +90,6 @@ class MemoryView:
     @property
     def rev(self) -> int:
         return self._rev
-
-    def get(self, address: str) -> Resource | None:
-        return self._objects.get(address)
 
     def list(self, kind: str) -> Sequence[Resource]:
         return self._resources(self._kinds.get(kind))
@@ -128,6 +127,8 @@ class MemoryView:
         return [objects[address] for address in addresses]
 
     def _reindex(self, address: str, old: Resource | None, new: Resource | None) -> None:
+        if old is not None and new is not None and old.owner == new.owner and old.refs == new.refs:
+            return
         if old is None and new is not None:
             self._kinds.add(new.kind, address)
         elif old is not None and new is None:

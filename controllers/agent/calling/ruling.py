@@ -79,6 +79,8 @@ def reruled(seen: Observed, startable: Sequence[Resource]) -> Draft | None:
     """
     opened = seen.status.open
     assert opened is not None, "calls start inside a turn"
+    if not opened.fired:
+        return None
     for call in startable:
         if call.state != CallState.AUTHORIZED or not (late := moments.late(seen, call.address)):
             continue

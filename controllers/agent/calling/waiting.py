@@ -45,6 +45,8 @@ def is_waiting(call: Resource) -> bool:
 
 def of_turn(seen: Observed, turn_calls: Sequence[TurnCall]) -> tuple[Resource, ...]:
     """The waiting call objects among `turn_calls`, in call order."""
+    if not seen.calls:
+        return ()
     found = (seen.calls.get(call.address) for call in turn_calls)
     return tuple(each for each in found if each is not None and is_waiting(each))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from controllers.agent.tools.tool import Tool
 from reconciler.storing.store import View
@@ -28,6 +28,11 @@ class KeptTools(Mapping[str, Tool]):
         found = self._fresh().get(name)
         # What is withheld is in no list, and is there to be refused with the reason.
         return self._tools[name] if found is None else found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As a map's, without an error raised and caught for a tool that there is."""
+        found = self._fresh().get(name)
+        return self._tools.get(name, default) if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fresh())

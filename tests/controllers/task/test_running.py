@@ -274,12 +274,14 @@ async def test_a_parent_of_very_many_costs_each_child_the_same(tmp_path: Path) -
     # One child ends: its parent looks at a tally, and nobody looks at the other children.
     looked: list[str] = []
 
-    class Counting(MemoryView):
-        def get(self, address: str) -> Resource | None:
-            looked.append(address)
-            return super().get(address)
+    view = MemoryView(world.view.everything(), world.view.rev)
+    real = view.get
 
-    view = Counting(world.view.everything(), world.view.rev)
+    def get(address: str) -> Resource | None:
+        looked.append(address)
+        return real(address)
+
+    view.get = get
     Observer(view, world.tallies, None, ground=world.ground).observe("task/.", 0.0)
 
-    assert len(looked) < 5
+    assert 0 < len(looked) < 5
