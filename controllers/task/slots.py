@@ -84,9 +84,10 @@ class Slots:
         plan = next((found for one in addresses if one.startswith("plan/") and (found := view.get(one))), None)
         if plan is not None and (bound := _bound(plan)) != self._bound:
             self._bound = bound
+            waited = self._not_at_work()
             self._count_anew(view)
             told = frozenset(addresses)  # Whoever changed looks anyhow.
-            for address in [*self._resting, *(place[2] for place in self._line)]:
+            for address in dict.fromkeys((*waited, *self._not_at_work())):
                 if address not in told:
                     self._call(address)  # Everybody looks once; who is told in vain says so.
             return
@@ -119,6 +120,9 @@ class Slots:
         elif address not in self._held:
             self._put(place, self._let_in if reason in AFTER and not is_stuck else self._resting)
         self._call_up()
+
+    def _not_at_work(self) -> list[str]:
+        return [*self._resting, *(place[2] for place in self._line)]
 
     def _note(self, view: View, address: str) -> None:
         task, place = view.get(address), self._order.places[address]

@@ -181,6 +181,16 @@ def test_a_raised_bound_has_everybody_look_once_and_a_lowered_one_stops_nobody()
     assert set(office.called) == {"c"} and office.may_go("c")
 
 
+def test_a_bound_that_is_taken_away_has_everybody_look_who_waited() -> None:
+    office = Office(1, root=spec(), a=work(), b=work(), c=work())
+    office.look("a", "b")
+    office.called.clear()
+    office.bound(None)
+
+    assert office.called == ["b", "c"]
+    assert office.look("b", "c") == ["b", "c"]
+
+
 def test_a_task_that_is_gone_leaves_its_slot() -> None:
     tasks = {"root": spec(), "a": work(), "b": work()}
     office = Office(1, **tasks)
