@@ -6,6 +6,7 @@ decides what then happens (law 5). Source: design/runtime.md, "Calls".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -93,6 +94,10 @@ class CallSpec:
         } | ({"is_process": True} if self.is_process else {})
 
 
+_STATES: Final[Mapping[str, CallState]] = {str(one): one for one in CallState}
+_EFFECTS: Final[Mapping[str, EffectClass]] = {str(one): one for one in EffectClass}
+
+
 def as_map(arguments: Json) -> JsonObject:
     """The arguments as a call object holds them, and as a model is shown them again: a map, whatever the mind gave."""
     return arguments if isinstance(arguments, dict) else {"given": arguments}
@@ -107,7 +112,7 @@ def call_from_json(raw: JsonObject) -> CallSpec:
         op=raw["op"],
         tool=raw["tool"],
         arguments=raw["arguments"],
-        effect=EffectClass(raw["effect"]),
+        effect=_EFFECTS[raw["effect"]],
         turn=raw["turn"],
         index=raw["index"],
         is_process=raw.get("is_process", False),
@@ -144,7 +149,7 @@ class CallResult:
 def result_from_json(raw: JsonObject) -> CallResult:
     """Inverse of `CallResult.to_json`."""
     return CallResult(
-        state=CallState(raw["state"]),
+        state=_STATES[raw["state"]],
         text=raw.get("text", ""),
         error=raw.get("error", ""),
         exit_code=raw.get("exit_code"),

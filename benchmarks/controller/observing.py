@@ -6,6 +6,7 @@ from typing import Final
 
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
+from schemas.agent import AgentState
 from schemas.case import CaseSpec, CaseState, case_from_json
 from schemas.condition import INTERNAL_ERROR, STALLED, Condition, condition_from_json
 from schemas.container import OVER, ContainerState
@@ -50,46 +51,45 @@ def observe(view: View, work: WorkPlane, address: str, now: float) -> Observed |
     task = view.get(spec.task)
     said = task.status.get("conditions", {}).get(READY) if task is not None else None
     ready = condition_from_json(READY, said) if said is not None else None
-    is_over = task is not None and task.state in ENDED
     near = [one for one in map(view.get, case.refs) if one is not None]
-    is_closed = is_over and all(map(_is_over, near))
-    trouble = next((words for one in near if (words := trouble_of(one))), "")
-    failures = frozenset(reason for one in near if (reason := _failure_of(one)))
-    bug = next((words for one in near if (words := bug_at(one))), "")
+    agents = [one for one in near if one.address.startswith("agent/")]
+    containers = [one for one in near if one.address.startswith("container/")]
+    is_over = task is not None and task.state in ENDED
+    is_closed = is_over and all(map(_has_left, agents)) and all(map(_is_down, containers))
+    trouble = next(filter(None, map(trouble_of, containers)), "")
+    failures = frozenset(filter(None, map(_failure_of, agents)))
+    bug = next(filter(None, map(bug_at, agents)), "")
     return Observed(case, spec, task, ready, is_closed, work.is_live(job_key(case)), now, trouble, failures, bug)
 
 
-def _is_over(one: Resource) -> bool:
-    """Whether an agent or a container of the case is gone: nothing writes to its workspace any more."""
-    match one.kind:
-        case "container":
-            return one.state in OVER or one.state == ContainerState.WAITING
-        case "agent":
-            return one.state == "ended"
-        case _:
-            return True
+def _has_left(agent: Resource) -> bool:
+    """Whether the agent writes nothing to the workspace any more."""
+    return agent.state == AgentState.ENDED
 
 
-def _failure_of(one: Resource) -> str:
-    """Why the model of a blocked agent gives no reply; empty for all else."""
-    if one.kind != "agent" or one.state != "blocked":
+def _is_down(container: Resource) -> bool:
+    """Whether nothing in the container writes to the workspace any more."""
+    return container.state in OVER or container.state == ContainerState.WAITING
+
+
+def _failure_of(agent: Resource) -> str:
+    """Why the model of a blocked agent gives no reply; empty for any other."""
+    if agent.state != AgentState.BLOCKED:
         return ""
-    kept = (one.status.get("open") or {}).get("failure")
+    kept = (agent.status.get("open") or {}).get("failure")
     return str(kept[0]["reason"]) if kept else ""
 
 
-def bug_at(one: Resource) -> str:
-    """The bug of planloop that an agent stands still for, which nothing tries again; empty when there is none."""
-    said = one.status.get("conditions", {}).get(STALLED) if one.kind == "agent" else None
-    return f"{one.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
+def bug_at(agent: Resource) -> str:
+    """The bug of planloop that the agent stands still for, which nothing tries again; empty when there is none."""
+    said = agent.status.get("conditions", {}).get(STALLED)
+    return f"{agent.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
 
 
-def trouble_of(one: Resource) -> str:
-    """What the engine does not do for a container, or why it does not answer; empty when all is well."""
-    if one.kind != "container":
-        return ""
-    trouble = one.status.get("engine") or (one.status if one.status.get("tries") else {})
-    return f"{one.address}: {trouble['why']}" if trouble.get("why") else ""
+def trouble_of(container: Resource) -> str:
+    """What the engine does not do for the container, or why it does not answer; empty when all is well."""
+    trouble = container.status.get("engine") or (container.status if container.status.get("tries") else {})
+    return f"{container.address}: {trouble['why']}" if trouble.get("why") else ""
 
 
 def job_key(case: Resource) -> str:

@@ -42,7 +42,7 @@ from controllers.agent.tools.tool import Ending
 from reconciler.editing.watching import stated_name
 from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
-from schemas.call import CallState
+from schemas.call import FINAL, CallState
 from schemas.fork import AWAITING_FORK
 from schemas.frozen import frozen
 from schemas.mcp import is_settled
@@ -317,7 +317,7 @@ def is_answered(seen: Observed, call: Resource) -> bool:
 
 
 def _has_ended(seen: Observed, call: Resource) -> bool:
-    return CallState(call.state).is_final or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
+    return call.state in FINAL or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
 
 
 def job_key(call: str) -> str:
