@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from reconciler.storing.store import Store, View
 from schemas import record as records
 from schemas.encoding import JsonObject
+from schemas.frozen import remade
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
 from schemas.resource import Resource
 
@@ -154,7 +155,11 @@ def squashed(changes: Sequence[Change], is_new: Callable[[str], bool] = lambda _
     out: list[Change | None] = []
     places: dict[str, list[int]] = {}
     for change in changes:
-        at = places.setdefault(change.address, [])
+        at = places.get(change.address)
+        if at is None:
+            places[change.address] = [len(out)]
+            out.append(change)
+            continue
         if isinstance(change, Drop) and _is_passing([out[one] for one in at], change) and is_new(change.address):
             for one in at:
                 out[one] = None
@@ -179,20 +184,15 @@ def _is_passing(before: Sequence[Change | None], drop: Drop) -> bool:
 
 def _both(first: Change, second: Change) -> Change | None:
     """One change in the place of two that follow each other at one address; None when there is no such."""
-    if first.uid != second.uid if isinstance(first, Put | SetStatus) and isinstance(second, Put | SetStatus) else True:
+    if not isinstance(second, SetStatus):
         return None
-    match first, second:
-        case SetStatus(), SetStatus():
-            merge = composed(first.merge, second.merge)
-            return None if merge is None else SetStatus(first.address, first.uid, merge)
-        case Put(), SetStatus():
-            merge = composed(first.status, second.merge)
-            if merge is None:
-                return None
-            put = first
-            return Put(put.address, put.uid, put.spec, put.refs, put.owner, put.finalizers, merge)
-        case _:
-            return None
+    if isinstance(first, SetStatus) and first.uid == second.uid:
+        merge = composed(first.merge, second.merge)
+        return None if merge is None else SetStatus(first.address, first.uid, merge)
+    if isinstance(first, Put) and first.uid == second.uid:
+        merge = composed(first.status, second.merge)
+        return None if merge is None else remade(first, status=merge)
+    return None
 
 
 def composed(first: JsonObject, second: JsonObject) -> JsonObject | None:

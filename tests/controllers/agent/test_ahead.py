@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.ahead import squashed
+from controllers.agent.ahead import Ahead, squashed
 from controllers.agent.tools.registry import BUILT_IN
+from reconciler.storing.store import Store
+from reconciler.storing.view import MemoryView
 from schemas import record as records
 from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
+from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
 from schemas.resource import Resource, Uid
 
 # Two objects at each of two addresses, one after the other: a uid is one object's, and never another's.
@@ -46,6 +49,54 @@ def _is_missing(objects: Mapping[str, Resource], address: str) -> bool:
 def test_fewer_changes_have_the_same_fold(known: Put, said: list[Change]) -> None:
     for before in (dict[str, Resource](), folded({}, (known,))):
         assert folded(before, squashed(said, partial(_is_missing, before))) == folded(before, tuple(said))
+
+
+class _Store:
+    """As much of a store as steps look at before they are proposed."""
+
+    def __init__(self, view: MemoryView) -> None:
+        self.view = view
+
+
+owned = st.builds(
+    lambda one, owner, refs: Put(*one, {}, tuple(refs), owner),
+    objects,
+    st.sampled_from([None, "agent/a", "agent/b"]),
+    st.lists(st.sampled_from(["task/a", "task/b"]), unique=True),
+)
+rewriting = st.lists(
+    st.one_of(
+        owned,
+        st.builds(lambda one, merge: SetStatus(*one, merge), objects, merges),
+        objects.map(lambda one: Drop(*one)),
+        objects.map(lambda one: Move(*one, "call/c")),
+    ),
+    max_size=6,
+)
+
+
+@given(st.lists(owned, max_size=3), st.lists(rewriting, max_size=3))
+def test_what_will_be_is_what_the_view_is_once_it_is_written(known: list[Change], said: list[list[Change]]) -> None:
+    view = MemoryView()
+    view.fold(Record(1, 0.0, 1, _draft(known)))
+    ahead = Ahead(cast("Store", _Store(view)))
+    for each in said:
+        ahead.add("agent/.", _draft(each))
+
+    then = MemoryView(view.everything(), view.rev)
+    for each in said:
+        then.fold(Record(view.rev, 0.0, 1, _draft(each)))
+    for address in ("call/a", "call/b", "call/c"):
+        assert ahead.get(address) == then.get(address)
+    assert ahead.list("call") == then.list("call")
+    for owner in ("agent/a", "agent/b"):
+        assert ahead.owned_by(owner) == then.owned_by(owner)
+    for named in ("task/a", "task/b"):
+        assert sorted(ahead.referrers(named)) == sorted(then.referrers(named))
+
+
+def _draft(said: list[Change]) -> Draft:
+    return Draft("call.settled", "controller:agent", "agent/.", tuple(said))
 
 
 def test_nothing_is_waited_for_between_the_steps_of_one_record() -> None:
