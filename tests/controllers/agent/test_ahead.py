@@ -59,7 +59,7 @@ class _Store:
 
 
 owned = st.builds(
-    lambda one, owner, refs: Put(*one, {}, tuple(refs), owner),
+    lambda one, owner, refs: Put(one[0], one[1], {}, tuple(refs), owner),
     objects,
     st.sampled_from([None, "agent/a", "agent/b"]),
     st.lists(st.sampled_from(["task/a", "task/b"]), unique=True),
@@ -67,7 +67,7 @@ owned = st.builds(
 rewriting = st.lists(
     st.one_of(
         owned,
-        st.builds(lambda one, merge: SetStatus(*one, merge), objects, merges),
+        st.builds(lambda one, merge: SetStatus(one[0], one[1], merge), objects, merges),
         objects.map(lambda one: Drop(*one)),
         objects.map(lambda one: Move(*one, "call/c")),
     ),
