@@ -19,12 +19,9 @@ from schemas.sandbox import BUBBLEWRAP, wish_of
 def agent_above(view: View, task: str) -> Resource | None:
     """The agent of the task at the address `task`, or else of the nearest one above that has an agent."""
     path = task.partition("/")[2]
-    names = [] if path == "." else path.split("/")
-    for depth in range(len(names), -1, -1):
-        found = view.get("agent/" + ("/".join(names[:depth]) or "."))
-        if found is not None:
-            return found
-    return None
+    while (found := view.get(f"agent/{path}")) is None and path != ".":
+        path = path.rpartition("/")[0] or "."
+    return found
 
 
 def sandbox_of(view: View, agent: JsonObject, folder: PurePath) -> Sandbox | None:
