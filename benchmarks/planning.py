@@ -9,14 +9,17 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.ranking import rank
 from benchmarks.compiling.worlds import servers_of, world_file
+from benchmarks.inside import ENV, HOME, HOST_NAME, INSIDE
 from schemas.encoding import Json, JsonObject, canonical
 from schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
 
 WORK: Final = "work"
-INSIDE: Final = "/work"
 PLAN: Final = "run"
 ALONE: Final[JsonObject] = {"alone": True}
 """The sandbox of who may start programs on this machine: the answers of others lie around its workspace."""
+
+BOUND: Final[JsonObject] = {"memory": "2GiB", "pids": 512}
+"""How much an attempt may take of this machine: compilers need more than what they make."""
 
 FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock", "release", "done", "fail"})
 """Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
@@ -118,8 +121,14 @@ def _container(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
         "image": compiled.images.get(image, image),
         "task": task_name(entry.name, attempt),
         "cmd": ["sleep", "infinity"],
-        "mounts": {f"./{workspace(entry.name, attempt)}": INSIDE},
+        "mounts": [
+            {"host": f"./{workspace(entry.name, attempt)}", "container": INSIDE},
+            {"tmpfs": True, "container": HOME},
+        ],
         "networks": ["internal"],
         "workdir": INSIDE,
-        "env": {"TZ": "UTC", "LANG": "C.UTF-8"},
+        "hostname": HOST_NAME,
+        "read-only": True,
+        "limits": BOUND,
+        "env": dict(ENV),
     }

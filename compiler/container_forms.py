@@ -10,6 +10,7 @@ from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
 from schemas.container import INTERNAL
 from schemas.encoding import Json, JsonObject
+from schemas.limits import HOST_NAME_CHARS_MAX
 from schemas.secret import REFERENCES, SECRET, is_secret_name
 
 CAPABILITIES: Final = (
@@ -30,6 +31,8 @@ _IMAGE_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _PORT_DIGITS: Final = 6
 _ENGINE_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _USER: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?)?")
+_HOST_LABEL: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST_NAME: Final = re.compile(rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})*")
 _URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?|:\d{1,5}(?:[/?]\S*)?")
 
 _NO_NETWORKS: Final = {
@@ -51,6 +54,9 @@ def check_forms(name: str, container: JsonObject, to: Pointer, faults: Faults) -
     if not _USER.fullmatch(container.get("user", "root")):
         hint = "a name or a number, and maybe a group: `node`, `1000`, `1000:1000`"
         faults.add("P0223", f"`{container['user']}` is no user", hint, to=(*to, "user"))
+    if "hostname" in container and not is_host_name(container["hostname"]):
+        hint = f"letters, digits and `-` between them, as in `db` or `db.local`, {HOST_NAME_CHARS_MAX} at most"
+        faults.add("P0223", f"no machine can be called `{container['hostname']}`", hint, to=(*to, "hostname"))
     _check_environment(container.get("env", {}), (*to, "env"), faults)
     _check_labels(container.get("labels", {}), (*to, "labels"), faults)
     for field in ("cap-drop", "cap-add"):
@@ -68,6 +74,11 @@ def is_image(name: str) -> bool:
         return _IMAGE_ID.fullmatch(name) is not None
     found = _IMAGE.fullmatch(name) if len(name) <= 2 * _IMAGE_CHARS_MAX else None
     return found is not None and len(found["name"]) < _IMAGE_CHARS_MAX
+
+
+def is_host_name(name: str) -> bool:
+    """Whether a machine can be called so (RFC 1123)."""
+    return len(name) <= HOST_NAME_CHARS_MAX and _HOST_NAME.fullmatch(name) is not None
 
 
 def is_volume(name: str) -> bool:

@@ -88,6 +88,7 @@ def _service(name: str, spec: ContainerSpec) -> JsonObject:
         "entrypoint": None if spec.entrypoint is None else list(spec.entrypoint),
         "working_dir": spec.workdir,
         "user": spec.user,
+        "hostname": spec.host_name,
         "volumes": [_volume(mount) for mount in spec.mounts],
         "ports": [_port(port) for port in spec.ports],
         "networks": list(spec.networks),

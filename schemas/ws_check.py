@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from math import inf
 from typing import Final, TypeAlias
 
-from schemas import durations, limits
+from schemas import amounts, durations, limits
 from schemas.encoding import Json, JsonObject, encode_text
 from schemas.fault_at import FaultAt, Place
 from schemas.frozen import frozen
@@ -148,8 +149,11 @@ def _seconds(value: Json) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
 
-def ws_faults(arguments: JsonObject, *, has_url: bool = False) -> Iterator[FaultAt]:
-    """What is wrong with a `ws` check as it is written. `has_url`: where the program is is said elsewhere."""
+def ws_faults(arguments: JsonObject, *, has_url: bool = False, timeout_s: float = inf) -> Iterator[FaultAt]:
+    """What is wrong with a `ws` check as it is written, which may take `timeout_s`.
+
+    `has_url`: where the program is is said elsewhere.
+    """
     url = arguments.get("url")
     if url is None and not has_url:
         yield FaultAt(
@@ -170,6 +174,7 @@ def ws_faults(arguments: JsonObject, *, has_url: bool = False) -> Iterator[Fault
         yield FaultAt(("frame",), "P0224", f"{ways} pairs of a path and a shape to try", hint, is_key=True)
     yield from _clients_faults(arguments)
     yield from _steps_faults(arguments)
+    yield from _waits_faults(arguments, timeout_s)
 
 
 def _clients_faults(arguments: JsonObject) -> Iterator[FaultAt]:
@@ -223,6 +228,20 @@ def _steps_faults(arguments: JsonObject) -> Iterator[FaultAt]:
     if not faults and "hears-not" in verbs and "hears" not in verbs:
         hint = "add a `hears`, that shows that there is something to hear"
         yield FaultAt(("steps",), "P0211", "`hears-not` and no `hears`: who is deaf passes", hint, is_key=True)
+
+
+def _waits_faults(arguments: JsonObject, timeout_s: float) -> Iterator[FaultAt]:
+    """Tells of steps that wait, whatever the program does, until the time of the check is over."""
+    acts = [what for step in arguments.get("steps", ()) if isinstance(step, dict) for what in step.values()]
+    waits_s = sum(_seconds(_wait(what)) or 0.0 for what in acts if isinstance(what, dict))
+    if waits_s >= timeout_s:
+        words = f"the steps wait for {amounts.duration(waits_s)}, and the check may take {amounts.duration(timeout_s)}"
+        yield FaultAt(("steps",), "P0212", words, "give it a longer `timeout`, or let them wait for less", is_key=True)
+
+
+def _wait(what: JsonObject) -> Json:
+    """How long a step waits before it can hold."""
+    return what.get("for", 1) if "hears-not" in what else what.get("not-closed", 0)
 
 
 def _gone_faults(steps: list[Json]) -> Iterator[FaultAt]:

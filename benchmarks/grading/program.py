@@ -8,7 +8,7 @@ that does not do as it is told says nothing, and is EngineFailed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -18,16 +18,13 @@ import anyio.to_thread
 
 from benchmarks.grading.patience import Patience, stalled_s
 from benchmarks.grading.serving import entry_of
+from benchmarks.inside import ENV, HOME, HOST_NAME, INSIDE
 from containers.engine import Bound, Creation, Engine, EngineFailed, Found, Placed, Reason
 from schemas import durations
 from schemas.encoding import Json, JsonObject, digest
 from schemas.frozen import frozen
 
-INSIDE: Final = "/work"
-HOST_NAME: Final = "work"
-"""What containers that grade call themselves: nothing that differs between equal runs."""
 LABEL: Final = "planloop.bench"
-ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": "/tmp"}
 BOUND: Final = Bound(memory_bytes=1 << 30, pids=256)
 PAUSE_S: Final = 0.05
 """Between two looks at whether it answers."""
@@ -128,7 +125,7 @@ def _creation(program: Program, argv: tuple[str, ...]) -> Creation:
         env={**ENV, "PORT": str(program.serve["port"]), "HOST": "0.0.0.0"},
         workdir=INSIDE,
         host_name=HOST_NAME,
-        mounts=(Placed(INSIDE, host=str(program.folder)), Placed("/tmp")),
+        mounts=(Placed(INSIDE, host=str(program.folder)), Placed(HOME)),
         networks=(program.container,),
         bound=BOUND,
         is_read_only=True,

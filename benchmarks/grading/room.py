@@ -12,7 +12,8 @@ from typing import Final
 
 import anyio
 
-from benchmarks.grading.program import BOUND, ENV, HOST_NAME, INSIDE, LABEL
+from benchmarks.grading.program import BOUND, LABEL
+from benchmarks.inside import ENV, HOME, HOST_NAME, INSIDE
 from containers.engine import Creation, Ended, Engine, EngineFailed, Inside, Placed
 from schemas.encoding import digest
 from schemas.frozen import frozen
@@ -40,7 +41,7 @@ class Room:
 async def opened(engine: Engine, run: str, name: str, image: str, workspace: Path, checks: Path) -> AsyncIterator[Room]:
     """A room for the attempt `name` of `run`, which finds its `checks` at /checks. Raises EngineFailed."""
     full = f"planloop-bench-checks-{digest(f'{run} {name}'.encode())[:12]}"
-    mounts = (Placed(INSIDE, str(workspace)), Placed(CHECKS, str(checks), is_read_only=True), Placed("/tmp"))
+    mounts = (Placed(INSIDE, str(workspace)), Placed(CHECKS, str(checks), is_read_only=True), Placed(HOME))
     creation = Creation(
         full,
         image,

@@ -185,7 +185,8 @@ class _Reading:
             if kinds[0] == "web":
                 arguments = self._web(arguments, flows_of(checks.items()), (*to, "checks", name, "web"))
             else:
-                check_served(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]), self.faults, has_url=True)
+                place = (*to, "checks", name, kinds[0])
+                check_served(kinds[0], check[kinds[0]], place, self.faults, timeout_s, has_url=True)
             yield CheckSpec(name, kinds[0], arguments, timeout_s)
 
     def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:

@@ -147,8 +147,8 @@ class Raising:
             entrypoint=spec.entrypoint,
             env=environment(spec, self.yard),
             workdir=spec.workdir,
-            # Its first alias; the engine's own would be another each time.
-            host_name=name[: limits.HOST_NAME_CHARS_MAX],
+            # By itself its first alias; the engine's own would be another each time.
+            host_name=spec.host_name or name[: limits.HOST_NAME_CHARS_MAX],
             user=spec.user,
             mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports),

@@ -31,3 +31,19 @@ def test_who_may_start_programs_sees_nothing_of_what_graders_know(more: dict[str
     document = plan_document(compiled, {"one--nop--1": 1}, parallel=1)
 
     assert document["tasks"]["one--nop--1"]["agent"].get("sandbox") == sandbox
+
+
+def test_nothing_in_a_container_tells_one_attempt_from_another_but_its_workspace() -> None:
+    compiled = compile_run(suite_of(one=SOUND | {"image": "planloop/node"}), [contestant("nop")], Wish(trials=2))
+
+    document = plan_document(compiled, {"one--nop--1": 1, "one--nop--2": 1}, parallel=2)
+
+    first, second = (document["containers"][f"c-one--nop--{trial}"] for trial in (1, 2))
+    assert [mount.pop("host") for made in (first, second) for mount in made["mounts"][:1]] == [
+        "./work/one--nop--1",
+        "./work/one--nop--2",
+    ]
+    assert (first.pop("task"), second.pop("task")) == ("one--nop--1", "one--nop--2")
+    assert first == second
+    assert first["read-only"] and first["networks"] == ["internal"] and first["hostname"] == "work"
+    assert {"tmpfs": True, "container": "/tmp"} in first["mounts"]

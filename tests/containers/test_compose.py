@@ -74,6 +74,7 @@ def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
         "entrypoint": ["$a"],
         "workdir": "/$w",
         "user": "$u",
+        "hostname": "h",
         "mounts": [{"host": "$h", "container": "/$m"}],
         "labels": {"l": "$v"},
         "health": {"cmd": ["test", "$x"]},
@@ -81,6 +82,7 @@ def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
     service = _made({"a": written})["services"]["a"]
     assert service["build"] == {"context": "./a$$b", "args": {"PRICE": "$$5"}}
     assert [service[name] for name in ("entrypoint", "working_dir", "user")] == [["$$a"], "/$$w", "$$u"]
+    assert service["hostname"] == "h"
     assert service["volumes"] == [{"type": "bind", "source": "./$$h", "target": "/$$m"}]
     assert (service["labels"], service["healthcheck"]["test"]) == ({"l": "$$v"}, ["CMD", "test", "$$x"])
     assert _made({"a": {"image": "x$y"}})["services"]["a"]["image"] == "x$$y"

@@ -37,13 +37,19 @@ cases:
     prompts: [make a.txt]
     image: {yards.IMAGE}
     checks:
-      made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = c-made--oracle--1/work"}}
+      made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = work/work"}}
+      shut: {{sh: "test ! -e open.txt -a $(wc -l < a.txt) = 2"}}
       told: {{json: {{sh: 'read here < {HOST_NAME}; echo "{{\\"host\\": \\"$here\\"}}"', subset: {{host: work}}}}}}
     proof:
       oracles:
         plain:
           script:
-            - call: {{shell: {{command: "read at < {HOST_NAME}; echo $at > a.txt; echo $at"}}}}
+            - call:
+                shell:
+                  command: |
+                    read at < {HOST_NAME}; echo $at > a.txt; echo $at
+                    for folder in / /etc /bin; do echo x > $folder/x && echo $folder >> open.txt; done
+                    echo x > /tmp/x && echo it writes /tmp >> a.txt
             - done: ok
 """
 LOOKED_AT = """\
@@ -77,7 +83,7 @@ def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> No
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_two_deterministic_runs_in_containers_are_the_same_down_to_the_host_names(
+def test_two_deterministic_runs_in_closed_containers_are_the_same_down_to_the_host_names(
     folder: Folder, tmp_path: Path
 ) -> None:
     address = yards.machines_address()

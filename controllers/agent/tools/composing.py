@@ -24,7 +24,13 @@ _CONDITIONS: Final = {
 }
 _VARIABLE: Final = re.compile(r"\$(?!\$)")
 _RESTARTS: Final = {"no": "no", "always": "always", "on-failure": "on-failure", "unless-stopped": "always"}
-_PLAIN: Final = {"image": "image", "working_dir": "workdir", "user": "user", "read_only": "read-only"}
+_PLAIN: Final = {
+    "image": "image",
+    "working_dir": "workdir",
+    "user": "user",
+    "hostname": "hostname",
+    "read_only": "read-only",
+}
 _LISTS: Final = {"cap_drop": "cap-drop", "cap_add": "cap-add"}
 _LIMITS: Final = {"cpus": "cpu", "mem_limit": "memory", "pids_limit": "pids"}
 _HEALTH: Final = frozenset({"test", "interval", "timeout", "retries", "start_period"})
