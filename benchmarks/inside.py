@@ -1,5 +1,5 @@
-"""What the containers of a run have in common, those that are worked in and those that grade: nothing in them tells
-one attempt from another."""
+"""What the containers of a run have in common, those that are worked in and those that grade: nothing that differs
+between equal runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 INSIDE: Final = "/work"
 """Where the workspace is."""
 HOME: Final = "/tmp"
-"""Memory that may be written: of everything else only the workspace may."""
+"""Memory that may be written; of the image's folders none may, only the workspace."""
 HOST_NAME: Final = "work"
-"""What each calls itself: nothing that differs between equal runs."""
+"""What those call themselves that grade: nothing that differs between equal runs."""
 ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": HOME}

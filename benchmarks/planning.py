@@ -9,7 +9,8 @@ from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.compiling.compiling import for_entry
 from benchmarks.compiling.ranking import rank
 from benchmarks.compiling.worlds import servers_of, world_file
-from benchmarks.inside import ENV, HOME, HOST_NAME, INSIDE
+from benchmarks.inside import ENV, HOME, INSIDE
+from schemas.container import NO_NETWORK
 from schemas.encoding import Json, JsonObject, canonical
 from schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
 
@@ -125,9 +126,8 @@ def _container(compiled: Compiled, entry: Entry, attempt: int) -> JsonObject:
             {"host": f"./{workspace(entry.name, attempt)}", "container": INSIDE},
             {"tmpfs": True, "container": HOME},
         ],
-        "networks": ["internal"],
+        "networks": [NO_NETWORK],
         "workdir": INSIDE,
-        "hostname": HOST_NAME,
         "read-only": True,
         "limits": BOUND,
         "env": dict(ENV),

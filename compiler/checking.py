@@ -200,7 +200,7 @@ def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObjec
             _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
         if kind in _WITH_COMMAND:
             check_command(value, "sh", (*to, kind), faults)
-    check_served(kind, value, (*to, kind), faults, float(check.get("timeout", limits.CHECK_TIMEOUT_S)))
+    check_served(kind, value, (*to, kind), faults, timeout_s=float(check.get("timeout", limits.CHECK_TIMEOUT_S)))
     if "empty" in check and kind != "require-file":
         hint = "it says whether a required file may be empty"
         faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))

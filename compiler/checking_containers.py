@@ -14,13 +14,14 @@ from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.needs import TaskPath, rings
 from compiler.suggesting import did_you_mean
-from schemas.container import INTERNAL
+from schemas.container import INTERNAL, NO_NETWORK
 from schemas.encoding import Json, JsonObject
 from schemas.pointer import of_task
 
 _PORT_MAX: Final = 65_535
 _INTEGER_MAX: Final = 2**63 - 1
 """No engine counts further."""
+_SHUT: Final = {str([INTERNAL]): f"is on `{INTERNAL}` alone", str([NO_NETWORK]): "has no network"}
 _PARTS: Final = {"health": "health", "build": "container-build"}
 _LISTS: Final = {"mounts": "mount", "ports": "port-map"}
 
@@ -85,11 +86,9 @@ def _check_ports(containers: JsonObject, faults: Faults) -> None:
             if host and (other := taken.setdefault(host, f"{name}:{inside}")) != f"{name}:{inside}":
                 hint = "give one of them another port, or leave `host` out for any free one"
                 faults.add("P0208", f"port {host} is given to `{other}` and to `{name}:{inside}`", hint, to=place)
-        if container.get("ports") and container.get("networks") == [INTERNAL]:
-            hint = "put it on another network too, or take its `ports` away"
-            faults.warn_on_key(
-                "P0211", f"ports of `{name}`, which is on `{INTERNAL}` alone, are not opened", hint, to=to
-            )
+        if container.get("ports") and (shut := _SHUT.get(str(container.get("networks")))):
+            hint = "put it on another network, or take its `ports` away"
+            faults.warn_on_key("P0211", f"ports of `{name}`, which {shut}, are not opened", hint, to=to)
 
 
 def _check_port(number: Json, to: Pointer, faults: Faults, *, is_key: bool = False) -> None:

@@ -13,7 +13,7 @@ from schemas.web_flows import Flows
 _KINDS: Final = ("http", "ws")
 
 
-def _found(kind: str, arguments: JsonObject, timeout_s: float, *, has_url: bool) -> Iterator[FaultAt]:
+def _found(kind: str, arguments: JsonObject, *, timeout_s: float, has_url: bool) -> Iterator[FaultAt]:
     # Patterns take some milliseconds to import, and most plans have no such check.
     if kind == "http":
         from schemas.http_check import http_faults  # noqa: PLC0415 - as above
@@ -25,7 +25,7 @@ def _found(kind: str, arguments: JsonObject, timeout_s: float, *, has_url: bool)
 
 
 def check_served(
-    kind: str, value: Json, to: Pointer, faults: Faults, timeout_s: float, *, has_url: bool = False
+    kind: str, value: Json, to: Pointer, faults: Faults, *, timeout_s: float, has_url: bool = False
 ) -> None:
     """Tells of a check of `kind` that is written at `to` and may take `timeout_s`.
 
@@ -34,7 +34,7 @@ def check_served(
     if kind not in _KINDS or isinstance(value, str):
         return
     is_list = isinstance(value, list)
-    for fault in _found(kind, {"steps": value} if is_list else value, timeout_s, has_url=has_url):
+    for fault in _found(kind, {"steps": value} if is_list else value, timeout_s=timeout_s, has_url=has_url):
         _tell(fault, (*to, *(fault.at[1:] if is_list and fault.at else fault.at)), faults)
 
 

@@ -8,9 +8,8 @@ from typing import Final
 
 from compiler.faults import Faults, Pointer
 from compiler.suggesting import did_you_mean
-from schemas.container import INTERNAL
+from schemas.container import INTERNAL, NO_NETWORK
 from schemas.encoding import Json, JsonObject
-from schemas.limits import HOST_NAME_CHARS_MAX
 from schemas.secret import REFERENCES, SECRET, is_secret_name
 
 CAPABILITIES: Final = (
@@ -31,13 +30,10 @@ _IMAGE_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _PORT_DIGITS: Final = 6
 _ENGINE_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _USER: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?)?")
-_HOST_LABEL: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
-_HOST_NAME: Final = re.compile(rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})*")
 _URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?|:\d{1,5}(?:[/?]\S*)?")
 
 _NO_NETWORKS: Final = {
     "host": "no container shares the network of this machine: `ports` says what is to be reached from here",
-    "none": f"`{INTERNAL}` has no way out",
     "bridge": "leave `networks` out for one that all containers of the plan share",
 }
 
@@ -54,18 +50,26 @@ def check_forms(name: str, container: JsonObject, to: Pointer, faults: Faults) -
     if not _USER.fullmatch(container.get("user", "root")):
         hint = "a name or a number, and maybe a group: `node`, `1000`, `1000:1000`"
         faults.add("P0223", f"`{container['user']}` is no user", hint, to=(*to, "user"))
-    if "hostname" in container and not is_host_name(container["hostname"]):
-        hint = f"letters, digits and `-` between them, as in `db` or `db.local`, {HOST_NAME_CHARS_MAX} at most"
-        faults.add("P0223", f"no machine can be called `{container['hostname']}`", hint, to=(*to, "hostname"))
     _check_environment(container.get("env", {}), (*to, "env"), faults)
     _check_labels(container.get("labels", {}), (*to, "labels"), faults)
     for field in ("cap-drop", "cap-add"):
         _check_capabilities(container.get(field, ()), (*to, field), faults)
     _check_networks(container.get("networks", ()), (*to, "networks"), faults)
+    _check_reach(name, container, (*to, "health"), faults)
     url = container.get("health", {}).get("http", ":80")
     if not _URL.fullmatch(url):
         hint = "as in `http://localhost:8080/health`, or `:8080/health`"
         faults.add("P0223", f"`{url}` is no address to ask", hint, to=(*to, "health", "http"))
+
+
+def _check_reach(name: str, container: JsonObject, to: Pointer, faults: Faults) -> None:
+    """Tells of a health check that asks from outside where nobody reaches the container."""
+    if list(container.get("networks", ())) != [NO_NETWORK]:
+        return
+    for how in ("http", "tcp"):
+        if how in container.get("health", {}):
+            hint = "ask inside: `health: {cmd: [...]}`"
+            faults.on_key("P0211", f"nobody reaches `{name}`, which has no network", hint, to=(*to, how))
 
 
 def is_image(name: str) -> bool:
@@ -74,11 +78,6 @@ def is_image(name: str) -> bool:
         return _IMAGE_ID.fullmatch(name) is not None
     found = _IMAGE.fullmatch(name) if len(name) <= 2 * _IMAGE_CHARS_MAX else None
     return found is not None and len(found["name"]) < _IMAGE_CHARS_MAX
-
-
-def is_host_name(name: str) -> bool:
-    """Whether a machine can be called so (RFC 1123)."""
-    return len(name) <= HOST_NAME_CHARS_MAX and _HOST_NAME.fullmatch(name) is not None
 
 
 def is_volume(name: str) -> bool:
@@ -121,6 +120,9 @@ def _check_capabilities(names: Json, to: Pointer, faults: Faults) -> None:
 
 
 def _check_networks(names: Json, to: Pointer, faults: Faults) -> None:
+    if NO_NETWORK in names and len(names) > 1:
+        hint = "take it out, or the others"
+        faults.add("P0211", f"`{NO_NETWORK}` is no network at all, and stands beside others", hint, to=to)
     for index, name in enumerate(names):
         place = (*to, str(index))
         word = name.partition(":")[0]

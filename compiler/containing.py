@@ -34,8 +34,6 @@ def container_spec(written: JsonObject, containers: Mapping[str, JsonObject]) ->
     spec |= {lowered: limits[name] for name, lowered in _LIMITS.items() if name in limits}
     if "user" in written:
         spec["user"] = str(written["user"])
-    if "hostname" in written:
-        spec["host_name"] = written["hostname"]
     if "health" in written:
         spec["health"] = _health(written["health"])
     if "max" in written.get("logs", {}):

@@ -32,7 +32,7 @@ _OTHERWISE: Final = {
     "env_file": "name each variable: `env: {NAME: file:path}`, or `secret:NAME`",
     "expose": "containers of a plan reach every port of each other, by name",
     "init": "every container has one",
-    "network_mode": "no container shares the network of this machine; `networks: [internal]` has no way out",
+    "network_mode": "`networks: [none]` is no network, `[internal]` one without a way out; none shares this machine's",
     "pid": "no container sees the processes of this machine",
     "privileged": "no container has the powers of this machine; `cap-add` gives single ones",
     "security_opt": "none can gain powers; `cap-add` gives single ones",

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from schemas.container import INTERNAL, ContainerSpec, Health, Mount, Port
+from schemas.container import INTERNAL, NO_NETWORK, ContainerSpec, Health, Mount, Port
 from schemas.encoding import Json, JsonObject
 from schemas.secret import REFERENCES, SECRET
 
@@ -66,7 +66,7 @@ def _named(specs: Mapping[str, ContainerSpec], of: Callable[[ContainerSpec], Ite
 
 
 def _networks(spec: ContainerSpec) -> list[str]:
-    return [name for name in spec.networks if name != _DEFAULT]
+    return [name for name in spec.networks if name not in (_DEFAULT, NO_NETWORK)]
 
 
 def _volumes(spec: ContainerSpec) -> list[str]:
@@ -88,10 +88,10 @@ def _service(name: str, spec: ContainerSpec) -> JsonObject:
         "entrypoint": None if spec.entrypoint is None else list(spec.entrypoint),
         "working_dir": spec.workdir,
         "user": spec.user,
-        "hostname": spec.host_name,
         "volumes": [_volume(mount) for mount in spec.mounts],
         "ports": [_port(port) for port in spec.ports],
-        "networks": list(spec.networks),
+        "networks": [] if spec.networks == (NO_NETWORK,) else list(spec.networks),
+        "network_mode": NO_NETWORK if spec.networks == (NO_NETWORK,) else None,
         "depends_on": {need: {"condition": _CONDITIONS[how]} for need, how in spec.needs.items()},
         "healthcheck": None if spec.health is None else _healthcheck(spec.health),
         "cpus": spec.cpu,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from containers.engine import Found
+from schemas.container import NO_NETWORK, ContainerSpec
 from schemas.encoding import digest
 from schemas.frozen import frozen
 
@@ -23,11 +24,18 @@ MADE_BY: Final = "planloop.by."
 """Of a volume, with a depth behind it: its maker's path so far down the tree of agents. People's have none."""
 
 DEFAULT_NETWORK: Final = "default"
+ALONE: Final = "localhost"
+"""What a container without a network calls itself: the one name that leads anywhere in it, and the same for all."""
 _SUFFIX_CHARS: Final = 8
 _GAP: Final = "/"  # In no name.
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _CONTAINER: Final = "container/"
+
+
+def networks_of(spec: ContainerSpec) -> tuple[str, ...]:
+    """The networks that a container is on, as the plan names them; none where it says `none`."""
+    return () if spec.networks == (NO_NETWORK,) else spec.networks or (DEFAULT_NETWORK,)
 
 
 @frozen

@@ -18,6 +18,8 @@ from schemas.frozen import frozen
 KIND: Final = "container"
 INTERNAL: Final = "internal"
 """The network without a way out."""
+NO_NETWORK: Final = "none"
+"""In the place of all networks: the container reaches nobody but itself, and nobody reaches it."""
 
 AWAITING_CONTAINERS: Final = "AwaitingContainers"
 """The reason of a task that begins when its containers are up."""
@@ -112,8 +114,7 @@ class ContainerSpec:
     """Exactly one of `image` (a name or digest), `build` and `rootfs` (a tar) is given; paths as the plan says them.
 
     `build` has `folder`, and maybe `file`, `target` and `args`. `cmd` and `entrypoint` are None for the image's own.
-    A value `secret:NAME` of `env` is looked up when it is created. `host_name` is what it calls itself; empty: its name
-    in the plan. `needs` are names of other containers. `task` is the
+    A value `secret:NAME` of `env` is looked up when it is created. `needs` are names of other containers. `task` is the
     path of the task that it is for: up while that is at work, gone when it has ended; empty: for the whole plan.
     `memory_bytes`, `cpu` (processors) and `pids` are None for no bound.
     """
@@ -126,7 +127,6 @@ class ContainerSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
     user: str = ""
-    host_name: str = ""
     mounts: tuple[Mount, ...] = ()
     ports: tuple[Port, ...] = ()
     networks: tuple[str, ...] = ()
@@ -156,7 +156,6 @@ class ContainerSpec:
             "env": dict(self.env),
             "workdir": self.workdir,
             "user": self.user,
-            "host_name": self.host_name,
             "mounts": [each.to_json() for each in self.mounts],
             "ports": [each.to_json() for each in self.ports],
             "networks": list(self.networks),

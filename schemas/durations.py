@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from math import isfinite
 from typing import Final
 
 PATTERN: Final = r"\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+"
@@ -15,7 +16,11 @@ _SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h
 
 
 def seconds(text: str) -> float | None:
-    """The seconds in `text`, None when it is no time. A number alone is none: what it counts is its reader's to say."""
+    """The seconds in `text`, None when it is no time, or more than can be counted.
+
+    A number alone is none: what it counts is its reader's to say.
+    """
     if not _WHOLE.fullmatch(text):
         return None
-    return float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    found = float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    return found if isfinite(found) else None

@@ -227,14 +227,6 @@ PLAN_TABLES: Final = (
             Field("workdir", TEXT, "Working directory inside.", "/work", _REPLACE, lowered=("workdir",)),
             Field("user", Scalar("loose"), "User inside.", "1000", _REPLACE, lowered=("user",)),
             Field(
-                "hostname",
-                TEXT,
-                "What it calls itself; left out, its name in the plan, by which others reach it all the same.",
-                "db",
-                _REPLACE,
-                lowered=("host_name",),
-            ),
-            Field(
                 "mounts",
                 Either(items=Many(Table("mount")), map=Keyed(TEXT, is_id=False)),
                 "What is laid into it: folders of this machine, from the plan's, each with its place inside, as in "
@@ -256,7 +248,8 @@ PLAN_TABLES: Final = (
             Field(
                 "networks",
                 WORDS,
-                "Networks; `internal` has no way out. Left out, one that all containers of the plan share.",
+                "Networks; `internal` has no way out, `none` by itself is no network at all. Left out, one that all "
+                "containers of the plan share.",
                 ["internal"],
                 _REPLACE,
                 lowered=("networks",),

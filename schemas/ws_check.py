@@ -173,8 +173,10 @@ def ws_faults(arguments: JsonObject, *, has_url: bool = False, timeout_s: float 
         hint = f"at most {limits.SOCKET_WAYS_MAX}"
         yield FaultAt(("frame",), "P0224", f"{ways} pairs of a path and a shape to try", hint, is_key=True)
     yield from _clients_faults(arguments)
-    yield from _steps_faults(arguments)
-    yield from _waits_faults(arguments, timeout_s)
+    faults = [*_steps_faults(arguments)]
+    yield from faults
+    if not faults:
+        yield from _waits_faults(arguments, timeout_s)
 
 
 def _clients_faults(arguments: JsonObject) -> Iterator[FaultAt]:
@@ -231,17 +233,14 @@ def _steps_faults(arguments: JsonObject) -> Iterator[FaultAt]:
 
 
 def _waits_faults(arguments: JsonObject, timeout_s: float) -> Iterator[FaultAt]:
-    """Tells of steps that wait, whatever the program does, until the time of the check is over."""
-    acts = [what for step in arguments.get("steps", ()) if isinstance(step, dict) for what in step.values()]
-    waits_s = sum(_seconds(_wait(what)) or 0.0 for what in acts if isinstance(what, dict))
+    """Tells of steps, sound ones, that cannot all hold before the time of the check is over, whatever it asks."""
+    acts = [act_of(step) for step in arguments["steps"]]
+    comings = 1 + sum(isinstance(act, Connect) for act in acts)
+    waits_s = sum(act.for_s for act in acts if isinstance(act, Stay)) + comings * limits.SOCKET_SETTLE_S
     if waits_s >= timeout_s:
-        words = f"the steps wait for {amounts.duration(waits_s)}, and the check may take {amounts.duration(timeout_s)}"
-        yield FaultAt(("steps",), "P0212", words, "give it a longer `timeout`, or let them wait for less", is_key=True)
-
-
-def _wait(what: JsonObject) -> Json:
-    """How long a step waits before it can hold."""
-    return what.get("for", 1) if "hears-not" in what else what.get("not-closed", 0)
+        words = f"the steps take {amounts.duration(waits_s)} at least, and the check may take"
+        hint = "give it a longer `timeout`, or ask for less"
+        yield FaultAt(("steps",), "P0212", f"{words} {amounts.duration(timeout_s)}", hint, is_key=True)
 
 
 def _gone_faults(steps: list[Json]) -> Iterator[FaultAt]:

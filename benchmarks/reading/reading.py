@@ -186,7 +186,7 @@ class _Reading:
                 arguments = self._web(arguments, flows_of(checks.items()), (*to, "checks", name, "web"))
             else:
                 place = (*to, "checks", name, kinds[0])
-                check_served(kinds[0], check[kinds[0]], place, self.faults, timeout_s, has_url=True)
+                check_served(kinds[0], check[kinds[0]], place, self.faults, timeout_s=timeout_s, has_url=True)
             yield CheckSpec(name, kinds[0], arguments, timeout_s)
 
     def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from containers.engine import HEALS, Bound, EngineFailed
-from containers.naming import DEFAULT_NETWORK
+from containers.naming import networks_of
 from controllers.container import writing
 from controllers.container.observing import limits_digest
 from controllers.container.status import Seen, read
@@ -67,7 +67,7 @@ def _left(page: Page) -> set[str]:
     mine: set[str] = set()
     others: set[str] = set()
     for one in page.yard.store.view.list("container"):
-        networks = container_from_json(one.spec).networks or (DEFAULT_NETWORK,)
+        networks = networks_of(container_from_json(one.spec))
         if one.address == page.address:
             mine |= set(networks)
         elif read(one.status).seen is not None or page.yard.work.live_for(one.address):

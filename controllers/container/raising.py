@@ -15,7 +15,7 @@ from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, 
 from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
-from containers.naming import DEFAULT_NETWORK, Tag
+from containers.naming import ALONE, Tag, networks_of
 from controllers.container import mounting, starting, volumes, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
@@ -134,7 +134,7 @@ class Raising:
 
     async def _creation(self, spec: ContainerSpec, image: str, tag: Tag) -> Creation:
         names, engine = self.yard.names, self.yard.engine
-        networks = spec.networks or (DEFAULT_NETWORK,)
+        networks = networks_of(spec)
         for network in networks:
             await engine.make_network(names.network(network), names.ours, is_internal=network == INTERNAL)
         name = self.address.partition("/")[2]
@@ -147,8 +147,8 @@ class Raising:
             entrypoint=spec.entrypoint,
             env=environment(spec, self.yard),
             workdir=spec.workdir,
-            # By itself its first alias; the engine's own would be another each time.
-            host_name=spec.host_name or name[: limits.HOST_NAME_CHARS_MAX],
+            # Its first alias; the engine's own would be another each time.
+            host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else ALONE,
             user=spec.user,
             mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports),

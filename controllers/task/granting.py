@@ -46,7 +46,7 @@ def holds_grant(task: Resource) -> bool:
     """Whether it has something of another's budget that it has not given back."""
     if "ledger" not in task.status:
         return False
-    return any(one.get("giver") and not one.get("closed") for one in task.status.get("ledger", {}).values())
+    return any(one.get("giver") and not one.get("closed") for one in task.status["ledger"].values())
 
 
 def _grantees(task: Resource) -> set[str]:

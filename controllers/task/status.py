@@ -7,8 +7,9 @@ task lives in the controller's memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -40,8 +41,8 @@ class Standing(Enum):
 Round: TypeAlias = Literal["before", "work", "edit", "heal"]
 """Why checks run: before the work, after it, because they were edited, or because a done task heals."""
 
-_STATES = {str(one): one for one in TaskState}
-_STAGES = {str(one): one for one in Stage}
+_STATES: Final[Mapping[str, TaskState]] = {str(one): one for one in TaskState}
+_STAGES: Final[Mapping[str, Stage]] = {str(one): one for one in Stage}
 _STANDINGS = {"done": Standing.DONE, "failed": Standing.FAILED, "cancelled": Standing.CANCELLED}
 
 

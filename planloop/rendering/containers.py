@@ -127,7 +127,6 @@ def _image_words(spec: JsonObject, found: JsonObject) -> str:
 def _settings(spec: ContainerSpec) -> list[tuple[str, str]]:
     out = [("workdir", spec.workdir)] if spec.workdir else []
     out += [("user", spec.user)] if spec.user else []
-    out += [("hostname", spec.host_name)] if spec.host_name else []
     # A secret stands here as its name: what it is, is looked up when the container is created, and kept nowhere.
     out += [("env", _one_line(f"{name}={value}")) for name, value in spec.env.items()]
     out += [("mount", _mount_words(one)) for one in spec.mounts]

@@ -18,7 +18,7 @@ from reconciler.admitting.attaching import Attached
 from reconciler.admitting.present import Present
 from schemas import address as addresses
 from schemas import limits, patterns, pointer
-from schemas.container import INTERNAL, KIND
+from schemas.container import INTERNAL, KIND, NO_NETWORK
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import covers_path, is_covered
@@ -167,7 +167,7 @@ def _network_faults(want: JsonObject, rights: Rights) -> Iterator[tuple[str, str
             yield f"port {port['host']} of this machine is not yours", f"leave `host` out for any; or {allowed}"
     if rights.network:
         return
-    if want["networks"] != [INTERNAL]:
+    if want["networks"] not in ([INTERNAL], [NO_NETWORK]):
         yield "it would have a way out, and you may not use the network", f"give it `networks: [{INTERNAL}]`"
     if want["build"]:
         yield "building asks the network, which you may not use", "take an image that is there"

@@ -7,6 +7,7 @@ dictionary look-up, and a sort only after the asked-for set has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import final
 
 from schemas import record as records
 from schemas.record import Record
@@ -72,6 +73,7 @@ class _Objects(dict[str, Resource]):
                 super().__delitem__(address)
 
 
+@final
 class MemoryView:
     """A `store.View`. `fold` is for the store that owns it, and for replay."""
 

@@ -122,7 +122,6 @@ containers_fields: dict[str, st.SearchStrategy[Json]] = {
     "labels": loose,
     "workdir": st.just("/work"),
     "user": st.sampled_from(["root", "1000:1000"]),
-    "hostname": st.sampled_from(["db", "db.local"]),
     "mounts": mounts,
     "ports": st.lists(st.builds(lambda port: {"container": port}, ports), min_size=1, max_size=2),
     "networks": st.just(["internal", "front"]),

@@ -57,6 +57,12 @@ def test_what_services_share_is_declared_once_at_the_top() -> None:
     assert made["volumes"] == {"data": {}}
 
 
+def test_no_network_is_a_mode_of_its_own() -> None:
+    made = _made({"a": {"image": "x", "networks": ["none"]}})
+    assert made["services"]["a"]["network_mode"] == "none"
+    assert "networks" not in made | made["services"]["a"]
+
+
 def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for() -> None:
     env = {"A": "$HOME", "B": "secret:TOKEN", "C": "env:USER", "D": "file:key", "E": "secret:my.token"}
     written: JsonObject = {"image": "x", "env": env, "cmd": ["echo", "$A"]}
@@ -74,7 +80,6 @@ def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
         "entrypoint": ["$a"],
         "workdir": "/$w",
         "user": "$u",
-        "hostname": "h",
         "mounts": [{"host": "$h", "container": "/$m"}],
         "labels": {"l": "$v"},
         "health": {"cmd": ["test", "$x"]},
@@ -82,7 +87,6 @@ def test_a_dollar_is_no_variable_wherever_it_stands() -> None:
     service = _made({"a": written})["services"]["a"]
     assert service["build"] == {"context": "./a$$b", "args": {"PRICE": "$$5"}}
     assert [service[name] for name in ("entrypoint", "working_dir", "user")] == [["$$a"], "/$$w", "$$u"]
-    assert service["hostname"] == "h"
     assert service["volumes"] == [{"type": "bind", "source": "./$$h", "target": "/$$m"}]
     assert (service["labels"], service["healthcheck"]["test"]) == ({"l": "$$v"}, ["CMD", "test", "$$x"])
     assert _made({"a": {"image": "x$y"}})["services"]["a"]["image"] == "x$$y"

@@ -37,7 +37,8 @@ cases:
     prompts: [make a.txt]
     image: {yards.IMAGE}
     checks:
-      made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = work/work"}}
+      made: {{sh: "read at < a.txt; read here < {HOST_NAME}; test $at/$here = localhost/work"}}
+      alone: {{sh: 'test "$(cat nets.txt)" = lo'}}
       shut: {{sh: "test ! -e open.txt -a $(wc -l < a.txt) = 2"}}
       told: {{json: {{sh: 'read here < {HOST_NAME}; echo "{{\\"host\\": \\"$here\\"}}"', subset: {{host: work}}}}}}
     proof:
@@ -48,6 +49,7 @@ cases:
                 shell:
                   command: |
                     read at < {HOST_NAME}; echo $at > a.txt; echo $at
+                    ls /sys/class/net > nets.txt
                     for folder in / /etc /bin; do echo x > $folder/x && echo $folder >> open.txt; done
                     echo x > /tmp/x && echo it writes /tmp >> a.txt
             - done: ok

@@ -93,6 +93,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     ),
     "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
     "the network": (new(networks=["default"]), "it would have a way out"),
+    "the network beside none": (new(networks=["none", "default"]), "`none` is no network at all"),
     "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
     "a build, which asks the network": (
         Op("add", ("containers", "new"), {"build": "a", **{k: v for k, v in FINE.items() if k != "image"}}),
@@ -127,13 +128,14 @@ def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way
     "op",
     [
         new(),
+        new(networks=["none"]),
         mounted("a/out"),
         mounted("a", **{"read-only": True}),
         new(ports=[{"container": 80}], health={"http": ":80/"}, env={"CI": "1"}),
         new(task="a/x"),
         Op("add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "npm test"}}]),
     ],
-    ids=["bare", "written", "read", "reached", "below", "checked"],
+    ids=["bare", "alone", "written", "read", "reached", "below", "checked"],
 )
 def test_what_lies_within_its_rights_an_agent_has(plan: Imagined, op: Op) -> None:
     assert refusal(plan, A, op) == ""

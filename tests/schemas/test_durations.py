@@ -15,6 +15,6 @@ def test_a_time_is_the_sum_of_its_parts(text: str, expected: float) -> None:
     assert durations.seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m"])
+@pytest.mark.parametrize("text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m", "9" * 400 + "d"])
 def test_what_is_no_time_has_no_seconds(text: str) -> None:
     assert durations.seconds(text) is None

@@ -51,7 +51,7 @@ def test_a_key_that_is_no_text_is_printed_as_the_plain_encoder_reads_it(value: A
 def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: Any) -> None:
     for encode, is_sorted in ((encoding.encode, False), (encoding.canonical, True)):
         plain = _plain(value, sort_keys=is_sorted)
-        assert encode(value) == plain or b"e-" in plain
+        assert encode(value) == plain or (b"e-" in plain and json.loads(encode(value)) == json.loads(plain))
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,11 @@ def test_a_small_number_has_one_form_however_it_comes(value: float, text: bytes)
     assert encoding.canonical({1: value}) == b'{"1":' + text + b"}"
 
 
-def test_what_is_nested_deeply_has_the_same_form() -> None:
-    value: Any = 1e-5
+def test_what_is_nested_too_deeply_for_orjson_is_printed_all_the_same() -> None:
+    value: Any = "x"
     for _ in range(600):
         value = [value]
-    assert encoding.encode(value).count(b"[") == 600
-    assert encoding.decode(encoding.encode(value)) == value
+    assert encoding.encode(value) == _plain(value)
 
 
 def test_half_a_pair_of_characters_is_refused_as_no_unicode() -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from compiler.reading import read_source
 from controllers.agent.tools.faults import ToolFailed
 from schemas import durations
+from schemas.container import NO_NETWORK
 from schemas.encoding import Json, JsonObject
 
 _TOP: Final = frozenset({"services", "version", "name", "volumes", "networks"})
@@ -24,13 +25,7 @@ _CONDITIONS: Final = {
 }
 _VARIABLE: Final = re.compile(r"\$(?!\$)")
 _RESTARTS: Final = {"no": "no", "always": "always", "on-failure": "on-failure", "unless-stopped": "always"}
-_PLAIN: Final = {
-    "image": "image",
-    "working_dir": "workdir",
-    "user": "user",
-    "hostname": "hostname",
-    "read_only": "read-only",
-}
+_PLAIN: Final = {"image": "image", "working_dir": "workdir", "user": "user", "read_only": "read-only"}
 _LISTS: Final = {"cap_drop": "cap-drop", "cap_add": "cap-add"}
 _LIMITS: Final = {"cpus": "cpu", "mem_limit": "memory", "pids_limit": "pids"}
 _HEALTH: Final = frozenset({"test", "interval", "timeout", "retries", "start_period"})
@@ -173,6 +168,12 @@ def _networks(value: Json, at: str) -> JsonObject:
     return {"networks": names} if names else {}
 
 
+def _network_mode(value: Json, at: str) -> JsonObject:
+    if value != NO_NETWORK:
+        raise _bad(f"`{at}`: a container of a plan has nothing like it")
+    return {"networks": [NO_NETWORK]}
+
+
 def _restart(value: Json, at: str) -> JsonObject:
     word = "no" if value is False else str(value)  # What YAML makes of `no`.
     if word not in _RESTARTS:
@@ -188,6 +189,7 @@ _READERS: Final[Mapping[str, Callable[[Json, str], JsonObject]]] = {
     "depends_on": _depends_on,
     "healthcheck": _healthcheck,
     "networks": _networks,
+    "network_mode": _network_mode,
     "restart": _restart,
 }
 

@@ -107,7 +107,7 @@ def test_one_step_follows_from_what_is_seen(name: str) -> None:
 
 
 @pytest.mark.parametrize(("reason", "bug"), [("InternalError", "agent/a: it is so"), ("NoSuchTool", "")])
-def test_only_an_agent_that_the_engine_gave_up_on_has_met_a_bug(reason: str, bug: str) -> None:
+def test_an_agent_that_the_engine_gave_up_on_has_met_a_bug(reason: str, bug: str) -> None:
     stalled = Condition("Stalled", "True", reason, "it is so", NOW, 1)
 
     assert bug_at(resource("agent/a", conditions={"Stalled": stalled.to_json()})) == bug

@@ -66,6 +66,27 @@ def test_files_that_no_folder_can_hold_and_a_lexicon_without_names_are_told(tmp_
     ]
 
 
+CHATS = """\
+suite: demo
+cases:
+  chat:
+    image: planloop/typescript
+    serve: {run: auto}
+    prompts: [make a chat]
+    checks:
+      short: {ws: {clients: [ann], steps: [{ann: {not-closed: 1m}}]}}
+      long: {timeout: 2m, ws: {clients: [ann], steps: [{ann: {not-closed: 1m}}]}}
+    proof: {oracles: {plain: {says: ok}}}
+"""
+
+
+def test_a_chat_that_lasts_as_long_as_its_check_may_take_is_told_of(tmp_path: Path) -> None:
+    read = read_suite(CHATS.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
+
+    told = [(one.span.line if one.span else 0, one.code, one.summary) for one in read.diagnostics]
+    assert told == [(8, "P0212", "the steps take 1m00s at least, and the check may take 1m00s")]
+
+
 PROOFS = """\
 suite: s
 cases:

@@ -18,12 +18,12 @@ services:
     volumes: ["./data:/data:ro", "cache:/c", "/tmp", {type: bind, source: ./x, target: /x}]
     healthcheck: {test: redis-cli ping, interval: 1m30s, retries: 5}
     restart: unless-stopped
-    hostname: cache
     mem_limit: 64mb
     init: true
   app:
     image: node
     depends_on: [db]
+    network_mode: none
 volumes: {cache: }
 """
 
@@ -43,10 +43,9 @@ def test_services_become_containers_with_paths_from_the_plan() -> None:
             ],
             "health": {"cmd": "redis-cli ping", "retries": 5, "interval": 90.0},
             "restart": "always",
-            "hostname": "cache",
             "limits": {"memory": "64m"},
         },
-        "app": {"image": "node", "needs": {"db": "started"}},
+        "app": {"image": "node", "needs": {"db": "started"}, "networks": ["none"]},
     }
 
 

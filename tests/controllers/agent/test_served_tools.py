@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.agent.calling import calls
 from controllers.agent.calling.calls import Allowed, Refused
 from controllers.agent.status import TurnCall
+from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
 from reconciler.storing.view import MemoryView
@@ -74,6 +76,16 @@ def test_a_withheld_tool_is_shown_to_nobody_and_refused_with_the_reason() -> Non
     assert "files.write_file" not in list(found)
     made = calls.ruling(TurnCall("call/a", "files.write_file", {}), spec_with(), found, ())
     assert isinstance(made, Refused) and made.result.state is CallState.DENIED and "it changed" in made.result.text
+
+
+def test_what_is_kept_is_looked_up_as_in_the_registry_itself() -> None:
+    found = registry(server("read_file", "write_file", withheld="it changed"), server("a", name="zoo"))
+    kept = KeptTools(found, lambda: MemoryView((), 1))
+    for name in ("read", "zoo.a", "files.write_file", "files.none", "none"):
+        assert kept.get(name) == found.get(name)
+    assert kept.get("files.write_file") is not None and "files.write_file" not in list(kept)
+    with pytest.raises(KeyError):
+        kept["none"]
 
 
 def test_the_name_of_a_server_stands_for_all_its_tools() -> None:
