@@ -7,7 +7,8 @@ aiohttp that sends a prompt of an agent's size, reads and decodes the reply and 
 
 A run of 1,000 cases goes through 100 MB of objects. On a virtual machine the same code takes half as long again in an
 hour in which its neighbours keep the memory busy, while the floors stay as they are: so what a look at memory costs is
-printed with the figures.
+printed with the figures. Measure some minutes after whatever deleted many files: ext4 without a journal looks at each
+inode that was freed lately before it takes another, and a run makes 2,000.
 """
 
 from __future__ import annotations
