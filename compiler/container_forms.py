@@ -126,7 +126,9 @@ def _check_networks(names: Json, to: Pointer, faults: Faults) -> None:
     for index, name in enumerate(names):
         place = (*to, str(index))
         word = name.partition(":")[0]
-        if word in _NO_NETWORKS or word == "container":
+        if name != NO_NETWORK and name.lower() == NO_NETWORK:
+            faults.add("P0213", f"unknown network `{name}`", f"did you mean `{NO_NETWORK}`?", to=place)
+        elif word in _NO_NETWORKS or word == "container":
             faults.add("P0213", f"unknown network `{name}`", _NO_NETWORKS.get(word, _NO_NETWORKS["host"]), to=place)
         elif not _ENGINE_NAME.fullmatch(name):
             hint = f"letters, digits, `-`, `_` and `.`; `{INTERNAL}` has no way out"

@@ -21,6 +21,9 @@ INTERNAL: Final = "internal"
 NO_NETWORK: Final = "none"
 """In the place of all networks: the container reaches nobody but itself, and nobody reaches it."""
 
+OWN_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+"""What the address of a health check names the container itself by."""
+
 AWAITING_CONTAINERS: Final = "AwaitingContainers"
 """The reason of a task that begins when its containers are up."""
 AWAITING_TASK: Final = "AwaitingTask"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, Overflow
 from math import isfinite
 from typing import Final
 
@@ -22,5 +22,8 @@ def seconds(text: str) -> float | None:
     """
     if not _WHOLE.fullmatch(text):
         return None
-    found = float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    try:
+        found = float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    except Overflow:
+        return None
     return found if isfinite(found) else None

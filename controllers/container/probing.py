@@ -16,12 +16,11 @@ from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from controllers.inside import masks
 from reconciler.effects.processes import Ending
-from schemas.container import Health, container_from_json
+from schemas.container import OWN_HOSTS, Health, container_from_json
 from schemas.frozen import frozen
 
 PROBE_MARK: Final = "health"
 SOON_S: Final = 0.1  # From the first look at one that comes up to the second.
-_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _SAYS_NOTHING: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Faults of the engine that say nothing about what runs in it."""
 
@@ -80,7 +79,7 @@ class Probing:
             if health.cmd:
                 return await self._inside(health, found)
             with anyio.fail_after(health.timeout_s):
-                return await _connects(health, found) if health.tcp else await answers(health.http, _host(found))
+                return await asked_from_here(health, found)
         except TimeoutError:
             return _late(health)
         except EngineFailed as failed:
@@ -116,13 +115,17 @@ def _late(health: Health) -> str:
     return f"no answer within {health.timeout_s:g} s"
 
 
-def _host(found: Seen) -> str:
-    return next((address for _, address in found.addresses if address), "127.0.0.1")
+async def asked_from_here(health: Health, found: Seen) -> str | None:
+    """What is wrong with it by its port or its answer, asked at its own address; None when it is well."""
+    host = next((address for _, address in found.addresses if address), "")
+    if not host:  # This machine's own loopback is nothing to ask in its stead.
+        return "nobody reaches it: it has no address"
+    return await _connects(health, host) if health.tcp else await answers(health.http, host)
 
 
-async def _connects(health: Health, found: Seen) -> str | None:
+async def _connects(health: Health, host: str) -> str | None:
     try:
-        stream = await anyio.connect_tcp(_host(found), health.tcp)
+        stream = await anyio.connect_tcp(host, health.tcp)
     except OSError as error:
         return f"port {health.tcp}: {error.strerror or error}"
     await stream.aclose()
@@ -149,6 +152,6 @@ def _seen_from_here(url: str, host: str) -> str:
     if url.startswith(":"):
         return f"http://{host}{url}"
     parts = urlsplit(url)
-    if parts.hostname not in _LOOPBACK:
+    if parts.hostname not in OWN_HOSTS:
         return url
     return urlunsplit(parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}"))

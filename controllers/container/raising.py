@@ -151,7 +151,7 @@ class Raising:
             host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else ALONE,
             user=spec.user,
             mounts=await self._mounts(spec) if spec.mounts else (),
-            ports=tuple(Published(port.inside, port.host) for port in spec.ports),
+            ports=tuple(Published(port.inside, port.host) for port in spec.ports) if networks else (),
             networks=tuple(names.network(network) for network in networks),
             aliases=(name,),
             bound=Bound(spec.cpu, spec.memory_bytes, spec.pids),

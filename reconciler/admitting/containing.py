@@ -18,7 +18,7 @@ from reconciler.admitting.attaching import Attached
 from reconciler.admitting.present import Present
 from schemas import address as addresses
 from schemas import limits, patterns, pointer
-from schemas.container import INTERNAL, KIND, NO_NETWORK
+from schemas.container import INTERNAL, KIND, NO_NETWORK, OWN_HOSTS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import covers_path, is_covered
@@ -165,15 +165,24 @@ def _network_faults(want: JsonObject, rights: Rights) -> Iterator[tuple[str, str
         if port["host"] and port["host"] not in rights.ports:
             allowed = f"`rights: {{ports: [{port['host']}]}}`"
             yield f"port {port['host']} of this machine is not yours", f"leave `host` out for any; or {allowed}"
+    http = (want["health"] or {}).get("http", "")
+    if http and not _asks_itself(http):
+        yield f"its health check would ask `{http}`", "write it as `:port/path`"
     if rights.network:
         return
     if want["networks"] not in ([INTERNAL], [NO_NETWORK]):
-        yield "it would have a way out, and you may not use the network", f"give it `networks: [{INTERNAL}]`"
+        hint = f"give it `networks: [{INTERNAL}]` or `[{NO_NETWORK}]`"
+        yield "it would have a way out, and you may not use the network", hint
     if want["build"]:
         yield "building asks the network, which you may not use", "take an image that is there"
-    http = (want["health"] or {}).get("http", "")
-    if http and (not http.startswith(":") or urlsplit(f"http://its-own{http}").hostname != "its-own"):
-        yield f"its health check would ask `{http}`", "write it as `:port/path`"
+
+
+def _asks_itself(url: str) -> bool:
+    """Whether a health check at `url`, which the owner asks, is of the container and of nobody else."""
+    try:
+        return urlsplit(f"http://{OWN_HOSTS[0]}{url}" if url.startswith(":") else url).hostname in OWN_HOSTS
+    except ValueError:
+        return False
 
 
 def _mount_faults(mount: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:

@@ -46,4 +46,6 @@ def test_containers_differ_in_their_workspaces_alone() -> None:
     assert (first.pop("task"), second.pop("task")) == ("one--nop--1", "one--nop--2")
     assert first == second
     assert first["read-only"] and first["networks"] == ["none"]
+    assert first["limits"] == {"memory": "2GiB", "pids": 512}
+    assert first["env"] == {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": "/tmp"}
     assert {"tmpfs": True, "container": "/tmp"} in first["mounts"]

@@ -8,7 +8,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controllers.container.probing import answers
+from controllers.container.probing import answers, asked_from_here
+from controllers.container.status import Seen
+from schemas.container import Health
+from schemas.frozen import remade
 
 pytestmark = pytest.mark.anyio
 
@@ -44,3 +47,13 @@ async def port() -> AsyncIterator[int]:
 async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int, url: str, fault: str | None) -> None:
     said = await answers(url.format(port=port), "127.0.0.1")
     assert said is None if fault is None else fault in (said or "")
+
+
+@pytest.mark.parametrize("how", ["tcp", "http"])
+async def test_who_has_no_address_is_not_asked_at_that_of_this_machine(port: int, how: str) -> None:
+    health = Health(tcp=port) if how == "tcp" else Health(http=f":{port}/well")
+    seen = Seen("id", "running", "uid", 1, "of", addresses=(("net", "127.0.0.1"),))
+
+    assert await asked_from_here(health, seen) is None
+    for nowhere in (remade(seen, addresses=()), remade(seen, addresses=(("net", ""),))):
+        assert await asked_from_here(health, nowhere) == "nobody reaches it: it has no address"

@@ -93,6 +93,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     ),
     "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
     "the network": (new(networks=["default"]), "it would have a way out"),
+    "a probe where it has no network": (new(networks=["none"], health={"tcp": 22}), "nobody reaches `new`"),
     "the network beside none": (new(networks=["none", "default"]), "`none` is no network at all"),
     "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
     "a build, which asks the network": (
@@ -115,6 +116,25 @@ WAYS: dict[str, tuple[Op, str]] = {
         "would run `rm -rf /` in `sut`",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("url", "is_its_own"),
+    [
+        *((":80/", True), ("http://localhost:80/", True), ("http://127.0.0.1:80/", True), ("http://[::1]:80/", True)),
+        *(("http://127.0.0.2:80/", False), ("http://0.0.0.0:80/", False), ("http://localhost.:80/", False)),
+        *(("http://sut:80/", False), ("http://[x]:80/", False)),
+    ],
+)
+def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alone(url: str, is_its_own: bool) -> None:
+    reached: JsonObject = {**DOCUMENT["tasks"]["a"], "rights": {**DOCUMENT["tasks"]["a"]["rights"], "network": "all"}}
+    document: JsonObject = {**DOCUMENT, "tasks": {**DOCUMENT["tasks"], "a": reached}}
+    plan = Imagined(FOLDER, document)
+    assert refusal(plan, HUMAN_FILE, Op("add", (), document)) == ""
+
+    said = refusal(plan, A, new(health={"http": url}))
+
+    assert said == "" if is_its_own else "its health check would ask" in said
 
 
 @pytest.mark.parametrize("way", WAYS)

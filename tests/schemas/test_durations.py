@@ -15,6 +15,13 @@ def test_a_time_is_the_sum_of_its_parts(text: str, expected: float) -> None:
     assert durations.seconds(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m", "9" * 400 + "d"])
+@pytest.mark.parametrize(
+    "text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m", "9" * 400 + "d", "9" * 1_000_100 + "d"], ids=len
+)
 def test_what_is_no_time_has_no_seconds(text: str) -> None:
     assert durations.seconds(text) is None
+
+
+@pytest.mark.parametrize("digits", [400, 1_000_100])
+def test_a_time_without_end_is_none(digits: int) -> None:
+    assert durations.seconds("9" * digits + "d") is None

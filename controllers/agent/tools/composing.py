@@ -48,6 +48,8 @@ def containers_of(content: bytes, file: str, folder: str) -> dict[str, JsonObjec
 
 
 def _container(name: str, service: JsonObject, folder: str) -> JsonObject:
+    if service.keys() >= {"networks", "network_mode"}:
+        raise _bad(f"`{name}` has networks and a mode of the network: take one of them out")
     out: JsonObject = {}
     for field, value in service.items():
         at = f"{name}.{field}"
@@ -163,6 +165,8 @@ def _healthcheck(value: Json, at: str) -> JsonObject:
 
 def _networks(value: Json, at: str) -> JsonObject:
     names = [name for name in (value if isinstance(value, dict) else _list(value, at)) if name != "default"]
+    if NO_NETWORK in names:
+        raise _bad(f"`{at}`: no network can be called `{NO_NETWORK}`; for no network at all write `network_mode: none`")
     if isinstance(value, dict) and (named := [name for name, one in value.items() if one]):
         raise _bad(f"`{at}`: `{named[0]}` has settings, which a plan has no words for")
     return {"networks": names} if names else {}

@@ -55,6 +55,8 @@ def test_services_become_containers_with_paths_from_the_plan() -> None:
         ("privileged: true", "`x.privileged`"),
         ("network_mode: host", "`x.network_mode`"),
         ("pid: host", "`x.pid`"),
+        ("networks: [none]", "no network can be called `none`"),
+        ("networks: [front]\n    network_mode: none", "take one of them out"),
         ("image: $IMAGE", "`$IMAGE` takes a variable from outside"),
         ("environment: [TOKEN]", "`TOKEN` is to be taken from outside"),
         ("environment: {TOKEN: }", "`TOKEN` is to be taken from outside"),
