@@ -10,6 +10,4 @@ INSIDE: Final = "/work"
 """Where the workspace is."""
 HOME: Final = "/tmp"
 """Memory that may be written; of the image's folders none may, only the workspace."""
-HOST_NAME: Final = "work"
-"""What those call themselves that grade: nothing that differs between equal runs."""
 ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": HOME}

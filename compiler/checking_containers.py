@@ -21,7 +21,8 @@ from schemas.pointer import of_task
 _PORT_MAX: Final = 65_535
 _INTEGER_MAX: Final = 2**63 - 1
 """No engine counts further."""
-_SHUT: Final = {str([INTERNAL]): f"is on `{INTERNAL}` alone", str([NO_NETWORK]): "has no network"}
+_SHUT: Final = {(INTERNAL,): f"is on `{INTERNAL}` alone", (NO_NETWORK,): "has no network"}
+"""Networks on which no port is opened, with how one says that a container is on them."""
 _PARTS: Final = {"health": "health", "build": "container-build"}
 _LISTS: Final = {"mounts": "mount", "ports": "port-map"}
 
@@ -86,7 +87,7 @@ def _check_ports(containers: JsonObject, faults: Faults) -> None:
             if host and (other := taken.setdefault(host, f"{name}:{inside}")) != f"{name}:{inside}":
                 hint = "give one of them another port, or leave `host` out for any free one"
                 faults.add("P0208", f"port {host} is given to `{other}` and to `{name}:{inside}`", hint, to=place)
-        if container.get("ports") and (shut := _SHUT.get(str(container.get("networks")))):
+        if container.get("ports") and (shut := _SHUT.get(tuple(container.get("networks", ())))):
             hint = "put it on another network, or take its `ports` away"
             faults.warn_on_key("P0211", f"ports of `{name}`, which {shut}, are not opened", hint, to=to)
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from containers.engine import Found
-from schemas.container import NO_NETWORK, ContainerSpec
+from schemas.container import ContainerSpec
 from schemas.encoding import digest
 from schemas.frozen import frozen
 
@@ -24,7 +24,7 @@ MADE_BY: Final = "planloop.by."
 """Of a volume, with a depth behind it: its maker's path so far down the tree of agents. People's have none."""
 
 DEFAULT_NETWORK: Final = "default"
-ALONE: Final = "localhost"
+HOST_CUT_OFF: Final = "localhost"
 """What a container without a network calls itself: the one name that leads anywhere in it, and the same for all."""
 _SUFFIX_CHARS: Final = 8
 _GAP: Final = "/"  # In no name.
@@ -35,7 +35,7 @@ _CONTAINER: Final = "container/"
 
 def networks_of(spec: ContainerSpec) -> tuple[str, ...]:
     """The networks that a container is on, as the plan names them; none where it says `none`."""
-    return () if spec.networks == (NO_NETWORK,) else spec.networks or (DEFAULT_NETWORK,)
+    return () if spec.is_cut_off else spec.networks or (DEFAULT_NETWORK,)
 
 
 @frozen

@@ -149,6 +149,11 @@ class ContainerSpec:
     task: str = ""
     again: int = 0
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is on no network at all."""
+        return self.networks == (NO_NETWORK,)
+
     def to_json(self) -> JsonObject:
         return {
             "image": self.image,

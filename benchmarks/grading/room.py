@@ -12,8 +12,8 @@ from typing import Final
 
 import anyio
 
-from benchmarks.grading.program import BOUND, LABEL
-from benchmarks.inside import ENV, HOME, HOST_NAME, INSIDE
+from benchmarks.grading.program import BOUND, HOST_NAME, LABEL
+from benchmarks.inside import ENV, HOME, INSIDE
 from containers.engine import Creation, Ended, Engine, EngineFailed, Inside, Placed
 from schemas.encoding import digest
 from schemas.frozen import frozen

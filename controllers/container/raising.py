@@ -15,7 +15,7 @@ from containers.engine import Bound, Build, Creation, EngineFailed, ImageFacts, 
 from containers.hiding import SECRETS, secrets_label
 from containers.images import stock
 from containers.images.rootfs import rootfs_image
-from containers.naming import ALONE, Tag, networks_of
+from containers.naming import HOST_CUT_OFF, Tag, networks_of
 from controllers.container import mounting, starting, volumes, writing
 from controllers.container.environment import environment
 from controllers.container.progress import Progress
@@ -148,7 +148,7 @@ class Raising:
             env=environment(spec, self.yard),
             workdir=spec.workdir,
             # Its first alias; the engine's own would be another each time.
-            host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else ALONE,
+            host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else HOST_CUT_OFF,
             user=spec.user,
             mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports) if networks else (),

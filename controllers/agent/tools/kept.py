@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from controllers.agent.tools.tool import Tool
 from reconciler.storing.store import View
@@ -29,10 +29,11 @@ class KeptTools(Mapping[str, Tool]):
         # What is withheld is in no list, and is there to be refused with the reason.
         return self._tools[name] if found is None else found
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """As a map's, without an error raised and caught for a tool that there is."""
+    def get(self, name: str, default: object = None, /) -> Tool | None:  # type: ignore[override]
+        """The tool, or None: without an error raised and caught for one that there is."""
+        del default
         found = self._fresh().get(name)
-        return self._tools.get(name, default) if found is None else found
+        return self._tools.get(name) if found is None else found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._fresh())
