@@ -57,7 +57,7 @@ test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run all
 	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
 quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not (process or browser or engine or network or sweep)"
 
 laws: $(VENV)/test.stamp ## Try the properties with examples drawn anew; SEED=N draws those of N
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed

@@ -23,14 +23,14 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return archive.namelist()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_is_of_the_version_that_the_command_tells(names: list[str]) -> None:
     (about,) = {Path(name).parts[0] for name in names if ".dist-info" in name}
     assert about == f"planloop-{VERSION}.dist-info"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_has_exactly_the_top_level_names_of_the_product(names: list[str]) -> None:
     tops = {Path(name).parts[0] for name in names}
@@ -38,7 +38,7 @@ def test_the_wheel_has_exactly_the_top_level_names_of_the_product(names: list[st
     assert {top for top in tops if not top.endswith(".dist-info")} == {*PACKAGES, "plans"}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_ships_the_library_the_examples_the_editor_schema_and_the_page(names: list[str]) -> None:
     assert any(name.startswith("plans/library/") for name in names)
@@ -48,7 +48,7 @@ def test_the_wheel_ships_the_library_the_examples_the_editor_schema_and_the_page
     assert any(name.startswith("planloop/page/assets/") and name.endswith(".js") for name in names)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_ships_every_file_that_the_product_reads_or_starts(names: list[str]) -> None:
     kept = [*(ROOT / "plans").rglob("*"), *(file for top in PACKAGES for file in (ROOT / top).rglob("*"))]

@@ -21,7 +21,7 @@ from containers.images.entries import Tree, text
 from tests.containers import engines
 from tests.e2e.folder import Folder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180)]
 
 NODE, REDIS = "planloop-test/node:20", "planloop-test/redis:7"
 SEED = """{:containers

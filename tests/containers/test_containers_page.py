@@ -24,7 +24,7 @@ AGE = re.compile(r"\b\d+(?:\.\d)? s\b( +(?=it ended|httpd))?")
 PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 
 
-@pytest.mark.slow
+@pytest.mark.engine
 @pytest.mark.timeout(240)
 def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()
@@ -81,7 +81,7 @@ def _tools(said: str) -> set[str]:
     return names - found if "all but" in said else found
 
 
-@pytest.mark.slow
+@pytest.mark.engine
 @pytest.mark.timeout(240)
 def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Path) -> None:
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: lab\n.*?)^```\n", AGENTS_PAGE.read_text())

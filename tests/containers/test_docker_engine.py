@@ -30,7 +30,7 @@ from tests.containers.engine_contract import (
 )
 from tests.containers.engines import Ground
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 
 
 class Others:

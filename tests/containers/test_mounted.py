@@ -13,7 +13,7 @@ from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 
 FILES = ("p.plan.yaml", "hooks", "hooks/deep/guard.sh", "tools/server.py", "parts/more.yaml")
 WAYS = [

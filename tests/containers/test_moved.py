@@ -16,7 +16,7 @@ from schemas.container import ContainerSpec, Mount
 from tests.containers.engine_contract import seen
 from tests.containers.engines import Ground
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 SPEC = ContainerSpec(image="i", mounts=(Mount("/w", host="data"), Mount("/tmp")))
 
 

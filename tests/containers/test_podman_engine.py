@@ -20,7 +20,7 @@ from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground
 from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDocker, TestRunningInDocker
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 SWITCH = "PLANLOOP_PODMAN"
 ADDRESS = os.environ.get(SWITCH, "")  # noqa: TID251
 if not ADDRESS:

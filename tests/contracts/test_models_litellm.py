@@ -17,7 +17,7 @@ from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running
 
 # Loading takes 3 seconds alone and may take 15 beside other tests.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 class Moving:

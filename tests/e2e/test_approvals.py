@@ -20,7 +20,7 @@ agent:
 WAYS = "plan approve approval/root.1 · plan reject approval/root.1"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answered(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
@@ -43,7 +43,7 @@ def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answ
         assert ", reason ," not in owner.text
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_the_live_tree_shows_what_is_asked_for_and_the_command_that_answers(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with terminal(folder, "apply", "demo.plan.yaml") as screen:

@@ -30,7 +30,7 @@ FORGES = """\
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(folder: Folder) -> None:
     for name, text in (("suite", SUITE), ("links", LINKS), ("forges", FORGES)):
         folder.write(f"{name}.yaml", text)
@@ -66,7 +66,7 @@ HELPED = """\
 LOOKS = "grep -o zebra plan.json > work/one--helped--1/out.txt"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize(
     "helper", [f"run: {LOOKS}", f"script: [{{call: {{shell: {{command: '{LOOKS}'}}}}}}, {{done: x}}]"]
 )

@@ -23,7 +23,7 @@ from tests.e2e.test_disk import small_disk
 from tests.e2e.test_full_disk import fill
 from tests.e2e.yards import IMAGE, OwnEngine
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 SUITE = f"""\
 suite: boxed

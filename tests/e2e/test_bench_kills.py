@@ -29,7 +29,7 @@ def moment_s(seed: int, kill: int) -> float:
     return hashlib.sha256(f"bench {seed}/{kill}".encode()).digest()[0] / 256 * SPAN_S
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_law_5_a_run_killed_at_random_moments_ends_as_one_that_nobody_killed(folder: Folder, seed: int) -> None:

@@ -122,7 +122,7 @@ def first_of(plan: dict[str, Any]) -> Any:
     return next(iter(plan["entries"].values()))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_a_run_that_cannot_be_gone_on_with_says_why_and_stays_as_it_is(folder: Folder) -> None:
     benches.lay(folder)
@@ -146,7 +146,7 @@ def kept(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and ".plan" not in path.parts}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) -> None:
     benches.lay(folder)
@@ -168,7 +168,7 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
             process.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itself(folder: Folder) -> None:
     benches.lay(folder)

@@ -69,7 +69,7 @@ cases:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> None:
     benches.lay(folder)
     words = ("bench", "run", "suite.yaml", "--model", "oracle", "--model", "nop", "--deterministic", "--name")
@@ -83,7 +83,7 @@ def test_two_deterministic_runs_are_the_same_but_for_times(folder: Folder) -> No
     assert {end["verdict"] for end in benches.ends(one).values()} == {"pass", "fail"}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_two_deterministic_runs_in_closed_containers_are_the_same_down_to_the_host_names(
     folder: Folder, tmp_path: Path
@@ -102,7 +102,7 @@ def test_two_deterministic_runs_in_closed_containers_are_the_same_down_to_the_ho
     assert {end["verdict"] for end in benches.ends(one).values()} == {"pass"}
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
     folder.write("suite.yaml", LIMITED)
 
@@ -118,7 +118,7 @@ def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
     assert "not done within 1 s" in ends["asleep oracle:slow 1"]["why"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_a_model_that_cannot_be_asked_is_an_error_and_is_tried_again(folder: Folder) -> None:
     benches.lay(folder)
@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_is_tried_again(folder: Fol
     assert [event["attempt"] for event in benches.events(run) if event["type"] == "case/end"] == [1, 2]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_workspace_is_copied_where_a_check_or_a_figure_looks_at_it_and_nowhere_else(folder: Folder) -> None:
     folder.write("suite.yaml", LOOKED_AT)
 

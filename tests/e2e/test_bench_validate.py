@@ -52,7 +52,7 @@ def suite(folder: Folder, text: str, tools: str = FILES) -> None:
     folder.write("notes.yaml", text.replace("TOOLS", tools))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: Folder) -> None:
     suite(folder, SOUND)
@@ -102,7 +102,7 @@ def test_programs_get_the_same_as_one_document(folder: Folder) -> None:
     assert (folder.path / found["run"] / "events.jsonl").is_file() and found["run"].startswith("elsewhere/")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_a_suite_can_be_validated_again_and_case_by_case(folder: Folder) -> None:
     suite(folder, SOUND)
@@ -172,7 +172,7 @@ def still_there(run: Path) -> list[str]:
     return [line for line in listed.splitlines() if str(run) in line and "ps -eo" not in line]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_in_a_container_cheats_score_nothing_either(folder: Folder, engine: object) -> None:
     del engine

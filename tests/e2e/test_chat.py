@@ -58,7 +58,7 @@ def chat(folder: Folder, text: str, *words: str) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_line_from_a_pipe_is_a_question_and_its_answer_goes_to_stdout(folder: Folder) -> None:
     with staying(folder, PLAN):
         said = chat(folder, "how far are you?\n")
@@ -70,7 +70,7 @@ def test_a_line_from_a_pipe_is_a_question_and_its_answer_goes_to_stdout(folder: 
         assert len(said.out.splitlines()) == 2, "an agent whose task is over can be asked"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(folder: Folder) -> None:
     with staying(folder, GROUP):
         late = folder.run("send", "left", "hello?", "--ask", "--timeout", "0.5s")
@@ -83,7 +83,7 @@ def test_asking_waits_for_every_answer_and_tells_who_did_not_answer_in_time(fold
         assert [one["agent"] for one in found["answers"]] == ["agent/left"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> None:
     with staying(folder, GROUP):
         said = folder.run("send", "left", "nobody", "hello")
@@ -94,7 +94,7 @@ def test_nobody_gets_a_message_that_one_of_them_cannot_have(folder: Folder) -> N
         assert folder.run("send", "left", "").code == Exit.USAGE
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
     with staying(folder, GROUP):
         words = ("--delivery", "steer", "--expires", "10m", "--key", "k", "--untrusted")
@@ -107,7 +107,7 @@ def test_how_a_message_is_sent_stands_in_its_envelope(folder: Folder) -> None:
         assert message["expires_at"] == pytest.approx(message["sent_at"] + 600)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None:
     with staying(folder, GROUP):
         said = chat(folder, "hello\n")
@@ -119,7 +119,7 @@ def test_a_group_at_the_root_says_whom_one_can_talk_with(folder: Folder) -> None
         assert chat(folder, "/talkwith right\nend\n", "left").out == "now with agent/right\nthe right half\n"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
@@ -129,7 +129,7 @@ def test_a_plan_that_nobody_runs_cannot_answer_and_says_how_it_could(folder: Fol
         assert "plan apply demo.plan.yaml --detach" in said.err
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folder: Folder) -> None:
     with staying(folder, PLAN):
         out = chat(folder, "/help\n/agents\n/plan\n/diff\n/why goal\n/budget\n/hooks\n/logs\n").out
@@ -156,7 +156,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
         assert folder.json("get", "task/.")["spec"]["notes"] == "be quick"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
     with staying(folder, text):
@@ -170,7 +170,7 @@ def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> Non
         assert asked.communicate(timeout=10)[0] == "half of it is done\n"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("written", "out", "code"),
     [
@@ -205,7 +205,7 @@ def folder_waits(folder: Folder) -> Iterator[None]:
     yield
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(folder: Folder) -> None:
     with staying(folder, PLAN):
         with terminal(folder, "chat") as chat:
@@ -222,7 +222,7 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
 SLOW = PLAN.replace('{write: {path: answer.txt, content: "half"}}', "{shell: {command: sleep 60}}")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_for_it(folder: Folder) -> None:
     with staying(folder, SLOW), terminal(folder, "chat") as chat:
         chat.until("demo > ")
@@ -238,7 +238,7 @@ def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_f
         assert chat.ended() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_what_comes_up_while_a_person_writes_is_shown_at_once_and_their_line_stays(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
     with staying(folder, text), terminal(folder, "chat") as live:
@@ -273,7 +273,7 @@ agent:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_prompts_of_tool_servers_are_commands_and_what_they_say_is_a_question(folder: Folder) -> None:
     with staying(folder, SERVED.format(command=", ".join(EVERYTHING))):

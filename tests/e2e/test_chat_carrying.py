@@ -11,7 +11,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.test_chat import chat, staying
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 PLAN = """\
 plan: demo

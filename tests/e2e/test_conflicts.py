@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.e2e.test_chat import chat
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PLAN = """\
 plan: demo

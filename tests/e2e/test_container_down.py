@@ -13,7 +13,7 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard, ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 PLAN = f"""\
 plan: p

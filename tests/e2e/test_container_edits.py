@@ -12,7 +12,7 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 PLAN = """\
 plan: p

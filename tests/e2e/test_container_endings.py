@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 HARD = f"""\
 plan: p

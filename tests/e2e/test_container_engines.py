@@ -16,7 +16,7 @@ from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, OwnEngine, Yard, ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 DISK_BYTES = 64_000_000
 PLAN = f"""\

@@ -26,7 +26,7 @@ from planloop.core import label_of
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(120)]
 
 SERVICES = f"""\
 plan: p

@@ -9,7 +9,7 @@ from containers.docker_engine import DockerEngine
 from tests.containers import engines
 from tests.e2e.folder import Folder, Said
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from planloop.core import label_of
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 TEXT = f"""\
 plan: p

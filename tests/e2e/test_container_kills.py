@@ -23,7 +23,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.toll import Point, Toll, toll
 from tests.e2e.yards import IMAGE, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 KILLS = 6
 PLAN_TEXT = f"""\

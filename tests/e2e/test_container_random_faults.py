@@ -180,7 +180,7 @@ def run(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: i
         yield Run(yard, engine, Random(seed), stack)
 
 
-@pytest.mark.slow
+@pytest.mark.engine
 @pytest.mark.timeout(400)
 def test_after_each_of_sixty_random_faults_all_is_well_again(run: Run, seed: int) -> None:
     run.write()

@@ -15,7 +15,7 @@ from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 SECRETS = {
     "secret:P_KEPT": "kept-beside-the-plan\nin-two-lines",

@@ -20,7 +20,7 @@ from planloop.places import Place
 from tests.containers import engines
 from tests.e2e.folder import PLAN, Folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
 IMAGE = engines.IMAGE
 TOOLS = "lib:containers, lib:code, plan_patch"

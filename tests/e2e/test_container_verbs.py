@@ -16,7 +16,7 @@ from tests.e2e.folder import PLAN, Folder
 from tests.e2e.test_terminal import terminal
 from tests.e2e.yards import IMAGE, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 SERVICES = f"""\
 plan: p

@@ -15,7 +15,7 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, Yard
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 SEED = Path(__file__).parents[1] / "golden" / "seeds" / "containers.edn"
 NODE = {

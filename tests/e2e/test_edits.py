@@ -31,7 +31,7 @@ tasks:
     run: "touch made-by-wait; sh -c 'sleep 300; true' & echo up > ready; wait"
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def prepare(folder: Folder) -> None:

@@ -29,7 +29,7 @@ DONE = {
     "locks": {"task/.", "task/guide", "task/title", "task/print"},
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(100)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(100)]
 
 
 def copied(folder: Folder, example: str) -> Path:

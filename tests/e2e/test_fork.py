@@ -43,7 +43,7 @@ def _log(folder: Folder, plan: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in said.out.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_fork_goes_on_from_its_revision_and_the_original_stays_as_it_was(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     assert folder.run("apply", "demo.plan.yaml").code == 0
@@ -66,7 +66,7 @@ def test_a_fork_goes_on_from_its_revision_and_the_original_stays_as_it_was(folde
     assert folder.run("replay", "--plan", "again").code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_no_id_of_the_original_is_used_again(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     assert folder.run("apply", "demo.plan.yaml").code == 0
@@ -76,7 +76,7 @@ def test_no_id_of_the_original_is_used_again(folder: Folder) -> None:
     assert not uids[0] & uids[1]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("effect", ["once", "read"])
 def test_a_command_that_ran_at_the_revision_is_in_doubt_or_made_again_by_its_class(folder: Folder, effect: str) -> None:
     folder.write("demo.plan.yaml", f'plan: demo\ntasks:\n  one: {{run: "echo one >> lines", effect: {effect}}}\n')
@@ -97,7 +97,7 @@ def test_a_command_that_ran_at_the_revision_is_in_doubt_or_made_again_by_its_cla
     assert (folder.path / "lines").read_text() == "one\n"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_copy_of_the_files_goes_to_another_folder(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder.write("demo.plan.yaml", PLAN)
     (folder.path / "link").symlink_to("demo.plan.yaml")
@@ -114,7 +114,7 @@ def test_a_copy_of_the_files_goes_to_another_folder(folder: Folder, tmp_path_fac
     assert not (folder.path / "again.plan.yaml").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_what_cannot_be_forked_is_told_with_its_cure_and_makes_nothing(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     assert folder.run("fork").code == Exit.NOT_FOUND
@@ -132,7 +132,7 @@ def test_what_cannot_be_forked_is_told_with_its_cure_and_makes_nothing(folder: F
     assert [one.name for one in (folder.path / ".plan").iterdir()] == ["demo"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_running_plan_can_be_forked_with_an_agent_in_mid_turn(folder: Folder) -> None:
     folder.write(
         "demo.plan.yaml",

@@ -9,7 +9,7 @@ import pytest
 from tests.controllers.fork.repository import Home
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PARTS = 6
 

@@ -17,7 +17,7 @@ tasks:
   gate: {needs: [first], run: "echo gate >> effects; cat door"}
 """ + "".join(f"  t{n}: {{needs: [gate], run: echo t{n} >> effects}}\n" for n in range(20))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def fill(disk: Path) -> Path:

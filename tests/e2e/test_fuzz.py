@@ -124,7 +124,7 @@ def _told(description: Any, site: Site) -> Any:
     return description
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(600)
 def test_whatever_is_asked_has_the_answer_that_is_described(site: Site, tmp_path: Path) -> None:
     said = _asked(site, site.get("/v1/openapi.json"), tmp_path, "-n", "10")
@@ -133,7 +133,7 @@ def test_whatever_is_asked_has_the_answer_that_is_described(site: Site, tmp_path
     assert site.people() <= {"human:file", "human:web"}
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(600)
 def test_whatever_is_asked_of_what_there_is_has_the_answer_that_is_described(site: Site, tmp_path: Path) -> None:
     description = _told(site.get("/v1/openapi.json"), site)

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from tests.e2e import guests
 from tests.e2e.folder import Folder
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
 
 WAITS = "until test -e go; do sleep 0.02; done"
 MODES = ("legacy", "2026-07-28")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PLAN = """plan: demo
 goal: all

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 Step = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 WAIT = "until [ -e go ]; do sleep 0.05; done"
 

@@ -18,7 +18,7 @@ EXAMPLES = sorted({path.name for path in (ROOT / "plans/examples").iterdir()} - 
 LESSON = ("teach me", "it calls itself", "to make big things small", "the empty list is returned as it is", "thanks")
 SETUP_S = 300  # Downloads where nothing is cached.
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_S)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(SETUP_S)]
 
 
 def run(*command: str | Path, cwd: Path, said: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -46,7 +46,7 @@ def moment_s(seed: int, kill: int) -> float:
     return hashlib.sha256(f"{seed}/{kill}".encode()).digest()[0] / 256 * 1.3
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_law_5_an_owner_killed_at_random_moments_loses_and_repeats_nothing(folder: Folder, seed: int) -> None:
@@ -77,7 +77,7 @@ def patched(folder: Folder, kill: int) -> list[str]:
     return [f"note {kill}"] if said.code == 0 else []
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(120)
 def test_two_applies_at_once_one_owns_and_the_other_joins(folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)

@@ -9,7 +9,7 @@ import pytest
 from planloop.exits import Exit
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PLAN = """\
 plan: demo

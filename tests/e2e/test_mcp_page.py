@@ -16,7 +16,7 @@ from tests.e2e import guests
 from tests.e2e.folder import Folder
 from tests.planloop import verb_pages
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
 
 PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
 SESSION = re.compile(r"(?ms)^```session\n(.*?)^```\n")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 AGENT = Path(__file__).parents[1] / "fakes" / "outside_agent.py"
 

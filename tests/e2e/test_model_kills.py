@@ -102,7 +102,7 @@ def ended(owner: Owner, within_s: float) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_law_5_a_thinking_tree_killed_at_random_moments_loses_and_repeats_nothing(folder: Folder, seed: int) -> None:

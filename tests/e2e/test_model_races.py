@@ -16,7 +16,7 @@ PATIENCE_S = 60.0
 STREAMING = {"hang": 3, "times": "always", "reply": {"text": "a b c d", "split": 1}}
 STUBBORN = {"name": "shell", "arguments": {"command": '(trap "" TERM; sleep 300) & sleep 300'}}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.sweep, pytest.mark.timeout(120)]
 
 
 def plan(server: StartedServer, goal: str, *more: str) -> str:

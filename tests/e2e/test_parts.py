@@ -21,7 +21,7 @@ tasks:
       e: {run: "echo e"}
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def test_a_target_deep_in_the_tree_brings_the_tasks_above_it_and_nothing_beside(folder: Folder) -> None:

@@ -89,7 +89,7 @@ FILES = {
     "EDN as a list": ("p.edn", LIST.encode()),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(80)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(80)]
 
 
 def inserted(old: bytes, new: bytes) -> bytes:

@@ -19,7 +19,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite
 from tests.fakes.model_server.running import started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 PLAN = """\
 plan: tale

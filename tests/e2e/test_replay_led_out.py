@@ -9,7 +9,7 @@ from planloop.exits import Exit
 from planloop.replaying import playing
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PLAN = """\
 plan: demo

@@ -13,7 +13,7 @@ from planloop.replaying import playing
 from planloop.replaying.playing import Outcome
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 OUTSIDE = Path(__file__).parents[1] / "fakes" / "outside_agent.py"
 PROGRAM = """\

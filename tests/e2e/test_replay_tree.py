@@ -80,7 +80,7 @@ def _is_same(found: Outcome) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> None:
     text = PLAYS[name].text.replace("sleep 30", "sleep 1").replace("sleep 20", "sleep 1")
@@ -91,7 +91,7 @@ def test_a_run_of_every_play_is_the_same_again(folder: Folder, name: str) -> Non
     assert _files(folder) == files, "it touches nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_run_in_which_a_request_waited_for_its_slot_is_the_same_again(folder: Folder) -> None:
     # A reply that nothing follows in its record, because somebody else is at work, is compared as it stands.
     child = {"id": "aide", "goal": "help", "agent": {"script": [{"sleep": 6}, {"done": "helped"}]}}
@@ -114,7 +114,7 @@ def test_a_run_in_which_a_request_waited_for_its_slot_is_the_same_again(folder: 
     assert _is_same(_play(folder))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_replay_writes_no_dump(folder: Folder) -> None:
     folder.write("demo.plan.yaml", DUMPS)
     assert folder.run("apply", "demo.plan.yaml").code == 0
@@ -123,7 +123,7 @@ def test_a_replay_writes_no_dump(folder: Folder) -> None:
     assert not (folder.path / "me.jsonl").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> None:
     folder.write("demo.plan.yaml", AGENTS)
     with folder.started("demo.plan.yaml") as owner:
@@ -140,7 +140,7 @@ def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> N
     assert _is_same(_play(folder))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None:
     folder.write("demo.plan.yaml", AGENTS)
     with folder.started("demo.plan.yaml") as owner:
@@ -152,7 +152,7 @@ def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None
     assert _play(folder).verdict == "same"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) -> None:
     text = 'plan: demo\ntasks:\n  one: {run: "sleep 2", protect: true}\n  two: {run: "true"}\n'
     folder.write("demo.plan.yaml", text)
@@ -165,7 +165,7 @@ def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) ->
     assert _is_same(_play(folder))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "exit 3", retries: 1}\n')
     folder.run("apply", "demo.plan.yaml")
@@ -176,7 +176,7 @@ def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: F
     assert found["at"]["type"] == "call.started", "a command that ended well is not retried"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "echo hello"}\n')
     assert folder.run("apply", "demo.plan.yaml").code == 0
@@ -231,7 +231,7 @@ def rewrite_all(folder: Folder, change: Any) -> None:
         connection.execute("DELETE FROM objects")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_law_1_records_of_others_between_a_patch_and_the_end_of_its_call_are_played_in_their_places(
     folder: Folder,
 ) -> None:
@@ -262,7 +262,7 @@ def _steps(record: dict[str, Any]) -> str:
     return " ".join([record["type"], *(also["type"] for also in record.get("also", ()))])
 
 
-@pytest.mark.slow
+@pytest.mark.process
 def test_what_hooks_said_is_part_of_the_record_and_no_hook_is_asked_again(folder: Folder) -> None:
     folder.write("demo.plan.yaml", HOOKS)
     folder.write("hook.sh", """echo asked >> asked; echo '{"comment": "heard"}'""")

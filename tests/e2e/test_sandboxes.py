@@ -10,7 +10,7 @@ from planloop.exits import Exit
 from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 PLAN = """\
 plan: p

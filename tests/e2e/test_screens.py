@@ -22,7 +22,7 @@ tasks:
 """.replace("goal: no,", 'goal: "no",').replace('    run: "true"\n    tasks', "    tasks")
 COLOUR = re.compile(rb"\x1b\[(?:[0-9]*;)*(?:3|4|9|10)[0-9]m")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def cells(line: str) -> int:

@@ -24,7 +24,7 @@ STOPPED = {
 
 WRITER = ':agent {:tools [:write] :script [{:call {:write {:path "README.md" :content "read"}}} {:done "written"}]}'
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def seeded(folder: Folder, seed: Path) -> str:

@@ -17,7 +17,7 @@ from tests.e2e.folder import Folder, Owner
 from tests.fakes.model_server.running import started
 from tests.planloop.gateway.gateways import Served, frames, listening, served
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120), pytest.mark.anyio]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.anyio]
 
 STORY = "once upon a time there was"
 TELLS = [{"reply": {"text": STORY, "split": 10}, "hang": 3}] * 2

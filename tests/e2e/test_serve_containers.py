@@ -17,7 +17,7 @@ from schemas.encoding import decode
 from tests.e2e.yards import IMAGE, Yard
 from tests.planloop.gateway.gateways import Served, served
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 PLAN = f"""\
 plan: p

@@ -12,7 +12,7 @@ from tests.e2e.team import call
 from tests.e2e.test_chat import chat
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 Step = dict[str, Any]
 WRITE = {"calls": [call("write", path="a.txt", content="hello")]}

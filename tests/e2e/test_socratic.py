@@ -33,7 +33,7 @@ SAID = [
     "You have just explained recursion, base case and all. I only made you be asked.",
 ]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 @contextmanager

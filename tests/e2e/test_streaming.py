@@ -14,7 +14,7 @@ from tests.e2e.test_chat import staying
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 PLAN = """\
 plan: demo

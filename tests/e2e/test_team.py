@@ -15,7 +15,7 @@ from tests.fakes.model_server.running import StartedServer, started
 EXAMPLE = Path(__file__).parents[2] / "plans/examples/team/team.plan.yaml"
 DONE = dict.fromkeys(("task/.", "task/frontend", "task/backend"), "done")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 @pytest.fixture

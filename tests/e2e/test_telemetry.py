@@ -18,7 +18,7 @@ from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
 from tests.planloop.gateway.gateways import Served, served
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 WRITES = {"name": "write", "arguments": {"path": "a.txt", "content": "hello"}}
 TELLS = [{"reply": {"text": "I write", "calls": [WRITES]}}, {"reply": {"text": "done"}}]

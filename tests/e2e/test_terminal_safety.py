@@ -32,7 +32,7 @@ STEPS = [
 
 VERBS = ("describe agent/.", "logs agent/.", "events", "events -o json", "history", "get tasks", "get agents", "tree")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 
 def test_control_characters_of_a_model_are_shown_and_never_obeyed(folder: Folder) -> None:

@@ -20,7 +20,7 @@ WAIT_S_MAX = 30.0  # Of a call for its locks: behind nineteen others, with an ow
 RING_S_MAX = 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.timeout(300)  # A thousand turns, each on the disk before it goes on, and nine owners that start.
 def test_a_thousand_turns_on_the_same_twenty_files_lose_no_line_however_often_the_owner_is_killed(
     folder: Folder, capsys: pytest.CaptureFixture[str]

@@ -20,7 +20,7 @@ tasks:
   gate: {run: "echo gate >> effects; while [ ! -e open ]; do sleep 0.05; done"}
 """ + "".join(f"  t{n}: {{needs: [gate], run: echo t{n} >> effects}}\n" for n in range(5))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(220)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(220)]
 
 
 def test_of_many_applies_at_once_one_owns_and_all_end_well(folder: Folder) -> None:

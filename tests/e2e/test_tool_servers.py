@@ -15,7 +15,7 @@ from schemas.encoding import Json, JsonObject
 from tests.e2e.folder import Folder
 from tests.servers import EVERYTHING, FILES, GIT, TIME
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 PATIENCE_S = 60.0
 TRICKY = [sys.executable, str(Path(__file__).parents[1] / "servers" / "tricky.py")]

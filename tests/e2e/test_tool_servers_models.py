@@ -18,7 +18,7 @@ from tests.e2e.team import Step, call
 from tests.e2e.test_tool_servers import SERVERS, TRICKY, Notes
 from tests.fakes.model_server.running import StartedServer, started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 HURRY = "leave that and ask for the name"
 LATER = "look again, for the folder has changed"

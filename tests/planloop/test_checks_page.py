@@ -24,7 +24,7 @@ EXAMPLES = ("5c1f0e9ab37d", "0f3b96c2d8e1", "b7d0a4418e6f")
 PARALLEL = 5
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

@@ -13,7 +13,7 @@ from tests.planloop.verb_pages import ROOT
 PAGE = ROOT / "docs" / "forks.md"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "hooks.md"
 LIBRARY = ROOT / "plans" / "library" / "hooks"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

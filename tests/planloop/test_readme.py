@@ -21,7 +21,7 @@ def played(block: str, folder: Path, *, timeout_s: float = 15) -> str:
     return steady("\n\n".join(parts)) + "\n"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_the_sessions_of_the_readme_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
     folder = tmp_path / "quickstart"

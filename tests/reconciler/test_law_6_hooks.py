@@ -341,7 +341,7 @@ ACTS = st.sampled_from(AUTHORS).flatmap(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @settings(max_examples=150)
 @given(st.lists(ACTS, min_size=1, max_size=6))
 def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts: list[tuple[Author, Any]]) -> None:

@@ -189,7 +189,7 @@ ACTS = st.tuples(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @settings(max_examples=300)
 @given(st.lists(ACTS, min_size=1, max_size=5))
 @example([(AUTHORS[1], {"goal": "more", "id": "new", "rights": {"models": []}})])

@@ -74,7 +74,7 @@ def test_a_story_without_crashes_balances_and_gives_everything_back() -> None:
     assert ledgers["task/."]["usd"]["left"] == "10", "nobody spent money, and all of it came back"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 def test_a_crash_at_any_write_loses_nothing_and_counts_nothing_twice(point: Point, part: int) -> None:
@@ -91,7 +91,7 @@ def test_a_crash_at_any_write_loses_nothing_and_counts_nothing_twice(point: Poin
             )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(4))
 def test_many_crashes_in_one_life_leave_the_books_in_order(seed: int) -> None:
     chance = random.Random(seed)

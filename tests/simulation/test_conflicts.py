@@ -174,7 +174,7 @@ def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_per
     assert "plan approve conflict/1 --release" in waited[-1]["unblocks"]
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("name", CASES)
 def test_law_5_a_crash_at_any_write_changes_nothing_of_what_a_ruling_brings_about(name: str, point: Point) -> None:
@@ -215,7 +215,7 @@ def test_a_ruling_has_its_effect_on_a_holder_that_does_nothing_for_it(how: str) 
     check(story)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("how", ["release", "sequence, for_agent: group/back", "merge, for_agent: group/back"])
 def test_law_5_what_a_ruling_takes_is_taken_once_through_a_crash_at_any_write(how: str, point: Point) -> None:
@@ -254,7 +254,7 @@ def settled(story: Story, tool: str) -> list[int]:
     return sorted(ended.values())
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_timers_of_a_conflict_outlive_every_owner() -> None:
     text = deep(holder="- sleep: 400\n- done: x")
     clean = played(text)
@@ -394,7 +394,7 @@ def test_of_many_that_wait_for_one_holder_the_first_speaks_for_all() -> None:
     ("edit", "back"),
     [("cancelled", "done"), ("restarted", "done"), ("the waiting one begins anew", "done")],
 )
-@pytest.mark.slow
+@pytest.mark.sweep
 def test_a_call_that_is_kept_back_goes_on_whatever_becomes_of_the_first_through_crashes(edit: str, back: str) -> None:
     text = plan("how: sequence", "- sleep: 60\n- done: x", WRITES)
     match edit:

@@ -80,7 +80,7 @@ def test_law_3_any_order_of_events_ends_in_one_state(seed: int) -> None:
     assert states(simulate_yard(STACK, seed=seed)) == CLEAN
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_an_owner_that_dies_at_any_write_leaves_nothing_and_changes_nothing(point: Point, part: int) -> None:
@@ -91,7 +91,7 @@ def test_law_5_an_owner_that_dies_at_any_write_leaves_nothing_and_changes_nothin
         assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{commit} {point}"
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_law_5_an_owner_that_dies_at_any_call_of_the_engine_leaves_nothing_and_changes_nothing(
     point: Literal["before", "after"],

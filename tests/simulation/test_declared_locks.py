@@ -96,7 +96,7 @@ def test_readers_run_together() -> None:
     assert story.log[-1].at - story.log[0].at < 6
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 def test_an_owner_killed_at_any_write_leaves_no_lock_behind(point: str) -> None:
     commits = played().commits
@@ -105,7 +105,7 @@ def test_an_owner_killed_at_any_write_leaves_no_lock_behind(point: str) -> None:
         check(played(crashes=[crash]), crash)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(4))
 def test_many_crashes_and_an_edit_of_the_locks_in_the_middle(part: int) -> None:
     for seed in range(part * 8, part * 8 + 8):

@@ -99,7 +99,7 @@ def test_in_any_order_nothing_is_lost_doubled_or_forgotten(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(6))
 def test_in_many_more_orders_nothing_is_lost_doubled_or_forgotten(part: int) -> None:
     for seed in range(100 + part * 25, 125 + part * 25):

@@ -48,7 +48,7 @@ def test_whoever_comes_first_no_line_is_lost_and_rings_are_broken(seed: int) -> 
     assert found[1].rings_s
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_7_a_crash_at_any_write_loses_no_line_and_leaves_no_lock(point: Point, part: int) -> None:
@@ -59,7 +59,7 @@ def test_law_7_a_crash_at_any_write_loses_no_line_and_leaves_no_lock(point: Poin
         check(FEW, played(FEW, crash), crash)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(6))
 def test_many_crashes_in_one_life_lose_no_line_either(seed: int) -> None:
     crashes = drawn(random.Random(seed), 12, 299)

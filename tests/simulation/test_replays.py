@@ -31,7 +31,7 @@ def test_every_order_of_events_is_the_same_again(play: Play, seed: int) -> None:
 
 
 @plays
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_run_that_crashed_anywhere_is_the_same_again(play: Play, point: Point, part: int) -> None:

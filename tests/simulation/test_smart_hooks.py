@@ -111,7 +111,7 @@ def test_law_5_a_crash_at_any_write_loses_and_doubles_no_question(point: Point, 
         check(story, f"{crash}")
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(4))
 def test_law_5_many_crashes_change_nothing_of_the_end_with_agents_as_hooks(seed: int) -> None:
     chance = random.Random(seed)

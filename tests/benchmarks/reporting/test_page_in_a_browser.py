@@ -15,7 +15,7 @@ from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 LONG = "provider/" + "a-very-long-name-of-a-model-" * 4
 SUITES = [

@@ -72,7 +72,7 @@ def test_the_page_names_the_exercises_that_are_known_to_fail() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(600)
 def test_its_proofs_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     validate_all(Asked(("planning",), False, "*", 2, tmp_path), None)

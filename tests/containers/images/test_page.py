@@ -16,7 +16,7 @@ from tests.planloop.verb_pages import ROOT, shell, steady
 PAGE = ROOT / "docs" / "images.md"
 
 
-@pytest.mark.slow
+@pytest.mark.engine
 @pytest.mark.timeout(180)
 def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

@@ -18,7 +18,7 @@ from containers.images.rootfs import NAME, rootfs_digest, rootfs_image
 from tests.containers import engines
 from tests.containers.engines import Ground
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 
 def busybox_tar(path: Path, word: str) -> Path:

@@ -24,7 +24,7 @@ from tests.containers.engines import Ground
 from tests.containers.images.stocked import shared, stocked
 from tests.planloop.verb_pages import ROOT
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180)]
 
 PACKAGE = (
     '{"name": "a", "version": "1.0.0", "scripts": {"pretest": "echo before", "test": "true", "fails": "exit 7",'

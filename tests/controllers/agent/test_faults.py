@@ -60,7 +60,7 @@ async def check(here: Arena, server: RunningServer) -> list[JsonObject]:
     return failed
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("at", [0, 1], ids=["first request", "after the call"])
 @pytest.mark.parametrize("fault", TRANSIENT.values(), ids=TRANSIENT)
 async def test_a_fault_that_may_pass_is_tried_again_and_changes_nothing(

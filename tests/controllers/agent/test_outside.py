@@ -147,7 +147,7 @@ async def test_another_goal_in_mid_turn_stops_it_and_asks_again(tmp_path: Path) 
         assert "SAY something else" in prompts(tmp_path)[1]["prompt"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_law_5_what_outlives_its_owner_is_taken_up_and_not_run_twice(tmp_path: Path) -> None:
     line = "echo began >> begins; while ! test -e go; do sleep 0.02; done; echo finished"
     text = f"goal: g\nagent:\n  outside: {{run: '{line}'}}"

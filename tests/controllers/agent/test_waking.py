@@ -140,7 +140,7 @@ async def test_law_12_an_agent_that_waits_for_a_message_is_in_no_queue(tmp_path:
         assert here.engine.quiescent()
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 async def test_law_12_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:

@@ -14,7 +14,7 @@ from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.mortal import Play, lived
 from tests.controllers.fork.repository import Home
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
 SLICES = 10  # Each is a test of its own, well within the time that one has.
 WRITES_MIN, RUNS_MIN = 15, 40  # If there were fewer, something of a fork's life would no longer be told or done.

@@ -195,7 +195,7 @@ def _is_over(bank: Bank, task: Resource) -> bool:
     return all(_is_over(bank, one) for one in below)
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 class TestHistories(Histories.TestCase):  # type: ignore[valid-type, misc]
     """Any history."""
 

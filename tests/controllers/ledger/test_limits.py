@@ -41,7 +41,7 @@ happenings = st.lists(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.sweep
 @settings(max_examples=120)
 @given(trees(), happenings)
 def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(

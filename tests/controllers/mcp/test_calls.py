@@ -13,7 +13,7 @@ from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts, tricky
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 
 async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:

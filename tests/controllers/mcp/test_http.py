@@ -20,7 +20,7 @@ from schemas.mcp import ServerFailed
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import DONE, TRICKY, call, plan, texts
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 
 def free_port() -> int:

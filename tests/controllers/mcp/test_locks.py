@@ -10,7 +10,7 @@ from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import OK, call, tricky, written
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 
 def agents(**scripts: list[JsonObject]) -> JsonObject:

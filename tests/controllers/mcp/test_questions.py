@@ -16,7 +16,7 @@ from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.servers import EVERYTHING
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 
 async def asked(here: Arena, words: str) -> Resource:

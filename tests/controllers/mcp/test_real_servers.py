@@ -12,7 +12,7 @@ from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts
 from tests.servers import EVERYTHING, FILES, GIT, TIME
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 EVERYTHING_SERVER: JsonObject = {"e": {"command": EVERYTHING}}
 

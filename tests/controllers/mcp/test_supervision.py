@@ -15,7 +15,7 @@ from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 WAITS: JsonObject = {"when": {"message": "go"}, **call("t.pid")}
 

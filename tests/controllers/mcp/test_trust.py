@@ -12,7 +12,7 @@ from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 GO: JsonObject = {"when": {"message": "go"}, **call("t.echo", text="x")}
 

@@ -107,7 +107,7 @@ CALLS: list[tuple[str, JsonObject]] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_law_5_no_call_is_lost_and_none_happens_twice_wherever_the_owner_dies(tmp_path: Path) -> None:
     text = plan(SERVERS, *(call(tool, **arguments) for tool, arguments in CALLS), DONE)
     start = read_world(SHIPPED.read_bytes(), file=OFFICE).world

@@ -171,7 +171,7 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
     assert (found.result, found.message, found.probes) == (result, words, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(180)
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
     assert (found.result, found.message) == ("pass", f"6 steps hold at {path}, in frames like the page's")
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(bench: Bench) -> None:
@@ -205,7 +205,7 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
     assert found.message.startswith("at /live, in frames of plain text, step 2: bob does not hear")
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
@@ -267,7 +267,7 @@ async def test_a_program_that_never_answers_the_handshake_fails_there(bench: Ben
     assert found.message == f"/ws opens no websocket in the time of the check{left}"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_for_them(bench: Bench) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi", "within": "15s"}}]
     async with at("/ws", chats.Memory)() as url:
@@ -281,7 +281,7 @@ async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_
     assert b"ann > hi" in found.evidence["frames.txt"]
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench: Bench) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "x" * (16 << 20)}}, {"bob": {"hears": "x", "within": "30s"}}]
     async with at("/ws", chats.Unread)() as url:

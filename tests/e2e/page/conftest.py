@@ -1,6 +1,6 @@
 """A running plan in a real browser: its folder with an owner in the background, its gateway, and pages of Chromium.
 
-Tests here are `slow` and have a minute. The page is the one that ships; `--page DIR` tries another build of it.
+Each test is marked `browser` and has a minute. The page is the one that ships; `--page DIR` tries another build of it.
 A complaint on the console, or of the content security policy, fails the test that made it.
 """
 

@@ -14,7 +14,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 from tests.e2e.test_tool_servers import TRICKY
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

@@ -19,7 +19,7 @@ from schemas.encoding import canonical, digest
 from tests.e2e.folder import PLAN, Folder, Owner
 from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 SUITE = """\
 suite: notes

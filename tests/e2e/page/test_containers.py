@@ -15,7 +15,7 @@ from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 from tests.e2e.yards import IMAGE, Yard, machines_address
 from tests.fakes.model_server.running import started
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
 PLAN = f"""\
 plan: p

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 # `paint` works in steps until it is told of another goal.
 PAINTING = """\

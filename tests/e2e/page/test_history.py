@@ -14,7 +14,7 @@ from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
 
 ONE = re.compile(r"^Revision \d")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

@@ -17,7 +17,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Opened, Running, Serve, Serving
 from tests.planloop.gateway.writers import deleted
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = "plan: demo\ngoal: two that wait\ntasks:\n  first: {run: sleep 600}\n  second: {run: 'true', needs: [first]}\n"
 PATIENCE_MS = 20_000  # The page asks who runs the plan every few seconds.

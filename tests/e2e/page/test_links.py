@@ -9,7 +9,7 @@ from tests.controllers.fork.repository import Home
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Running, Serve
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Running, Serve
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.page.conftest import Opened, Running, Serve, Serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = """\
 plan: demo

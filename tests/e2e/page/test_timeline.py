@@ -12,7 +12,7 @@ from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Running, Serve
 from tests.planloop.gateway.writers import writing
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 PLAN = "plan: demo\ngoal: one that waits\ntasks:\n  first: {run: sleep 600}\n"
 LONG = 6_000

@@ -63,7 +63,7 @@ def _tables(text: str) -> str:
     return text
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)
 def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

@@ -15,7 +15,7 @@ from tests.planloop.verb_pages import ROOT
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
     text = PAGE.read_text()

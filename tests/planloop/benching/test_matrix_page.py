@@ -78,7 +78,7 @@ def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("suite", ["planning", "tool-calling"])
 def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating_docs: bool) -> None:
@@ -94,7 +94,7 @@ def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: P
     assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
 async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(

@@ -14,7 +14,7 @@ from planloop.gateway import tokens
 from tests.e2e.folder import Folder
 from tests.planloop.gateway.gateways import PLAN, served
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 TWO = "plan: other\nrun: 'true'\n"
 

@@ -63,7 +63,7 @@ class Watcher:
         raise AssertionError(f"it ended with {socket.close_code}")
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_every_revision_comes_once_and_in_order_through_twenty_reconnects(
     gateway: Served, writer: Writer
 ) -> None:
@@ -139,7 +139,7 @@ async def test_a_log_that_is_deleted_and_made_anew_is_begun_anew(gateway: Served
             await watcher.listen(gateway, successor.write(10))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_without_a_log_it_says_so_until_there_is_one(gateway: Served, writer: Writer, state: Path) -> None:
     writer.kill()
     aside = state.with_name("aside")
@@ -153,7 +153,7 @@ async def test_without_a_log_it_says_so_until_there_is_one(gateway: Served, writ
         await Watcher(0).listen(gateway, successor.write(10))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_an_older_copy_put_in_its_place_is_another_log(
     gateway: Served, writer: Writer, state: Path, tmp_path: Path
 ) -> None:
@@ -175,7 +175,7 @@ async def test_an_older_copy_put_in_its_place_is_another_log(
     assert gateway.get("status")["rev"] < known
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_whole(
     gateway: Served, writer: Writer, state: Path
 ) -> None:
@@ -199,7 +199,7 @@ async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_
         await Watcher(0).listen(gateway, successor.write(1))
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_new_links_end_those_who_came_by_the_old_ones(gateway: Served, writer: Writer, state: Path) -> None:
     async with listening(gateway, "after=0", token=gateway.read) as socket:
         with served(state.parent.parent, "--new-links") as other:

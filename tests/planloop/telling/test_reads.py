@@ -13,7 +13,7 @@ from planloop.server import past
 from schemas.encoding import JsonObject
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.process
 
 PLAN = """\
 plan: demo

@@ -82,7 +82,7 @@ async def test_law_1_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> No
 
 
 @pytest.mark.anyio
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(240)
 async def test_law_1_what_was_acknowledged_survives_forty_kills(tmp_path: Path) -> None:
     await check_kills(tmp_path, [1 + 37 * n % 211 for n in range(40)])

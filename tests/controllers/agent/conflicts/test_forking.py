@@ -21,7 +21,7 @@ FRONT = f"""
 """
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("has_repository", [True, False])
 async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_the_file(
     tmp_path: Path, has_repository: bool
@@ -51,7 +51,7 @@ async def test_fork_the_one_that_waits_works_in_a_branch_and_both_parts_are_in_t
     assert not has_repository or home.branches() == []
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_a_branch_is_ruled_where_there_is_no_repository_too(tmp_path: Path) -> None:
     back = f"""
         - call: {{write: {{path: {PATH}, content: by back}}}}

@@ -9,7 +9,7 @@ import pytest
 from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.mortal import lived, to_the_end
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
 # The third command is told of, once; the fourth becomes another one; the hook that greets is over after its greeting.
 PLAN = r"""

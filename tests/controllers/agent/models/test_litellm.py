@@ -224,7 +224,7 @@ async def test_the_process_ends_when_its_owner_is_killed(env: dict[str, str]) ->
         await process_table.exited(child)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)  # Loading takes 3 seconds alone and may take 15 beside other tests.
 async def test_the_loop_goes_on_turning_while_litellm_loads(tmp_path: Path) -> None:
     turns_until_loaded = 0
@@ -246,7 +246,7 @@ async def test_the_loop_goes_on_turning_while_litellm_loads(tmp_path: Path) -> N
     assert turns_until_loaded > 10
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.timeout(120)  # Loading takes 3 seconds alone and may take 15 beside other tests.
 async def test_cancelling_while_litellm_loads_returns_at_once_and_asks_nobody(tmp_path: Path) -> None:
     async with running([{"reply": {"text": "second"}}], tmp_path) as server, models(dict(ENVIRONMENT)) as on:

@@ -165,14 +165,14 @@ async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -
     assert NO_PACKAGE.encode() in answer.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_program_that_does_not_answer_fails_and_is_no_error(bench: Bench) -> None:
     found = await find(bench, url="http://127.0.0.1:1", **SOON)
 
     assert (found.result, found.message) == ("fail", "http://127.0.0.1:1 cannot be opened: unsafe port")
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.parametrize("script", ["", "while (true) {}"])
 async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(bench: Bench, script: str) -> None:
     async with served(drawn(Page("<p>hi</p>", script))) as url:
@@ -182,7 +182,7 @@ async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(benc
     assert living(bench) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.parametrize("part", ["--remote-debugging-pipe", CHILD])
 async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, part: str) -> None:
     site = Visited(Page("<p>hi</p>"))
@@ -203,7 +203,7 @@ async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, p
     await gone(family, bench)
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: Bench) -> None:
     site = Crashing(f"{SAY} if (visit) document.body.append('and again'); await say('here');")
     found: list[Finding] = []
@@ -219,7 +219,7 @@ async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: Bench
     assert (found[0].result, site.visits) == ("pass", 2), found[0].message
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_other_nonces(bench: Bench) -> None:
     site = Crashing(f"{SAY} field.oninput = async () => {{ if (field.value.length < 12) return; {CRASHES_SAYING} }};")
     steps: list[JsonObject] = [{"fill": {"message-field": "{{nonce.word}}"}}, {"see": "never said"}]
@@ -231,7 +231,7 @@ async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_ot
     assert living(bench) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_look(bench: Bench) -> None:
     site = Crashing(f"if (!visit) {{ {CRASH} }} document.body.append('fine')")
     async with served(site.app) as url:
@@ -240,7 +240,7 @@ async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_l
     assert (found.result, found.message, site.visits) == ("pass", "1 step done", 2)
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench) -> None:
     # The page is fine a second after the check's time is over: soon enough for a look that began later and had it all.
     fine = "setTimeout(() => document.body.append('fine'), begun + 31_000 - Date.now())"
@@ -259,7 +259,7 @@ async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench
     assert site.visits == 2
 
 
-@pytest.mark.slow
+@pytest.mark.browser
 async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: Bench) -> None:
     site = Visited(Page("<p>hi</p>"))
 

@@ -18,7 +18,7 @@ from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framewor
 from tests.controllers.task.web.sites import Page, drawn, served
 from tests.controllers.task.yard import ENV
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.timeout(180)]
 
 ENTER = [{"fill": {"user-field": "ada", "pass-field": "lovelace"}}, {"press": "login-button"}]
 GOOD: dict[str, Any] = {"can": [{"open": "/"}, *ENTER, {"see": r"/\bada\b/"}, {"gone": "pass-field"}]}
