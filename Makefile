@@ -8,7 +8,9 @@ CODE := schemas compiler reconciler controllers containers benchmarks planloop
 # Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo bench servers test quick laws check format lint types contracts docs page wheel speed clean
+ARGS ?=
+
+.PHONY: help demo bench servers test quick soak laws check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -53,14 +55,19 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp
 bench: $(VENV)/bench.stamp ## Run every benchmark suite with three models that need no provider, and report
 	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/suites/hasty.yaml
 
-test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
 
-quick: $(VENV)/test.stamp ## Run the tests that take under two minutes together
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not (process or browser or engine or network or sweep)"
+test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the tests that a change must pass (set "change")
+	$(PYTEST) --set change $(ARGS)
 
-laws: $(VENV)/test.stamp ## Try the properties with examples drawn anew; SEED=N draws those of N
-	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed
+quick: $(VENV)/test.stamp ## Run the tests that start no program, browser or engine (set "quick")
+	$(PYTEST) --set quick $(ARGS)
+
+soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run every test, parameter and crash point, with new random examples (set "nightly")
+	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --hypothesis-seed=$$seed $(ARGS)
+
+laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws those of N
+	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; PLANLOOP_SET=nightly $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed $(ARGS)
 
 check: lint types contracts quick ## Everything a change must pass: format, lint, types, contracts, quick tests
 

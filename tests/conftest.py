@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.suite import plugin
+
 if TYPE_CHECKING:  # Most tests need no engine.
     from containers.docker_engine import DockerEngine
 
@@ -23,6 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
     parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
     parser.addoption("--page", metavar="DIR", help="try this build of the page in the browser tests")
+    plugin.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "planloop", derandomize=is_same, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     settings.load_profile("planloop")
+    plugin.configure(config)
 
 
 @pytest.fixture

@@ -1,0 +1,52 @@
+"""The test sets (quick, change, nightly) as tests see them: how much of a sweep to try in this run.
+
+`make quick` runs the tests without a mark, `make test` and `.ci/run` the set *change*, `make soak` everything. A
+test asks here only for what selection cannot reach: the points of a loop, or a number of Hypothesis examples.
+CONTRIBUTING.md describes the sets.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from typing import Final, Literal, TypeVar, get_args
+
+T = TypeVar("T")
+SetName = Literal["quick", "change", "nightly"]
+
+NAMES: Final[tuple[str, ...]] = get_args(SetName)
+SET: Final = "PLANLOOP_SET"
+ROTATION: Final = "PLANLOOP_ROTATION"
+
+
+def name() -> str:
+    """The set that this run belongs to; `change` for tests that were named on the command line."""
+    return os.environ.get(SET, "change")  # noqa: TID251 - workers and reruns inherit it
+
+
+def is_nightly() -> bool:
+    """Whether every point, parameter and example is tried."""
+    return name() == "nightly"
+
+
+def rotation() -> int:
+    """The number by which thinned sweeps advance. It follows from the commit, so a rerun of a commit tries the same."""
+    return int(os.environ.get(ROTATION, "0"))  # noqa: TID251
+
+
+def points(sequence: Sequence[T], keep: int, name: str) -> list[T]:
+    """Return `keep` evenly spaced elements of `sequence`, or all of them in nightly.
+
+    The elements are `len(sequence) / keep` apart, and the first one advances with the rotation: that many consecutive
+    rotations together try every element. `name` makes sweeps of one run start at different places.
+    """
+    if is_nightly() or len(sequence) <= keep:
+        return list(sequence)
+    stride = -(-len(sequence) // keep)
+    return list(sequence[(rotation() + zlib.crc32(name.encode())) % stride :: stride]) or [sequence[-1]]
+
+
+def examples(nightly: int, change: int) -> int:
+    """The number of Hypothesis examples to draw in this set."""
+    return nightly if is_nightly() else change

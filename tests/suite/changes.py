@@ -1,0 +1,99 @@
+"""What a change touches: the paths that differ from the last landed commit, and the groups of tests that follow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+BASE_FILE: Final = ".ci/base"
+"""Holds the commit that landed last. An old one costs time only: more paths count as touched."""
+
+EVERYTHING: Final = ("pyproject.toml", "Makefile", ".ci/run", "tests/conftest.py", "tests/suite/", "tests/sets.py")
+"""A change here touches every group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Expensive tests that run in *change* only if their sources are touched; otherwise their `smoke` tests run."""
+
+    name: str
+    tests: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def has(self, nodeid: str) -> bool:
+        """Whether the test belongs to this group."""
+        return nodeid.startswith(self.tests)
+
+    def is_touched(self, paths: frozenset[str]) -> bool:
+        """Whether one of the changed `paths` can change what the tests of this group find."""
+        return any(path.startswith((*self.tests, *self.sources, *EVERYTHING)) for path in paths)
+
+
+GROUPS: Final = (
+    Group(
+        "page",
+        tests=("tests/e2e/page/",),
+        sources=(
+            "web/",
+            "planloop/page/",
+            "planloop/gateway/",
+            "planloop/server/",
+            "planloop/api/",
+            "planloop/editing/",
+        ),
+    ),
+    Group(
+        "sites",
+        tests=("tests/controllers/task/web/",),
+        sources=("controllers/task/checking/", "schemas/web"),
+    ),
+    Group("images", tests=("tests/containers/images/",), sources=("containers/images/", "containers/docker_")),
+)
+
+
+def commit() -> str:
+    """The hash of the commit that is checked out, or the empty string outside git."""
+    return _git("rev-parse", "HEAD") or ""
+
+
+def base() -> str | None:
+    """The commit that the change is compared with: $PLANLOOP_BASE, or the newest of origin/main and `.ci/base`.
+
+    None if there is none in this checkout, as in a shallow clone.
+    """
+    given = os.environ.get("PLANLOOP_BASE")  # noqa: TID251 - a setting of the run
+    if given:
+        return _git("rev-parse", "--verify", "--quiet", f"{given}^{{commit}}")
+    file = ROOT / BASE_FILE
+    named = [file.read_text().strip()] if file.exists() else []
+    found = [each for each in (_git("merge-base", "HEAD", one) for one in ["origin/main", *named]) if each]
+    older = [each for each in found if each != commit()]
+    return max(older, key=lambda each: int(_git("rev-list", "--count", each) or 0), default=None)
+
+
+def changed(since: str) -> frozenset[str]:
+    """The paths that differ from `since`, in commits, in the working tree and among untracked files."""
+    differing = _git("diff", "--name-only", "--no-renames", since) or ""
+    untracked = _git("ls-files", "--others", "--exclude-standard") or ""
+    return frozenset([*differing.splitlines(), *untracked.splitlines()])
+
+
+def touched() -> tuple[str, ...]:
+    """The names of the groups that the change touches; all of them if there is no commit to compare with."""
+    since = base()
+    if since is None:
+        return tuple(group.name for group in GROUPS)
+    paths = changed(since)
+    return tuple(group.name for group in GROUPS if group.is_touched(paths))
+
+
+def _git(*words: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,113 @@
+"""What a first failure means: the test runs once more, alone in a fresh process, and both outcomes are printed.
+
+A test that fails twice is red. A test that passes the second time does not stop a landing, but it is a bug to find:
+it is printed at the end of the output and appended to reports/flaky.jsonl. More than MOST first failures in a run
+are red. So is a failed law, which a second run cannot excuse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MOST: Final = 3
+RERUN: Final = "PLANLOOP_RERUN"
+"""Set in the process that runs one test again."""
+LOG: Final = Path("reports", "flaky.jsonl")
+"""Below the root of the repository."""
+RERUN_TIMEOUT_S: Final = 900
+MESSAGE_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first failure of a test in this run."""
+
+    nodeid: str
+    message: str
+    is_assertion: bool
+    is_over_budget: bool = False
+
+    @property
+    def is_law(self) -> bool:
+        """Whether a law of docs/architecture.md did not hold: such a test is not run again."""
+        return self.is_assertion and "::test_law_" in self.nodeid
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """How the same test ended alone in a fresh process."""
+
+    is_passed: bool
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A first failure with its second run; `second` is None where there was none."""
+
+    failure: Failure
+    second: Second | None
+
+    @property
+    def is_red(self) -> bool:
+        return self.second is None or not self.second.is_passed
+
+
+def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
+    """Run each failed test again, except laws; none if there are too many, since the run is red without that."""
+    if len(failures) > MOST:
+        return [Outcome(failure, None) for failure in failures]
+    return [Outcome(failure, None if failure.is_law else rerun(failure.nodeid, options, root)) for failure in failures]
+
+
+def rerun(nodeid: str, options: Sequence[str], root: Path) -> Second:
+    """Run one test alone in a fresh process in `root`, with the `options` of this run."""
+    words = [sys.executable, "-m", "pytest", nodeid, "-p", "no:cacheprovider", "-rfEs", *options]
+    environment = {**os.environ, RERUN: "1"}  # noqa: TID251 - the same test in the same environment
+    environment.pop("PYTEST_ADDOPTS", None)
+    try:
+        done = subprocess.run(
+            words, cwd=root, env=environment, capture_output=True, text=True, timeout=RERUN_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Second(is_passed=False, output=f"not done after {RERUN_TIMEOUT_S} s")
+    return Second(done.returncode == 0, (done.stdout + done.stderr).strip())
+
+
+def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What is printed at the end: each first failure with both outcomes, and what follows for the run."""
+    for outcome in outcomes:
+        failure = outcome.failure
+        yield failure.nodeid
+        yield f"  first:  {failure.message}"
+        if outcome.second is None:
+            why = "a law failed" if failure.is_law else f"more than {MOST} tests failed"
+            yield f"  second: not run, because {why}"
+        elif outcome.second.is_passed:
+            yield "  second: passed alone in a fresh process. This is a bug to find: see CONTRIBUTING.md, Flaky tests"
+        else:
+            yield "  second: failed alone in a fresh process:"
+            yield from (f"    {line}" for line in outcome.second.output.splitlines()[-60:])
+    red = sum(outcome.is_red for outcome in outcomes)
+    yield f"{len(outcomes)} first failures, {red} of them red"
+
+
+def append_to_log(outcomes: Sequence[Outcome], facts: Mapping[str, object], log: Path) -> list[str]:
+    """Append one line of JSON for each test that passed the second time, and return those lines."""
+    found = [
+        json.dumps({"test": one.failure.nodeid, "message": one.failure.message, **facts}, ensure_ascii=False)
+        for one in outcomes
+        if not one.is_red
+    ]
+    if found:
+        log.parent.mkdir(exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in found)
+    return found

@@ -1,0 +1,211 @@
+"""The pytest plugin of this suite: it selects the set, measures and bounds each test, and judges first failures.
+
+`tests/conftest.py` registers it. Without `--set` it only measures: tests named on the command line run as named.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+import pytest
+from _pytest.runner import runtestprotocol
+from _pytest.terminal import TerminalReporter
+
+from tests import sets
+from tests.suite import changes, first_failures, processor
+from tests.suite.first_failures import Failure, Outcome
+from tests.suite.selection import select
+
+TOUCHED = "PLANLOOP_TOUCHED"
+"""The names of the touched groups, separated by commas. The controller sets it, its workers inherit it."""
+SHOWN = 20
+FORWARDED = ("--set", "--seed", "--page", "--hypothesis-seed")
+"""Options that a second run of a test needs."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    parser.addoption("--set", choices=sets.NAMES, dest="suite_set", help="which tests run: CONTRIBUTING.md, Test sets")
+
+
+@dataclass(slots=True, eq=False)
+class Suite:
+    """The state of one run, in each process of it: what tests used, and which failed."""
+
+    config: pytest.Config
+    account: processor.Account
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether this run is of a set, rather than of tests named by a person."""
+        return self.config.getoption("suite_set") is not None
+
+    @property
+    def is_worker(self) -> bool:
+        return hasattr(self.config, "workerinput")
+
+    @property
+    def is_rerun(self) -> bool:
+        return first_failures.RERUN in os.environ  # noqa: TID251 - set by the run that starts this one
+
+    def pytest_report_header(self) -> str:
+        touched = os.environ[TOUCHED] or "none"  # noqa: TID251
+        since = changes.base()
+        return (
+            f"set: {sets.name()}, rotation {sets.rotation()}; touched groups: {touched} "
+            f"(compared with {since[:8] if since else 'nothing, no base is known'})"
+        )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if not self.is_chosen:
+            return
+        touched = os.environ[TOUCHED].split(",")  # noqa: TID251
+        kept = select(items, touched)
+        chosen = {*kept}
+        self.config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = kept
+        if not sets.is_nightly() and (crowded := processor.too_many_items(items)):
+            raise pytest.UsageError("these functions have too many items:\n  " + "\n  ".join(crowded))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        with self.account.fixture(str(fixturedef.scope)):
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        self.account.test_begins()
+        if self.is_rerun and self.is_chosen:
+            # The first test of a process pays for imports that are not its own: only the second pass is measured.
+            reports = runtestprotocol(item, log=False, nextitem=None)
+            if not any(report.failed for report in reports):
+                item._initrequest()  # type: ignore[attr-defined] # as pytest's own rerun plugins do
+                self.account.test_begins()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        facts: dict[str, object] = {}
+        if report.failed:
+            facts["is_assertion"] = call.excinfo is not None and _is_assertion(call.excinfo.value)
+        if report.when == "teardown":
+            used, bound = self.account.test_s(), processor.budget(item)
+            facts["cpu_s"] = used
+            if bound is not None and used > bound * processor.TOLERANCE:
+                facts["over_budget"] = f"used {used:.1f} processor seconds, its budget is {bound:g}"
+        report.suite = facts  # type: ignore[attr-defined] # xdist carries attributes of a report to the controller
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        facts = getattr(report, "suite", {})
+        self.cpu_s[report.nodeid] = self.cpu_s.get(report.nodeid, 0.0) + facts.get("cpu_s", 0.0)
+        if report.failed:
+            self._note(Failure(report.nodeid, _message(report), facts.get("is_assertion", False)))
+        elif "over_budget" in facts and self.is_chosen and not sets.is_nightly():
+            self._note(Failure(report.nodeid, facts["over_budget"], is_assertion=False, is_over_budget=True))
+
+    def _note(self, failure: Failure) -> None:
+        self.failures.setdefault(failure.nodeid, failure)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.is_worker or not self.is_chosen or not self.failures or self.config.getoption("maxfail"):
+            return
+        if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        if self.is_rerun:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            return
+        self.outcomes = first_failures.judged([*self.failures.values()], self._options(), self.config.rootpath)
+        self.logged = first_failures.append_to_log(
+            self.outcomes, self._facts(), self.config.rootpath / first_failures.LOG
+        )
+        is_red = any(outcome.is_red for outcome in self.outcomes)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_red else pytest.ExitCode.OK
+        self._move_reports()
+
+    def _move_reports(self) -> None:
+        """Let the closing line count a test that passed the second time as `flaky`, not as failed."""
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        assert isinstance(terminal, TerminalReporter)
+        passed = {outcome.failure.nodeid for outcome in self.outcomes if not outcome.is_red}
+        for kind in ("failed", "error"):
+            reports = terminal.stats.pop(kind, [])
+            terminal.stats.setdefault("flaky", []).extend(one for one in reports if one.nodeid in passed)
+            if red := [one for one in reports if one.nodeid not in passed]:
+                terminal.stats[kind] = red
+        if not terminal.stats["flaky"]:
+            del terminal.stats["flaky"]
+
+    def _options(self) -> list[str]:
+        named = {name: self.config.getoption(name, None) for name in FORWARDED}
+        return [f"{name}={value}" for name, value in named.items() if value is not None]
+
+    def _facts(self) -> dict[str, object]:
+        return {
+            "load": round(os.getloadavg()[0], 1),
+            "set": sets.name(),
+            "rotation": sets.rotation(),
+            "commit": changes.commit()[:8],
+            "at": round(time.time()),  # noqa: TID251 - a fact about this run
+        }
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        if not self.is_chosen or self.is_rerun:
+            for failure in self.failures.values():
+                if failure.is_over_budget:
+                    terminalreporter.write_line(f"{failure.nodeid}: {failure.message}")
+            return
+        total = sum(self.cpu_s.values())
+        terminalreporter.section(f"processor: {total:.0f} s in {len(self.cpu_s)} tests; the most expensive")
+        for nodeid, used in sorted(self.cpu_s.items(), key=lambda each: -each[1])[:SHOWN]:
+            terminalreporter.write_line(f"{used:6.1f} s  {nodeid}")
+        if self.outcomes:
+            terminalreporter.section("first failures")
+            for line in first_failures.lines(self.outcomes):
+                terminalreporter.write_line(line)
+        if self.logged:
+            terminalreporter.write_line(f"appended to {first_failures.LOG}:")
+            for line in self.logged:
+                terminalreporter.write_line(line)
+
+    def pytest_unconfigure(self) -> None:
+        self.account.closed()
+
+
+def configure(config: pytest.Config) -> None:
+    """Fix the set, the rotation and the touched groups for this process and its workers, and register the plugin."""
+    environment = os.environ  # noqa: TID251 - how workers, reruns and tests learn of the set
+    if chosen := config.getoption("suite_set"):
+        environment[sets.SET] = chosen
+    environment.setdefault(sets.ROTATION, str(int(changes.commit()[:8] or "0", 16)))
+    if TOUCHED not in environment:
+        environment[TOUCHED] = ",".join(changes.touched())
+    worker = environment.get("PYTEST_XDIST_WORKER", "main")
+    is_controller = bool(config.getoption("numprocesses", None)) and worker == "main"
+    account = processor.Account() if is_controller else processor.Account.opened(worker)
+    config.pluginmanager.register(Suite(config, account), "planloop-suite")
+
+
+def _is_assertion(error: BaseException) -> bool:
+    """Whether an assertion failed, also as one of a group of errors."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(_is_assertion(each) for each in error.exceptions)
+    return isinstance(error, AssertionError)
+
+
+def _message(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    return " ".join(text.split())[: first_failures.MESSAGE_CHARS]

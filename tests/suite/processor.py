@@ -1,0 +1,131 @@
+"""Processor seconds of each test with all its processes, and the budget that it must keep.
+
+As root, each worker runs in a control group of its own, so processes that outlive their parents count too.
+Otherwise the kernel's account of this process and its finished children is used. The set-up of fixtures of a wider
+scope than a function is not billed to the test that happens to need them first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.suite.selection import function_of, marks
+
+BUDGET_CPU_S: Final[Mapping[str, float]] = {"": 0.5, "process": 3.0, "browser": 5.0, "engine": 5.0, "sweep": 10.0}
+"""By mark; without a mark, under the empty string. `network` has none: those tests run in nightly only."""
+ITEMS_PER_FUNCTION: Final = 20
+TOLERANCE: Final = 1.5
+"""A busy machine makes the same work cost more: a test is over its budget from this many times the budget on."""
+OFFENDERS: Final = Path(__file__).with_name("offenders.json")
+"""Test functions that are over budget today, with what they need. The list may only shrink."""
+GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+@cache
+def offenders() -> Mapping[str, Mapping[str, float]]:
+    """What the functions in the list may use, by node id: `cpu_s` of one item, and `items` of a function."""
+    found: dict[str, dict[str, float]] = json.loads(OFFENDERS.read_text())
+    return found
+
+
+def budget(item: pytest.Item) -> float | None:
+    """Processor seconds that `item` may use, its place in the list of offenders included; None without a bound."""
+    reasons = marks(item)
+    if "network" in reasons:
+        return None
+    own = max(BUDGET_CPU_S[reason] for reason in reasons or {""})
+    return max(own, offenders()["cpu_s"].get(function_of(item.nodeid), 0.0))
+
+
+def too_many_items(items: Sequence[pytest.Item]) -> list[str]:
+    """One line for each function with more than 20 items that is neither a `sweep` nor a known offender."""
+    counts: dict[str, int] = {}
+    for item in items:
+        if not marks(item) & {"sweep", "network"}:
+            counts[function_of(item.nodeid)] = counts.get(function_of(item.nodeid), 0) + 1
+    known = offenders()["items"]
+    return [
+        f"{function}: {count} items, at most {ITEMS_PER_FUNCTION} (mark it `sweep`, or check a table in one test)"
+        for function, count in sorted(counts.items())
+        if count > max(ITEMS_PER_FUNCTION, known.get(function, 0))
+    ]
+
+
+@dataclass(slots=True)
+class Account:
+    """Processor seconds used so far by this process and by all that it started."""
+
+    group: Path | None = None
+    shared_s: float = 0.0
+    """What fixtures of a wider scope than a function used since the current test began."""
+    started_s: float = 0.0
+    is_in_shared: bool = False
+
+    @classmethod
+    def opened(cls, name: str) -> Account:
+        """An account in a control group of its own where this process may make one."""
+        return cls(_own_group(name))
+
+    def used_s(self) -> float:
+        """Processor seconds since this process began."""
+        if self.group is None:
+            own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+            return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+        if (usage := self.group / "cpuacct.usage").exists():
+            return int(usage.read_text()) / 1e9
+        fields = dict(line.split() for line in (self.group / "cpu.stat").read_text().splitlines())
+        return int(fields["usage_usec"]) / 1e6
+
+    def test_begins(self) -> None:
+        self.started_s, self.shared_s = self.used_s(), 0.0
+
+    def test_s(self) -> float:
+        """Processor seconds of the current test, without shared fixtures."""
+        return self.used_s() - self.started_s - self.shared_s
+
+    @contextmanager
+    def fixture(self, scope: str) -> Iterator[None]:
+        """Count what the block uses as shared, unless `scope` is a function's."""
+        if scope == "function" or self.is_in_shared:
+            yield
+            return
+        before, self.is_in_shared = self.used_s(), True
+        try:
+            yield
+        finally:
+            self.is_in_shared = False
+            self.shared_s += self.used_s() - before
+
+    def closed(self) -> None:
+        """Leaves the control group; it vanishes with its last process."""
+        if self.group is not None:
+            with suppress(OSError):
+                (self.group.parent / "cgroup.procs").write_text(str(os.getpid()))
+                self.group.rmdir()
+
+
+def _own_group(name: str) -> Path | None:
+    """A new control group with this process in it: of version 1 (`cpuacct`) or 2. None where that is not allowed."""
+    version_1 = GROUPS / "cpuacct"
+    parent = version_1 if version_1.is_dir() else GROUPS
+    made = parent / f"planloop-tests-{name}-{os.getpid()}"
+    try:
+        made.mkdir()
+    except OSError:
+        return None
+    try:
+        (made / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        made.rmdir()
+        return None
+    return made

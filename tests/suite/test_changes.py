@@ -1,0 +1,114 @@
+"""What a change touches: paths against the last landed commit, and the groups of tests that follow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import sets
+from tests.suite import changes, processor
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
+    """A new repository that the functions under test take for their own."""
+
+    def run(*words: str) -> str:
+        person = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        return subprocess.run(["git", *person, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    monkeypatch.setattr(changes, "ROOT", tmp_path)
+    monkeypatch.delenv("PLANLOOP_BASE", raising=False)
+    run("init", "-q", "-b", "main")
+    run("commit", "-q", "--allow-empty", "-m", "one")
+    return run
+
+
+def names() -> list[str]:
+    return [group.name for group in changes.GROUPS]
+
+
+def test_without_a_base_every_group_is_touched(git: Git) -> None:
+    assert changes.base() is None
+    assert [*changes.touched()] == names()
+
+
+def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    for place in ("web/a.ts", "containers/images/b.py"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text("x")
+    git("add", ".ci", "web")
+    git("commit", "-q", "-m", "two")
+    assert [*changes.touched()] == ["page", "images"]
+    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    git("commit", "-q", "--allow-empty", "-m", "three")
+    assert changes.touched() == ()
+    (tmp_path / "web" / "a.ts").unlink()
+    assert "page" in changes.touched(), "a removed file touches its group too"
+
+
+def test_a_change_of_nothing_expensive_touches_no_group(git: Git, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    (tmp_path / "README.md").write_text("x")
+    git("add", ".")
+    git("commit", "-q", "-m", "two")
+    assert changes.touched() == ()
+
+
+def test_a_base_that_is_not_in_the_checkout_touches_every_group(git: Git, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "base").write_text("0" * 40)
+    assert [*changes.touched()] == names()
+
+
+def test_every_path_of_a_group_exists() -> None:
+    """A folder that was renamed would silently leave its group untouched for ever."""
+    listed = [path for group in changes.GROUPS for path in (*group.tests, *group.sources)] + [*changes.EVERYTHING]
+    root = Path(__file__).parents[2]
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert [path for path in listed if not any(file.startswith(path) for file in files)] == []
+
+
+def test_the_list_of_offenders_only_shrinks() -> None:
+    since = changes.base()
+    if since is None:  # A shallow clone has nothing to compare with; the full clone of CI has.
+        since = changes.commit()
+    path = processor.OFFENDERS.relative_to(changes.ROOT)
+    done = subprocess.run(
+        ["git", "show", f"{since}:{path}"], cwd=changes.ROOT, capture_output=True, text=True, check=False
+    )
+    before = json.loads(done.stdout) if done.returncode == 0 else processor.offenders()
+    for kind, now in processor.offenders().items():
+        assert [name for name, value in now.items() if value > before[kind].get(name, 0)] == [], (
+            f"{kind}: see CONTRIBUTING.md"
+        )
+
+
+def test_every_offender_is_a_test_that_exists() -> None:
+    for place in {name for found in processor.offenders().values() for name in found}:
+        file, _, function = place.partition("::")
+        assert f"def {function.rpartition('::')[2]}(" in (changes.ROOT / file).read_text(), place
+
+
+def test_points_are_evenly_spaced_and_together_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(sets.SET, "change")
+    seen: set[int] = set()
+    for rotation in range(8):
+        monkeypatch.setenv(sets.ROTATION, str(rotation))
+        chosen = sets.points(range(80), 10, "a sweep")
+        assert len(chosen) == 10
+        seen |= {*chosen}
+    assert seen == {*range(80)}
+    monkeypatch.setenv(sets.SET, "nightly")
+    assert sets.points(range(80), 10, "a sweep") == [*range(80)]

@@ -1,0 +1,164 @@
+"""The plugin in a suite of its own: what each set runs, what a first failure means, and what a test may cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import sets
+from tests.suite.changes import ROOT
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+CONFTEST = """
+from tests.suite import plugin
+
+def pytest_addoption(parser):
+    plugin.add_options(parser)
+
+def pytest_configure(config):
+    for mark in ("process", "browser", "engine", "network", "sweep", "smoke"):
+        config.addinivalue_line("markers", mark)
+    plugin.configure(config)
+"""
+
+PASSES_SECOND = """
+from pathlib import Path
+
+def test_{name}():
+    seen = Path("seen-{name}")
+    assert seen.exists() or seen.write_text("") is None and False, "the first time"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    code: int
+    out: str
+    log: list[dict[str, Any]]
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    return tmp_path
+
+
+def run(suite: Path, *words: str, rotation: int = 0) -> Run:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PLANLOOP_", "PYTEST_"))}  # noqa: TID251
+    environment |= {"PYTHONPATH": str(ROOT), sets.ROTATION: str(rotation), "PLANLOOP_TOUCHED": ""}
+    command = [sys.executable, "-m", "pytest", *words]
+    done = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
+    log = suite / "reports" / "flaky.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return Run(done.returncode, done.stdout + done.stderr, [json.loads(line) for line in lines])
+
+
+def test_a_test_that_passes_alone_does_not_make_the_run_red_and_is_logged(suite: Path) -> None:
+    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="one") + "def test_two(): pass\n")
+    found = run(suite, "--set", "change", "-n", "2")
+    assert found.code == 0, found.out
+    assert "1 flaky" in found.out
+    assert "1 failed" not in found.out
+    assert [line["test"] for line in found.log] == ["test_a.py::test_one"]
+    assert "the first time" in found.log[0]["message"]
+    assert {"load", "rotation", "commit", "set", "at"} <= found.log[0].keys()
+
+
+def test_a_test_that_fails_twice_is_red_and_both_outcomes_are_printed(suite: Path) -> None:
+    (suite / "test_a.py").write_text("def test_one(): assert 1 == 2, 'never right'\n")
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "first:" in found.out
+    assert "second: failed alone" in found.out
+    assert found.log == []
+
+
+def test_more_than_three_first_failures_are_red_without_a_second_run(suite: Path) -> None:
+    (suite / "test_a.py").write_text("".join(PASSES_SECOND.format(name=f"n{each}") for each in range(4)))
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "4 first failures, 4 of them red" in found.out
+
+
+def test_a_failed_law_is_red_even_if_it_would_pass_alone(suite: Path) -> None:
+    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="law_1"))
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "not run, because a law failed" in found.out
+
+
+def test_a_fixture_error_is_judged_like_a_failure(suite: Path) -> None:
+    broken = "import pytest\n@pytest.fixture\ndef gone(): raise OSError('no place')\ndef test_one(gone): pass\n"
+    (suite / "test_a.py").write_text(broken)
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "no place" in found.out
+
+
+def test_a_crashed_worker_is_a_first_failure(suite: Path) -> None:
+    crash = "from pathlib import Path\nimport os\ndef test_one():\n    seen = Path('seen')\n"
+    crash += "    if not seen.exists():\n        seen.write_text('')\n        os._exit(3)\n"
+    (suite / "test_a.py").write_text(crash)
+    found = run(suite, "--set", "change", "-n", "1")
+    assert found.code == 0, found.out
+    assert [line["test"] for line in found.log] == ["test_a.py::test_one"]
+
+
+def test_without_a_set_a_failure_is_a_failure(suite: Path) -> None:
+    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="one"))
+    assert run(suite).code == 1
+
+
+def test_a_test_over_its_budget_is_red(suite: Path) -> None:
+    burn = "import time\ndef test_one():\n    end = time.process_time() + 1.2\n"
+    (suite / "test_a.py").write_text(burn + "    while time.process_time() < end: pass\n")
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "its budget is 0.5" in found.out
+    assert run(suite).code == 0, "outside a set the cost is only measured"
+
+
+def test_the_first_use_of_an_import_is_not_over_the_budget(suite: Path) -> None:
+    (suite / "costly.py").write_text(
+        "import time\nend = time.process_time() + 1\nwhile time.process_time() < end: pass\n"
+    )
+    (suite / "test_a.py").write_text("def test_one():\n    import costly\n")
+    assert run(suite, "--set", "change").code == 0
+
+
+def test_the_sets_differ_in_what_they_run(suite: Path) -> None:
+    marks = "import pytest\nten = pytest.mark.parametrize('n', range(10))\n"
+    tests = "@ten\ndef test_quick(n): pass\n@ten\n@pytest.mark.sweep(keep=2)\ndef test_sweep(n): pass\n"
+    tests += "@ten\n@pytest.mark.process\ndef test_process(n): pass\n@pytest.mark.network\ndef test_network(): pass\n"
+    (suite / "test_a.py").write_text(marks + tests)
+    assert "10 passed" in run(suite, "--set", "quick").out
+    assert "13 passed" in run(suite, "--set", "change").out
+    assert "31 passed" in run(suite, "--set", "nightly").out
+    assert "31 passed" in run(suite).out
+
+
+def test_rotations_together_run_every_parameter(suite: Path) -> None:
+    text = (
+        "import pytest\n@pytest.mark.parametrize('n', range(5))\n@pytest.mark.sweep\ndef test_a(n): print(f'<{n}>')\n"
+    )
+    (suite / "test_a.py").write_text(text)
+    seen = [run(suite, "--set", "change", "-s", rotation=each).out for each in range(5)]
+    assert {n for n in range(5) for out in seen if f"<{n}>" in out} == {*range(5)}
+    assert all("1 passed" in out for out in seen)
+
+
+def test_too_many_items_of_one_function_are_refused(suite: Path) -> None:
+    text = "import pytest\n@pytest.mark.parametrize('n', range(21))\ndef test_a(n): pass\n"
+    (suite / "test_a.py").write_text(text)
+    found = run(suite, "--set", "change")
+    assert found.code == pytest.ExitCode.USAGE_ERROR
+    assert "test_a: 21 items, at most 20" in found.out
