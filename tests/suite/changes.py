@@ -68,11 +68,12 @@ def base() -> str | None:
     given = os.environ.get("PLANLOOP_BASE")  # noqa: TID251 - a setting of the run
     if given:
         return _git("rev-parse", "--verify", "--quiet", f"{given}^{{commit}}")
-    file = ROOT / BASE_FILE
-    named = [file.read_text().strip()] if file.exists() else []
-    found = [each for each in (_git("merge-base", "HEAD", one) for one in ["origin/main", *named]) if each]
-    older = [each for each in found if each != commit()]
-    return max(older, key=lambda each: int(_git("rev-list", "--count", each) or 0), default=None)
+    origin, file = _git("merge-base", "HEAD", "origin/main"), ROOT / BASE_FILE
+    if origin == commit():
+        origin = None  # In a clone of the submitted branch, origin/main is the change itself.
+    named = _git("merge-base", "HEAD", file.read_text().strip()) if file.exists() else None
+    found = [each for each in (origin, named) if each]
+    return max(found, key=lambda each: int(_git("rev-list", "--count", each) or 0), default=None)
 
 
 def changed(since: str) -> frozenset[str]:
