@@ -160,12 +160,16 @@ def ended(run: Run, now: float, reason: str) -> Run:
     """
     was_steady = run.ready_at is not None and now - run.ready_at >= limits.SERVER_STEADY_S
     failures = 1 if was_steady else run.failures + 1
-    is_hopeless = failures >= limits.SERVER_FAILURES_MAX or reason in HOPELESS
-    delay_s = limits.BACKOFF_CAP_S if is_hopeless else limits.BACKOFF_BASE_S * 2.0**failures
+    since = now if run.ready_at is not None or run.failing_since is None else run.failing_since
+    # A program that ends is broken, however busy the machine is. A URL where nothing listens is only late.
+    least_s = limits.SERVER_UNREACHABLE_S if reason == "Unreachable" else 0.0
+    is_hopeless = reason in HOPELESS or (failures >= limits.SERVER_FAILURES_MAX and now - since >= least_s)
+    pause_s = min(limits.SERVER_RETRY_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(failures, 30))
     return Run(
         state=ServerState.FAILED if is_hopeless else ServerState.RESTARTING,
-        next_at=now + delay_s,
+        next_at=now + (limits.BACKOFF_CAP_S if is_hopeless else pause_s),
         failures=failures,
+        failing_since=since,
         restarts=run.restarts + 1,
         reason=reason,
     )

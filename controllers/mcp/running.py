@@ -91,7 +91,12 @@ class ServerRun:
             return
         op = self.yard.mint()
         before = read(resource.status).runs.get(self.name) or Run()
-        run = Run(ServerState.STARTING, op, self.yard.clock.now(), failures=before.failures, restarts=before.restarts)
+        run = replace(
+            Run(ServerState.STARTING, op, self.yard.clock.now()),
+            failures=before.failures,
+            failing_since=before.failing_since,
+            restarts=before.restarts,
+        )
         await self._write(run, "server.started")
         is_wanted = False
         try:

@@ -17,8 +17,8 @@ from schemas.mcp import McpSpec, ServedPrompt, ServedTool, ServerState, tool_fro
 class Run:
     """One process or connection. Times in seconds since 1970.
 
-    `failures` counts ends in a row that came too soon; it is tried again at `next_at`. `idle_since` is since when
-    nobody needs it.
+    `failures` counts ends in a row that came too soon; it is tried again at `next_at`. `failing_since` is the time of
+    the first failure since it was last ready. `idle_since` is since when nobody needs it.
     """
 
     state: ServerState = ServerState.IDLE
@@ -28,6 +28,7 @@ class Run:
     next_at: float | None = None
     idle_since: float | None = None
     failures: int = 0
+    failing_since: float | None = None
     restarts: int = 0
     reason: str = ""
     why: str = ""

@@ -45,7 +45,14 @@ class Sut:
 
     def groups(self) -> list[Path]:
         """Those that were made for commands and not removed."""
-        return list(grouping.ROOT.glob(f"**/*{self.container}*/{grouping.PREFIX}*"))
+        # `glob` fails when a cgroup of another program vanishes under it.
+        return [
+            Path(folder, name)
+            for folder, names, _ in os.walk(grouping.ROOT)
+            if self.container in Path(folder).name
+            for name in names
+            if name.startswith(grouping.PREFIX)
+        ]
 
     def needs_groups(self) -> None:
         """Skips the rest where no groups can be made for commands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,19 +14,45 @@ from anyio.abc import Process
 
 from controllers.mcp import linking
 from controllers.mcp.asking import Request
+from reconciler.clock import SystemClock
+from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
-from tests.controllers.agent.arena import ENV, arena
-from tests.controllers.mcp.plans import DONE, TRICKY, call, plan, texts
+from tests.controllers.agent.arena import ENV, Arena, arena
+from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
 
-def free_port() -> int:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port for this test alone: it stays bound here without listening, so that no other process is given it."""
     with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # A server of this test may listen there.
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        yield int(one.getsockname()[1])
+
+
+class Still(SystemClock):
+    """A clock that only moves when a test moves it: no server is given up because the machine is busy."""
+
+    at_s = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.at_s
+
+
+async def until_over(here: Arena, clock: Still) -> None:
+    """Returns when the plan has ended; moves the clock to the next try of a server as often as one is waited for."""
+
+    def is_over() -> bool:
+        if here.state("mcp/t") == "restarting":
+            clock.at_s += limits.SERVER_RETRY_CAP_S
+            here.work.poke("mcp/t")
+        return here.state("task/.") in ("done", "failed")
+
+    await here.until(is_over)
 
 
 @asynccontextmanager
@@ -45,8 +71,7 @@ async def listening(port: int, notes: Path) -> AsyncIterator[Process]:
                 process.kill()
 
 
-async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path, port: int) -> None:
     async with listening(port, tmp_path / "notes"), arena(tmp_path) as here:
         server = {"url": f"http://127.0.0.1:{port}/mcp"}
         steps = [call("t.echo", text="hi"), call("resource", server="t", uri="tricky://motto"), call("t.picture")]
@@ -57,8 +82,8 @@ async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path) -> None:
         await here.settled()
 
 
-async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Path) -> None:
-    port, notes = free_port(), tmp_path / "notes"
+async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Path, port: int) -> None:
+    notes = tmp_path / "notes"
     async with listening(port, notes):
         async with arena(tmp_path) as here:
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.hang"), DONE))
@@ -71,51 +96,71 @@ async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Pa
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_path: Path) -> None:
-    port = free_port()
-    async with arena(tmp_path) as here:
+async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_path: Path, port: int) -> None:
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
         await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), DONE))
         await here.until(lambda: here.get("mcp/t").status.get("runs", {}).get("plan", {}).get("failures", 0) >= 1)
         async with listening(port, tmp_path / "notes"):
-            await here.until_state("task/.", "done", "failed")
+            await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi"]
             await here.settled()
 
 
-async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path) -> None:
-    port, notes = free_port(), tmp_path / "notes"
+async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path, port: int) -> None:
+    notes = tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
-    async with arena(tmp_path) as here:
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
         async with listening(port, notes):
             server = {"url": f"http://127.0.0.1:{port}/mcp", "effects": {"echo": "read"}}
             await here.apply(plan({"t": server}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
         async with listening(port, notes):
             await here.tell("agent/.", "go", "m")
-            await here.until_state("task/.", "done", "failed")
+            await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi", "again"]
             await here.settled()
 
 
-async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whatever_its_class(tmp_path: Path) -> None:
-    port, notes = free_port(), tmp_path / "notes"
+async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whatever_its_class(
+    tmp_path: Path, port: int
+) -> None:
+    notes = tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
-    async with arena(tmp_path) as here:
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
         async with listening(port, notes):
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
         await here.tell("agent/.", "go", "m")
+        await here.until_state("mcp/t", "restarting")
+        clock.at_s += limits.SERVER_RETRY_CAP_S
+        here.work.poke("mcp/t")
         await here.until(lambda: here.get("mcp/t").status["runs"]["plan"]["reason"] == "Unreachable")
-        assert all(each.state != CallState.UNKNOWN for each in here.store.view.list("call"))
+        assert [each.state for each in here.store.view.list("call")] == [CallState.STARTED]
         async with listening(port, notes):
-            await here.until_state("task/.", "done", "failed")
+            await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi", "again"]
             await here.settled()
     assert notes.read_text().splitlines().count("echo again") == 1
 
 
-async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_url_where_nothing_listens_is_tried_for_half_a_minute_before_agents_continue(
+    tmp_path: Path, port: int
+) -> None:
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
+        server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp"}
+        await here.apply(plan({"t": server}, call("t.echo", text="hi"), BAD, DONE, tools=["t", "list"]))
+        await until_over(here, clock)
+        run = here.get("mcp/t").status["runs"]["plan"]
+        states = [draft.data["state"] for draft in await here.log() if draft.type == "server.ended"]
+    assert (states[-1], set(states[:-1])) == ("failed", {"restarting"})
+    assert run["next_at"] - limits.BACKOFF_CAP_S - run["failing_since"] >= limits.SERVER_UNREACHABLE_S
+
+
+async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
     link = linking.Link(lambda _: None)
     async with (
@@ -138,10 +183,11 @@ async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path
 
 @pytest.mark.parametrize(("effect", "lives"), [("read", True), ("once", False)])
 async def test_a_connection_that_broke_after_a_call_was_sent_leaves_its_end_unknown(
-    tmp_path: Path, effect: str, lives: bool
+    tmp_path: Path, port: int, effect: str, lives: bool
 ) -> None:
-    port, notes = free_port(), tmp_path / "notes"
-    async with arena(tmp_path) as here:
+    notes = tmp_path / "notes"
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
         async with listening(port, notes) as process:
             server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp", "effects": {"die": effect}}
             await here.apply(plan({"t": server}, call("t.die"), DONE))
@@ -150,13 +196,13 @@ async def test_a_connection_that_broke_after_a_call_was_sent_leaves_its_end_unkn
             await here.until(lambda: any(each.state == CallState.UNKNOWN for each in here.store.view.list("call")))
             return
         async with listening(port, notes):
-            await here.until_state("task/.", "done", "failed")
+            await until_over(here, clock)
             assert await texts(here, "t.die") == ["alive"]
             await here.settled()
 
 
-async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(tmp_path: Path) -> None:
-    port, notes = free_port(), tmp_path / "notes"
+async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(tmp_path: Path, port: int) -> None:
+    notes = tmp_path / "notes"
     (tmp_path / "token.txt").write_text("sesame-9731\n")
     headers: JsonObject = {"Authorization": "file:token.txt", "X-Token": "env:PATH", "X-Plain": "as it stands"}
     async with listening(port, notes), arena(tmp_path) as here:

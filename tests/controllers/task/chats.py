@@ -42,6 +42,11 @@ class Chat:
         for member in list(self.members):
             await member.send_str(text)
 
+    async def end(self) -> None:
+        """Closes all connections: a check learns that a frame was wrong without waiting for time to pass."""
+        for member in list(self.members):
+            await member.close()
+
     async def join(self, who: Socket) -> None:
         """Nothing."""
 
@@ -69,19 +74,19 @@ class Bytes(Chat):
 
 
 class Message(Chat):
-    """JSON with `message`, wrapped into what else there is to say; whatever else is told off, or it hangs up."""
+    """JSON with `message`, wrapped into what else there is to say; any other frame ends all connections."""
 
     async def take(self, who: Socket, text: str) -> None:
         try:
             said = json.loads(text)["message"]
         except (ValueError, KeyError, TypeError):
-            await who.close(code=1003)
+            await self.end()
             return
         await self.everybody(json.dumps({"kind": "said", "by": {"id": id(who)}, "parts": [{"body": said}]}))
 
 
 class Typed(Chat):
-    """JSON with `type` and `text`, and only after a greeting; it remembers, and tells who comes later."""
+    """JSON with `type` and `text`, else an error and the end; it remembers, and tells who comes later."""
 
     async def join(self, who: Socket) -> None:
         for text in self.history:
@@ -94,6 +99,7 @@ class Typed(Chat):
             said = None
         if not isinstance(said, dict) or said.get("type") != "message" or "text" not in said:
             await who.send_json({"type": "error"})
+            await self.end()
             return
         self.history.append(json.dumps({"type": "message", "text": said["text"]}))
         await self.everybody(self.history[-1])
@@ -178,14 +184,21 @@ class Fragile(Chat):
     """When one goes, all go."""
 
     async def part(self, who: Socket) -> None:
-        for member in list(self.members):
-            await member.close()
+        await self.end()
 
 
 class Twice(Chat):
     async def take(self, who: Socket, text: str) -> None:
         await self.everybody(text)
         await self.everybody(text)
+
+
+class Hasty(Chat):
+    """Ends all connections after the first message."""
+
+    async def take(self, who: Socket, text: str) -> None:
+        await self.everybody(text)
+        await self.end()
 
 
 class Flood(Chat):

@@ -8,11 +8,13 @@ from pathlib import Path
 from socket import create_server
 from typing import Any
 
+import anyio
 import pytest
 
 from controllers.task.checking import Bench, Finding, run_check
+from controllers.task.checking.transcript import Transcript
 from controllers.task.checking.web.child import NO_BROWSER
-from controllers.task.checking.ws.client import fits
+from controllers.task.checking.ws.client import Client, fits
 from controllers.task.checking.ws.observed import Observed
 from controllers.task.checking.ws.trying import check
 from controllers.task.checking.ws.watching import observe
@@ -40,7 +42,7 @@ def broadcast(within: str) -> list[JsonObject]:
     ]
 
 
-SURELY, IN_VAIN = broadcast("1s"), broadcast("200ms")
+SURELY, IN_VAIN = broadcast("30s"), broadcast("200ms")  # What is surely heard is not waited for.
 FRAMES: list[Json] = ["text", {"json": {"message": "$"}}, {"json": {"type": "message", "text": "$"}}]
 CHAT: JsonObject = {
     "clients": ["ann", "bob"],
@@ -55,7 +57,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
 
 
-async def find(bench: Bench, timeout_s: float = 30.0, **arguments: Any) -> Finding:
+async def find(bench: Bench, timeout_s: float = 60.0, **arguments: Any) -> Finding:
     return await run_check(CheckSpec("0", "ws", CHAT | arguments, timeout_s), bench)
 
 
@@ -110,6 +112,44 @@ async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(bench: Bench, ser
     assert found.probes > 0
 
 
+async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
+    bob = Client("bob", Transcript())
+
+    async def send() -> None:
+        bob.heard.append("hi")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(send)  # Begins when `hears` first waits, and by then its time is over.
+        assert await bob.hears("hi", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("chat", "within", "words"),
+    [
+        (
+            chats.Chat,
+            "50ms",
+            'bob does not hear "{hi}" within 0.05 s; the last that it heard is "{hi}", for an earlier step',
+        ),
+        (chats.Hasty, "30s", 'bob does not hear "{hi}": the connection of bob was closed with 1000'),
+    ],
+    ids=["heard before", "closed before"],
+)
+async def test_a_message_names_the_time_only_when_it_has_passed(
+    bench: Bench, chat: type[chats.Chat], within: str, words: str
+) -> None:
+    hears: JsonObject = {"bob": {"hears": "{{nonce.hi}}", "within": "30s"}}
+    again: JsonObject = {"bob": {"hears": "{{nonce.hi}}", "within": within}}
+    async with at("/ws", chat)() as url:
+        steps: list[JsonObject] = [{"ann": {"say": "{{nonce.hi}}"}}, hears, again]
+        found = await find(bench, url=url, frame={"else": ["text"]}, steps=steps, nonces={"hi": "0123456789ab"})
+
+    assert (found.result, found.message) == (
+        "fail",
+        f"at /ws, in frames of plain text, step 3: {words.format(hi='0123456789ab')}",
+    )
+
+
 async def test_what_one_try_left_behind_helps_no_other(bench: Bench) -> None:
     async with at("/ws", chats.Memory)() as url:
         given = await find(bench, url=url, steps=IN_VAIN, nonces={"hi": "0123456789ab", "b": "ba9876543210"})
@@ -124,10 +164,10 @@ async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: Bench)
     steps: list[JsonObject] = [
         {"drop": "bob"},
         {"ann": {"say": "{{nonce.hi}}"}},
-        {"ann": {"hears": "/^ann: {{nonce.hi}}$/"}},
+        {"ann": {"hears": "/^ann: {{nonce.hi}}$/", "within": "30s"}},
         {"connect": "bob"},
         {"ann": {"say": '"{{nonce.b}}"'}},
-        {"bob": {"hears": {"not": {"contains": "{{nonce.hi}}"}}}},
+        {"bob": {"hears": {"not": {"contains": "{{nonce.hi}}"}}, "within": "30s"}},
         {"bob": {"hears-not": {"any": True}, "for": "10ms"}},
     ]
     shape = {"json": {"type": "say", "text": "$"}, "first": {"json": {"type": "join", "name": "$"}}}

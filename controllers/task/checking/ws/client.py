@@ -123,17 +123,20 @@ class Client:
 
     async def hears(self, pattern: Json, within_s: float) -> bool:
         """Whether it hears in time what fits and no step has had yet. Raises BadPattern."""
-        looked = 0
+        looked, is_heard = 0, False
         with anyio.move_on_after(within_s):
-            while True:
-                for index in range(looked, len(self.heard)):
-                    if index not in self.told and fits(pattern, self.heard[index]):
-                        self.told.add(index)
-                        return True
+            while not (is_heard := self._has(pattern, looked)) and not self.why_closed:
                 looked = len(self.heard)
-                if self.why_closed:
-                    break
                 await self._news.wait()
+        # A busy machine may end the wait before it lets us look at a frame that was there in time.
+        return is_heard or self._has(pattern, looked)
+
+    def _has(self, pattern: Json, first: int) -> bool:
+        """Whether a frame from `first` on fits and no step has had it; this step has it then. Raises BadPattern."""
+        for index in range(first, len(self.heard)):
+            if index not in self.told and fits(pattern, self.heard[index]):
+                self.told.add(index)
+                return True
         return False
 
     async def stays(self, for_s: float) -> bool:

@@ -161,9 +161,12 @@ def _wish(act: Act) -> str:
 
 
 def _deaf(client: Client, act: Hear) -> str:
-    words = f"{act.client} does not hear {encode_text(act.pattern)} within {act.within_s:g} s"
+    """Why a client did not hear what it was to hear; a time is named only if all of it went by."""
+    words = f"{act.client} does not hear {encode_text(act.pattern)}"
     if client.why_closed:
         return f"{words}: {client.why_closed}"
+    words = f"{words} within {act.within_s:g} s"
     if not client.heard:
         return f"{words}, nor anything else"
-    return f"{words}; the last that it heard is {encode_text(client.heard[-1][: limits.VALUE_SHOWN_CHARS])}"
+    last = f"the last that it heard is {encode_text(client.heard[-1][: limits.VALUE_SHOWN_CHARS])}"
+    return f"{words}; {last}, for an earlier step" if len(client.heard) - 1 in client.told else f"{words}; {last}"

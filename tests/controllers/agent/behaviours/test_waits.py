@@ -8,11 +8,38 @@ from pathlib import Path
 import anyio
 import pytest
 
+from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
+from reconciler.clock import SystemClock
+from schemas.encoding import JsonObject
 from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
 
 pytestmark = pytest.mark.anyio
+
+WAITED_S = 100.0
+
+
+class Still(SystemClock):
+    """A clock that only moves when a test moves it."""
+
+    at_s = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.at_s
+
+
+class Gated(ScriptedModels):
+    """Models that answer once their gate is open."""
+
+    def __init__(self, steps: list[JsonObject]) -> None:
+        super().__init__(steps)
+        self.gate = anyio.Event()
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        await self.gate.wait()
+        return await super().complete(request, on_delta)
+
 
 TRACED = """
 agent:
@@ -25,29 +52,25 @@ agent:
 
 async def test_trace_of_a_call_that_waited_for_a_child_has_the_time_that_it_waited(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
-    async with arena(tmp_path) as here:
+    clock = Still()
+    async with arena(tmp_path, clock=clock) as here:
         await here.apply(TRACED)
         await here.until(lambda: any(one.spec["tool"] == "shell" for one in here.store.view.list("call")))
         (call,) = (one for one in here.store.view.list("call") if one.spec["tool"] == "task")
+        await here.until_state(call.address, "AwaitingChild")
+        clock.at_s += WAITED_S
         await anyio.Path(tmp_path / "go").write_text("now")
         await here.until_state("task/.", "done", "failed")
         await here.settled()
         (settled,) = [each for each in await here.log() if each.type == "call.settled" and each.subject == call.address]
-        records = await here.store.log(0, 1_000)
-        asked, answered = (
-            next(one.at for one in records if any(step.type == kind and step.subject == call.address
-                                                  for step in one.draft.entries))
-            for kind in ("call.waiting", "call.settled")
-        )  # fmt: skip
         assert settled.data["trace"]["outcome"] == "Succeeded"
-        assert settled.data["trace"]["seconds"] == pytest.approx(answered - asked, abs=0.2)
-        assert settled.data["trace"]["seconds"] > 0
+        assert settled.data["trace"]["seconds"] == WAITED_S
 
 
 SHARED = """
 agents:
   model: {model: test/m}
-  outside: {outside: {run: "sleep 0.3; echo so"}}
+  outside: {outside: {run: "until [ -e go ]; do sleep 0.02; done; echo so"}}
 mixins:
   one: {around: [{on: turn, concurrency-limit: {permits: 1, name: mind}}]}
 tasks:
@@ -56,19 +79,21 @@ tasks:
 
 @pytest.mark.parametrize("kind", ["model", "outside"])
 async def test_waiting_for_a_permit_to_think_is_no_active_time(tmp_path: Path, kind: str) -> None:
-    models = ScriptedModels([{"reply": {"text": "so"}, "delay": 0.3}, {"reply": {"text": "so"}, "delay": 0.3}])
+    models = Gated([{"reply": {"text": "so"}, "times": 2}])
+    clock = Still()
     tasks = "".join(f"  {name}: {{goal: g, agent: {{extends: {kind}, mixins: [one]}}}}\n" for name in "ab")
-    async with arena(tmp_path, models=models) as here:
+    async with arena(tmp_path, models=models, clock=clock) as here:
         await here.apply(SHARED + tasks)
         await here.until(lambda: any(why_of(here, name) for name in "ab"))
         name = next(name for name in "ab" if why_of(here, name))
+        clock.at_s += WAITED_S
+        (tmp_path / "go").touch()
+        models.gate.set()
         await here.until_state("task/.", "done", "failed")
         await here.settled()
         assert here.state("task/.") == "done"
-        waited_s, whole_s, active_s = await turn_of(here, f"agent/{name}")
-        assert waited_s > 0.1
-        assert active_s <= whole_s - waited_s + 0.05
-        assert here.get(f"agent/{name}").status["used"]["time_s"] == pytest.approx(active_s, abs=0.001)
+        assert await turn_of(here, f"agent/{name}") == (WAITED_S, WAITED_S, 0.0)
+        assert here.get(f"agent/{name}").status["used"]["time_s"] == 0.0
 
 
 def why_of(here: Arena, name: str) -> bool:
