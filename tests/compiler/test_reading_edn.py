@@ -217,7 +217,7 @@ def test_our_reader_agrees_with_edn_format(text: str) -> None:
 
 
 @given(text=st.text(alphabet='{}[]()"\\#:;,_ \na1/.^@-', max_size=30))
-@settings(max_examples=sets.examples(500, 125))
+@settings(max_examples=sets.examples(500, 90))
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     tree = read(text)
     for fault in tree.diagnostics:

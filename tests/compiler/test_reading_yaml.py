@@ -240,7 +240,7 @@ def test_a_fault_of_one_value_leaves_the_others_to_be_checked() -> None:
     assert read("a: 1\na: 2\nb: 3\n").value == {"a": 1, "b": 3}
 
 
-@settings(max_examples=sets.examples(500, 125))
+@settings(max_examples=sets.examples(500, 80))
 @given(documents)
 def test_a_line_of_json_is_read_as_what_it_is_as_yaml(document: JsonObject) -> None:
     for line in (canonical(document), json.dumps(document).encode()):

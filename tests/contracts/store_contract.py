@@ -184,7 +184,7 @@ class StoreContract:
             assert printed(store.view) == before
             assert len(await store.log(0, 10)) == 5
 
-    @settings(max_examples=sets.examples(40, 20), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=sets.examples(40, 15), suppress_health_check=list(HealthCheck))
     @given(batches=writes, reopen_at=st.sets(st.integers(0, 11), max_size=3))
     def test_law_1_any_writes_fold_as_the_model_does_and_survive_reopening(
         self, batches: list[list[Recipe]], reopen_at: set[int]

@@ -74,7 +74,7 @@ def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
 
 
 def due(gate: Toll, calls: tuple[str, ...]) -> list[str]:
-    """Let owners die at every call of the engine, or, in the set change, at some kinds of `calls`; returns the kinds."""
+    """Let owners die at every call of the engine, or, in the set change, at some kinds of `calls`; return these."""
     if sets.is_nightly():
         return [*calls]
     kinds = sets.points(calls, KINDS_KEPT, calls[0])

@@ -79,7 +79,7 @@ def ours(document: Any, chosen: list[Op]) -> Any:
         return ("refused", None)
 
 
-@settings(max_examples=sets.examples(400, 100))
+@settings(max_examples=sets.examples(400, 80))
 @given(aimed_patches())
 def test_patches_do_what_the_reference_does(case: tuple[Any, list[Op]]) -> None:
     document, chosen = case

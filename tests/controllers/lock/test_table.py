@@ -342,7 +342,7 @@ class Locking(RuleBasedStateMachine):
         assert self.table.view.list("lock") == []
 
 
-Locking.TestCase.settings = settings(max_examples=sets.examples(60, 30), stateful_step_count=25)
+Locking.TestCase.settings = settings(max_examples=sets.examples(60, 20), stateful_step_count=25)
 TestLocking = Locking.TestCase
 
 
