@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import sets
 from tests.suite import plugin
 
 if TYPE_CHECKING:  # Most tests need no engine.
@@ -36,12 +37,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    plugin.configure(config)  # First: the set decides how many examples are drawn.
     is_same = config.getoption("--hypothesis-seed") is None
     settings.register_profile(
-        "planloop", derandomize=is_same, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "planloop",
+        derandomize=is_same,
+        deadline=None,
+        max_examples=sets.examples(100, 40),
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("planloop")
-    plugin.configure(config)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from compiler.formatting import format_document, to_edn, to_yaml
 from compiler.reading import read_source
 from compiler.syntax import Format, Trap
 from schemas.encoding import Json, JsonObject, canonical
+from tests import sets
 from tests.compiler.documents import TRICKY, documents, texts
 
 PLAN: JsonObject = {
@@ -74,7 +75,7 @@ def test_a_plan_is_printed_the_way_people_write_it() -> None:
 
 @pytest.mark.parametrize("spelling", ["yaml", "edn"])
 @given(document=documents)
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 75))
 def test_what_is_printed_reads_back_to_the_same_document(spelling: Format, document: JsonObject) -> None:
     text = format_document(document, spelling)
     back = read_back(text, spelling)
@@ -83,7 +84,7 @@ def test_what_is_printed_reads_back_to_the_same_document(spelling: Format, docum
 
 
 @given(text=texts)
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 75))
 def test_printed_yaml_holds_no_trap_and_an_old_reader_agrees(text: str) -> None:
     printed = to_yaml({"key": text})
     assert not isinstance(read_back(printed, "yaml")["key"], Trap)

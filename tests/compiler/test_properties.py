@@ -10,10 +10,11 @@ from compiler.faults import Faults
 from compiler.formatting import to_edn, to_yaml
 from compiler.normalising import Work, normalise
 from schemas.encoding import JsonObject, canonical, encode
+from tests import sets
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans
 
-few = settings(max_examples=40)
+few = settings(max_examples=sets.examples(40, 20))
 
 
 @few
@@ -78,7 +79,7 @@ def _pointers(value: object, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [at, *(each for key, item in pairs for each in _pointers(item, (*at, str(key))))]
 
 
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 75))
 @given(
     st.recursive(
         st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from compiler.reading import SizeLimits, format_of, read_source
 from schemas.diagnostic import Diagnostic
+from tests import sets
 
 MIB = 1 << 20
 
@@ -104,7 +105,13 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+# Tracing the memory of those that hold too many values takes more than a second each.
+LARGE = ("values, YAML", "values, YAML keys", "values, EDN")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.sweep) if name in LARGE else name for name in HOSTILE]
+)
 def test_hostile_texts_are_refused_in_bounded_memory(name: str) -> None:
     content, file, code = HOSTILE[name]
     tracemalloc.start()
@@ -133,7 +140,7 @@ def test_limits_may_be_raised() -> None:
 
 
 @given(content=st.binary(max_size=60), file=st.sampled_from(["a.yaml", "a.edn", "a"]))
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 75))
 def test_no_bytes_make_reading_fail(content: bytes, file: str) -> None:
     tree = read_source(content, file=file)
     assert tree.text is not None
@@ -141,7 +148,7 @@ def test_no_bytes_make_reading_fail(content: bytes, file: str) -> None:
 
 
 @given(text=st.text(alphabet="ab:-?&*!|>'\"%@`{}[],#\\ \n\t0", max_size=40))
-@settings(max_examples=500)
+@settings(max_examples=sets.examples(500, 125))
 def test_no_yaml_text_makes_reading_fail(text: str) -> None:
     tree = read_source(text.encode(), file="plan.yaml")
     for fault in tree.diagnostics:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from compiler.reading import SizeLimits, read_source
 from compiler.syntax import Form, Keyword, Path, SourceTree, SourceValue, Symbol
+from tests import sets
 
 
 def read(text: str, **sizes: int) -> SourceTree:
@@ -207,7 +208,7 @@ def written(draw: st.DrawFn, depth: int = 0) -> str:
 
 
 @given(text=written())
-@settings(max_examples=200)
+@settings(max_examples=sets.examples(200, 50))
 def test_our_reader_agrees_with_edn_format(text: str) -> None:
     expected = [plain(value) for value in edn_format.loads_all(text, write_ply_tables=False)]
     tree = read(f"[{text}]")
@@ -216,7 +217,7 @@ def test_our_reader_agrees_with_edn_format(text: str) -> None:
 
 
 @given(text=st.text(alphabet='{}[]()"\\#:;,_ \na1/.^@-', max_size=30))
-@settings(max_examples=500)
+@settings(max_examples=sets.examples(500, 90))
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     tree = read(text)
     for fault in tree.diagnostics:

@@ -14,6 +14,7 @@ from compiler.reading_json import read_line
 from compiler.syntax import Path, SourceTree, SourceValue, Trap
 from compiler.yaml_layout import YamlLayout
 from schemas.encoding import JsonObject, canonical
+from tests import sets
 from tests.compiler.documents import documents
 
 
@@ -122,7 +123,7 @@ def test_merge_keys_fill_in_what_a_map_does_not_say() -> None:
 
 
 @given(document=documents)
-@settings(max_examples=100)
+@settings(max_examples=sets.examples(100, 25))
 def test_what_pyyaml_writes_is_read_to_the_same_values(document: JsonObject) -> None:
     # With quotes: its plain style leaves `1e3` and `0o17` bare, which only YAML 1.2 takes for numbers.
     text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False, default_style='"')
@@ -239,7 +240,7 @@ def test_a_fault_of_one_value_leaves_the_others_to_be_checked() -> None:
     assert read("a: 1\na: 2\nb: 3\n").value == {"a": 1, "b": 3}
 
 
-@settings(max_examples=500)
+@settings(max_examples=sets.examples(500, 80))
 @given(documents)
 def test_a_line_of_json_is_read_as_what_it_is_as_yaml(document: JsonObject) -> None:
     for line in (canonical(document), json.dumps(document).encode()):

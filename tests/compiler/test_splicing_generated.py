@@ -12,10 +12,11 @@ from compiler.reading import read_source
 from compiler.splicing import NotSpliced, Spliced, Writing, splice
 from compiler.syntax import Path
 from schemas.encoding import Json, JsonObject, canonical
+from tests import sets
 from tests.compiler.written import Dice, EdnWriter, Where, Written, YamlWriter, dice, edited, some_map
 
 ALIAS = re.compile(r"(?:: +|- )\*a\d+")
-GENERATED = settings(max_examples=300)
+GENERATED = settings(max_examples=sets.examples(300, 75))
 
 
 def splice_plain(content: bytes, file: str, old: JsonObject, new: JsonObject) -> Spliced | NotSpliced:

@@ -23,6 +23,7 @@ from schemas.encoding import JsonObject, canonical
 from schemas.patching import Op, PatchFailed
 from schemas.record import Draft, Drop, Mark, PatchSpec, Put, Record, SetStatus
 from schemas.resource import Uid
+from tests import sets
 from tests.contracts.drafts import ADDRESSES, Model, Recipe, writes
 
 UID = Uid("u1")
@@ -183,7 +184,7 @@ class StoreContract:
             assert printed(store.view) == before
             assert len(await store.log(0, 10)) == 5
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=sets.examples(40, 15), suppress_health_check=list(HealthCheck))
     @given(batches=writes, reopen_at=st.sets(st.integers(0, 11), max_size=3))
     def test_law_1_any_writes_fold_as_the_model_does_and_survive_reopening(
         self, batches: list[list[Recipe]], reopen_at: set[int]

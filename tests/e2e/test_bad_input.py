@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import compiler
+from planloop.sources import FolderSources
 from tests.e2e.folder import PLAN, Folder
 
 GOOD = "plan: p\ntasks:\n  a: {run: 'true'}\n"
@@ -34,6 +36,18 @@ BAD: dict[str, tuple[str, bytes, str]] = {
 }
 
 
+@pytest.mark.parametrize("what", BAD, ids=str)
+def test_a_bad_plan_has_an_error_with_its_place_and_a_fix(tmp_path: Path, what: str) -> None:
+    name, content, word = BAD[what]
+
+    found = compiler.compile_source(content, file=name, sources=FolderSources(tmp_path)).diagnostics
+
+    errors = [one for one in found if one.severity == "error"]
+    assert errors and all(one.span and one.hint for one in errors)
+    assert any(word in f"{one.summary} {one.hint}" for one in errors), errors
+
+
+@pytest.mark.process(keep=2)
 @pytest.mark.parametrize("what", BAD, ids=str)
 def test_a_bad_plan_is_an_error_with_a_place_and_a_cure(folder: Folder, what: str) -> None:
     name, content, word = BAD[what]
@@ -99,6 +113,7 @@ def test_an_unreadable_file_says_so(folder: Folder) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
     folder.write("p.yaml", GOOD)
     assert folder.run("apply", "--yes", "p.yaml").code == 0
@@ -112,6 +127,7 @@ def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
     assert folder.run("get", "tasks", "-o", "json").out == before
 
 
+@pytest.mark.process
 def test_an_empty_file_never_deletes_what_runs(folder: Folder) -> None:
     folder.write("p.yaml", GOOD)
     assert folder.run("apply", "--yes", "p.yaml").code == 0

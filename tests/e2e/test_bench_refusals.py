@@ -47,6 +47,7 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(folder: Folder, wor
     assert list(folder.path.rglob("plan.json")) == []
 
 
+@pytest.mark.process
 def test_no_suite_begins_where_one_of_them_could_not(folder: Folder) -> None:
     benches.lay(folder)
     folder.write("other.yaml", benches.SUITE.replace("suite: mixed", "suite: other"))
@@ -186,6 +187,7 @@ def test_the_plan_of_a_run_says_what_goes_on_with_it_and_is_not_applied_by_itsel
     assert kept(run) == before
 
 
+@pytest.mark.process
 def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_by_no_path(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
@@ -199,6 +201,7 @@ def test_a_verdict_on_what_was_asked_before_is_not_kept_and_a_report_is_called_b
     assert [(end["attempt"], end["key"][:4] == "0000") for end in ends] == [(1, False), (2, True)]
 
 
+@pytest.mark.process
 def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_reported(folder: Folder) -> None:
     benches.lay(folder)
     assert folder.run("bench", "run", "suite.yaml", "--model", "nop", "--cases", "says", "--name", "r").code == 0
@@ -217,6 +220,7 @@ def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_repor
     assert folder.run("bench", "report", str(run)).code == 0
 
 
+@pytest.mark.process
 def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> None:
     case = "{prompts: [%s], checks: {made: {require-file: a}}}" % ("p" * 150_000)
     cases = "".join(f"  case-{number}: {case}\n" for number in range(8))

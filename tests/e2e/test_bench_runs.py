@@ -155,6 +155,7 @@ def summary(run: Path) -> dict[str, object]:
     return whole
 
 
+@pytest.mark.process
 def test_of_an_edited_suite_the_edited_cases_are_tried_again_and_no_others(folder: Folder) -> None:
     benches.lay(folder)
     words = ("--model", "oracle", "--model", "nop", "--cases", "[cs]*", "--name", "r")
@@ -194,6 +195,7 @@ cases: {one: {}, two: {}}
 """
 
 
+@pytest.mark.process
 def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Folder) -> None:
     folder.write("suite.yaml", WAITS)
     run = folder.path / "reports" / "waits" / "r"

@@ -70,6 +70,7 @@ def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: F
     assert "validation" not in folder.run("bench", "report").out
 
 
+@pytest.mark.process
 def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) -> None:
     suite(folder, UNSOUND)
 
@@ -85,6 +86,7 @@ def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) 
     assert "not for the record" in after.text
 
 
+@pytest.mark.process
 def test_programs_get_the_same_as_one_document(folder: Folder) -> None:
     suite(folder, SOUND)
 
@@ -118,6 +120,7 @@ def test_a_suite_can_be_validated_again_and_case_by_case(folder: Folder) -> None
     assert nobody.code == 2 and "--all" in nobody.err
 
 
+@pytest.mark.process
 def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder: Folder) -> None:
     homes.need_bubblewrap()
     suite(folder, SOUND, "tools: [read, list, write, shell]")
@@ -147,6 +150,7 @@ def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder
     assert json.loads((run / "plan.json").read_text())["suite"] == "notes"
 
 
+@pytest.mark.process
 def test_what_an_agent_wrote_finds_no_answer_when_a_check_runs_it(folder: Folder) -> None:
     homes.need_bubblewrap()
     spy = "cat ../../*.json ../../*.yaml ../*/* /proc/*/cwd/../../plan.json; rm -r ../../events.jsonl ../*; echo"

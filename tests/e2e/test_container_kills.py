@@ -1,7 +1,7 @@
 """kill -9 while containers are brought up and taken down: the same end each time, and nothing left.
 
 At every call of the engine that changes something, before it and after it; and at any time, by chance. That it is so at
-every write of the log is shown in `tests/simulation/test_containers.py`.
+every write of the log is shown in `tests/simulation/test_containers.py`. The set change tries some kinds of calls.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 from planloop.client import OwnerGone
 from planloop.exits import Halt
+from tests import sets
 from tests.e2e.folder import PLAN as PLAN_COMMAND
 from tests.e2e.folder import Folder
 from tests.e2e.toll import Point, Toll, toll
@@ -25,7 +26,8 @@ from tests.e2e.yards import IMAGE, Yard
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
-KILLS = 6
+KILLS = range(6)
+KEPT = 2  # Kills at random times in the set change.
 PLAN_TEXT = f"""\
 plan: p
 containers:
@@ -44,6 +46,7 @@ containers:
 OVER = "plan: p\ntasks: {t: {run: 'true'}}\n"
 APPLY = ("apply", "--yes", "p.yaml")
 RAISING = ("POST .*/networks/create", "POST .*/volumes/create", "POST .*/containers/create", "/connect", "/start")
+KINDS_KEPT = 1  # Of each tuple in the set change.
 LOWERING = ("/stop", "DELETE .*/containers/", "DELETE .*/networks/")
 
 
@@ -70,6 +73,15 @@ def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
         process.kill()
 
 
+def due(gate: Toll, calls: tuple[str, ...]) -> list[str]:
+    """Let owners die at every call of the engine, or, in the set change, at some kinds of `calls`; return these."""
+    if sets.is_nightly():
+        return [*calls]
+    kinds = sets.points(calls, KINDS_KEPT, calls[0])
+    gate.kinds = tuple(kinds)
+    return kinds
+
+
 def not_met(gate: Toll, *calls: str) -> list[str]:
     """Kinds of calls at which nobody has died before one, or nobody after one."""
     met = [{point for point, change in gate.paid if re.search(call, change)} for call in calls]
@@ -94,11 +106,12 @@ def test_an_owner_killed_at_every_call_of_bringing_up_goes_on_to_the_same_end(
 ) -> None:
     folder.write("p.yaml", PLAN_TEXT)
     points: Iterator[Point] = cycle(("before", "after"))
+    kinds = due(gate, RAISING)
 
     while not settles(yard, folder, gate, next(points)):
         yard.containers()  # No two of one address.
 
-    assert not_met(gate, *RAISING) == []
+    assert not_met(gate, *kinds) == []
     gate.victim = None
     with folder.started(*APPLY[1:]) as owner:
         yard.until_owned(owner)
@@ -119,13 +132,14 @@ def test_who_is_killed_at_every_call_of_taking_down_leaves_nothing(
         yard.until_settled()
     folder.write("p.yaml", OVER)
     points: Iterator[Point] = cycle(("before", "after"))
+    kinds = due(gate, LOWERING)
 
     while (code := lived(folder, gate, next(points), *words)) == -9:
         yard.containers()  # No two of one address.
 
     assert code == 0
     assert yard.left() == []
-    assert not_met(gate, *LOWERING) == []
+    assert not_met(gate, *kinds) == []
     assert folder.run("down", "--volumes").code == 0
     assert yard.volumes() == []
 
@@ -146,7 +160,7 @@ def killed_at(folder: Folder, seconds: float) -> None:
 
 def test_an_owner_killed_at_any_time_leaves_nothing(yard: Yard, folder: Folder) -> None:
     folder.write("p.yaml", PLAN_TEXT)
-    for kill in range(KILLS):
+    for kill in sets.points(KILLS, KEPT, "container kills"):
         killed_at(folder, 0.4 + moment_s(kill, 2.5))
         yard.containers()  # No two of one address.
         with folder.started("--yes", "p.yaml") as owner:

@@ -60,6 +60,7 @@ def test_a_state_folder_that_cannot_be_written_is_said_with_its_cure(folder: Fol
     assert "help:" in said.err
 
 
+@pytest.mark.process
 def test_a_plan_on_a_read_only_disk_can_still_be_read(folder: Folder) -> None:
     folder.write("p.plan.yaml", SMALL)
     assert folder.run("apply", "p.plan.yaml").code == 0

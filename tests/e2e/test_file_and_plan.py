@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.folder import Folder
 
 COMMENTED = """\
@@ -15,6 +17,7 @@ tasks:
 """
 
 
+@pytest.mark.process
 def test_pull_writes_what_was_patched_and_touches_no_other_byte(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
@@ -28,6 +31,7 @@ def test_pull_writes_what_was_patched_and_touches_no_other_byte(folder: Folder) 
         assert folder.run("diff", "p.plan.yaml").code == 0
 
 
+@pytest.mark.process
 def test_sync_writes_what_was_patched_into_the_file_by_itself(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml", "--sync") as owner:
@@ -38,6 +42,7 @@ def test_sync_writes_what_was_patched_into_the_file_by_itself(folder: Folder) ->
         assert file.read_text() == COMMENTED.replace("the first words", "patched")
 
 
+@pytest.mark.process
 def test_a_save_from_an_editor_that_shows_an_older_text_loses_nothing(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml", "--sync") as owner:
@@ -55,6 +60,7 @@ def test_a_save_from_an_editor_that_shows_an_older_text_loses_nothing(folder: Fo
         assert "notes: from the side" in file.read_text()
 
 
+@pytest.mark.process
 def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
@@ -70,6 +76,7 @@ def test_a_broken_save_is_a_condition_of_the_plan_until_it_is_mended(folder: Fol
     assert "P0201" in broken["message"]
 
 
+@pytest.mark.process
 def test_rollback_holds_the_file_back_until_it_changes(folder: Folder) -> None:
     file = folder.write("p.plan.yaml", COMMENTED)
     with folder.started("p.plan.yaml") as owner:
@@ -87,6 +94,7 @@ def test_rollback_holds_the_file_back_until_it_changes(folder: Folder) -> None:
         assert folder.json("get", "task/talk")["spec"]["goal"] == "a better idea"
 
 
+@pytest.mark.process
 def test_a_saved_preview_is_refused_once_the_plan_has_moved(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {goal: x, run: 'true'}\n")
     folder.run("apply", "p.plan.yaml")

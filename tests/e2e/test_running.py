@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.e2e.folder import Folder
 
 SMALL = """\
@@ -20,6 +22,7 @@ tasks:
 LONG = "plan: long\ntasks:\n  wait: {goal: something slow, run: sleep 300}\n"
 
 
+@pytest.mark.process
 def test_apply_runs_everything_once_and_ends_with_0(folder: Folder) -> None:
     folder.write("p.plan.yaml", SMALL)
 
@@ -40,6 +43,7 @@ def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: F
     assert folder.states()["task/fine"] == "done"
 
 
+@pytest.mark.process
 def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Folder) -> None:
     folder.write("p.plan.yaml", UNTIL_STOPPED)
     with folder.started("p.plan.yaml") as owner:
@@ -55,6 +59,7 @@ def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Fo
     assert len((folder.path / "pids").read_text().splitlines()) == 1, "it ran once"
 
 
+@pytest.mark.process
 def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     said = folder.run("apply", "p.plan.yaml", "--detach")
@@ -74,6 +79,7 @@ def test_detach_leaves_an_owner_and_down_stops_it_with_its_commands(folder: Fold
     assert f"stands    {nobody}" in folder.run("describe", "wait").out
 
 
+@pytest.mark.process
 def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with folder.started("p.plan.yaml") as owner:
@@ -86,6 +92,7 @@ def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
         assert "it will not be done" in said.err
 
 
+@pytest.mark.process
 def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
     folder.write("a.plan.yaml", "plan: a\ntasks:\n  x: {goal: x, run: 'true'}\n")
     folder.write("b.plan.yaml", "plan: b\ntasks:\n  x: {goal: x, run: 'true'}\n")
@@ -110,6 +117,7 @@ def test_a_preview_does_not_count_as_to_come_what_apply_refuses(folder: Folder) 
     assert folder.run("apply", "p.plan.yaml").code == 3
 
 
+@pytest.mark.process
 def test_a_plan_that_came_to_its_end_is_no_takeover(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n")
     assert folder.run("apply", "p.plan.yaml").code == 0
@@ -128,6 +136,7 @@ def test_what_failed_is_told_with_the_command_that_tries_it_again(folder: Folder
     assert "plan resume task/a, then plan apply p.plan.yaml" in said.text
 
 
+@pytest.mark.process
 def test_what_is_taken_away_live_is_shown_by_diff(folder: Folder) -> None:
     folder.write("p.plan.yaml", "plan: p\ntasks:\n  a: {run: 'true'}\n  b: {run: 'true'}\n")
     assert folder.run("apply", "p.plan.yaml").code == 0

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import pytest
+
 from tests.e2e import guests
 from tests.e2e.folder import Folder
 
@@ -107,6 +109,7 @@ def terminal(
         os.close(descriptor)
 
 
+@pytest.mark.process
 def test_the_live_tree_shows_every_task_in_words_and_ends_with_the_plan(folder: Folder) -> None:
     folder.write("p.plan.yaml", QUICK)
     with terminal(folder, "apply", "p.plan.yaml") as screen:
@@ -118,6 +121,7 @@ def test_the_live_tree_shows_every_task_in_words_and_ends_with_the_plan(folder: 
     assert max(len(line.rstrip()) for line in screen.shown.splitlines()) <= 80
 
 
+@pytest.mark.process
 def test_ctrl_c_on_the_live_tree_leaves_and_puts_the_terminal_back(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with terminal(folder, "apply", "p.plan.yaml") as screen:
@@ -129,6 +133,7 @@ def test_ctrl_c_on_the_live_tree_leaves_and_puts_the_terminal_back(folder: Folde
         assert screen.ended() == 8
 
 
+@pytest.mark.process
 def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
     folder.write("p.plan.yaml", LONG)
     with terminal(folder, "apply", "p.plan.yaml") as screen:
@@ -140,6 +145,7 @@ def test_q_leaves_the_plan_running_in_the_background(folder: Folder) -> None:
         assert "not running" not in folder.run("get").out
 
 
+@pytest.mark.process
 def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -> None:
     folder.write(
         "shown.plan.yaml", "plan: shown\ntasks:\n  talk: {goal: a, agent: {script: [{say: hi}, {sleep: 300}]}}\n"
@@ -155,6 +161,7 @@ def test_top_follows_who_is_at_work_until_nobody_runs_the_plan(folder: Folder) -
     assert "\\x1b" not in screen.shown
 
 
+@pytest.mark.process
 def test_whoever_types_plan_mcp_is_told_what_it_waits_for_and_may_leave(folder: Folder) -> None:
     with guests.running(folder), terminal(folder, "mcp", "--as", "helper") as screen:
         screen.until("waits for an MCP client")

@@ -10,9 +10,10 @@ from threading import Event
 
 import pytest
 
+from tests import sets
 from tests.e2e.folder import Folder, Said
 
-OWNERS = 6
+OWNERS = 6 if sets.is_nightly() else 2
 PLAN_TEXT = """\
 plan: p
 limits: {parallel: 2}

@@ -29,6 +29,8 @@ PIECE_BYTES: Final = 1 << 16
 class Toll:
     """The victim dies at the first call at which none has died at that point. `paid` are those calls, in order.
 
+    Only calls that one of `kinds` matches count.
+
     What is made anew after a death has another id: calls are told apart by what they do and not by that.
     """
 
@@ -36,6 +38,7 @@ class Toll:
     listener: socket.socket
     victim: Popen[str] | None = None
     point: Point = "before"
+    kinds: tuple[str, ...] = ("",)
     paid: list[tuple[Point, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -66,6 +69,8 @@ class Toll:
         """Whether the victim died of this call. Meanwhile no other is made."""
         with self.lock:
             if self.victim is None or (self.point, change) in self.paid:
+                return False
+            if not any(re.search(kind, change) for kind in self.kinds):
                 return False
             if self.point == "after":
                 self._done(line, head)

@@ -5,11 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from planloop.cli.main import cli
 from planloop.cli.verbs import VERBS
 from tests.planloop import verb_pages
 
 
+def test_every_page_has_the_help_of_its_verb() -> None:
+    """In this process and for every verb; below, the command runs for real."""
+    pages = {verb: (verb_pages.PAGES / f"{verb}.md").read_text() for verb in VERBS}
+    different = [verb for verb, text in pages.items() if f"```\n{_help_of(verb)}\n```" not in text]
+
+    assert different == [], "run the tests with --update-docs and look at the difference"
+
+
+def _help_of(verb: str) -> str:
+    width = 78  # Of a command whose output is no terminal.
+    said = CliRunner().invoke(cli, [verb, "--help"], prog_name="plan", terminal_width=width).output
+    return verb_pages.steady("\n".join(line.rstrip() for line in said.rstrip().splitlines()))
+
+
+@pytest.mark.process(keep=5)
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updating_docs: bool) -> None:
     page = verb_pages.page(verb, tmp_path)

@@ -12,6 +12,7 @@ from schemas import patching
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_FILE, Patch
 from schemas.patching import Op
+from tests import sets
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.plans import agent
 
@@ -58,7 +59,7 @@ VALUES: st.SearchStrategy[Json] = st.one_of(
 OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]), PATHS, VALUES, PATHS)
 
 
-@settings(max_examples=100)
+@settings(max_examples=sets.examples(100, 33))
 @given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
 def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[Op]]) -> None:
     plan = Imagined(Path(), DOCUMENT)

@@ -13,6 +13,7 @@ from schemas import patching, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
+from tests import sets
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.test_law_6_escapes import FOLDER
 
@@ -342,7 +343,7 @@ ACTS = st.sampled_from(AUTHORS).flatmap(
 
 
 @pytest.mark.sweep
-@settings(max_examples=150)
+@settings(max_examples=sets.examples(150, 50))
 @given(st.lists(ACTS, min_size=1, max_size=6))
 def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts: list[tuple[Author, Any]]) -> None:
     plan = Imagined(FOLDER, DOCUMENT)

@@ -22,6 +22,7 @@ from schemas.narrowing import covers_model, is_covered
 from schemas.patch import HUMAN_FILE, Author, Patch
 from schemas.patching import Op
 from schemas.rights import rights_from_json
+from tests import sets
 from tests.compiler.lattice import is_within
 from tests.reconciler.imagined import Imagined
 
@@ -190,7 +191,7 @@ ACTS = st.tuples(
 
 
 @pytest.mark.sweep
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 100))
 @given(st.lists(ACTS, min_size=1, max_size=5))
 @example([(AUTHORS[1], {"goal": "more", "id": "new", "rights": {"models": []}})])
 def test_law_6_nobody_gains_what_its_creator_cannot_grant(acts: list[tuple[Author, Any]]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from reconciler.driving.queueing import AddressQueue, Backoff
+from tests import sets
 
 ADDRESSES = ("task/a", "task/b", "task/c")
 PRIORITIES = st.integers(-2, 2)
@@ -94,7 +95,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert counts.is_empty == (not waiting and not self.working)
 
 
-QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+QueueMachine.TestCase.settings = settings(max_examples=sets.examples(60, 30), stateful_step_count=40)
 TestQueue = QueueMachine.TestCase
 
 

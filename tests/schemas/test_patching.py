@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schemas import patching, pointer
 from schemas.encoding import canonical
 from schemas.patching import Op, PatchFailed, op_from_json
+from tests import sets
 
 keys = st.sampled_from(["a", "b", "", "0", "a/b", "m~n", "é"])
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x"])
@@ -78,7 +79,7 @@ def ours(document: Any, chosen: list[Op]) -> Any:
         return ("refused", None)
 
 
-@settings(max_examples=400)
+@settings(max_examples=sets.examples(400, 80))
 @given(aimed_patches())
 def test_patches_do_what_the_reference_does(case: tuple[Any, list[Op]]) -> None:
     document, chosen = case

@@ -151,7 +151,8 @@ def test_every_type_that_the_product_writes_is_in_the_vocabulary() -> None:
 
 def _draft_types(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    text = path.read_bytes()
+    for node in ast.walk(ast.parse(text if b"Draft" in text else b"")):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Draft":
             given_type = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "type")]
             found |= {one.value for one in given_type if isinstance(one, ast.Constant) and isinstance(one.value, str)}

@@ -174,7 +174,7 @@ def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_per
     assert "plan approve conflict/1 --release" in waited[-1]["unblocks"]
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("name", CASES)
 def test_law_5_a_crash_at_any_write_changes_nothing_of_what_a_ruling_brings_about(name: str, point: Point) -> None:

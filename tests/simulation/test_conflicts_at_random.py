@@ -141,7 +141,7 @@ def check_in_the_end(story: Story) -> None:
     assert set(story.states("task").values()) <= {"done", "cancelled", "failed"}, story.states("task", "agent")
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("seed", range(24))
 def test_whatever_agents_and_judges_do_nobody_waits_for_ever_and_each_conflict_is_one(seed: int) -> None:
     story = played(seed)
@@ -159,7 +159,7 @@ def test_the_same_with_an_owner_that_dies_again_and_again(seed: int) -> None:
         check_in_the_end(story)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_while_a_person_restarts_pauses_and_cancels_them(seed: int) -> None:
     chance = random.Random(seed)

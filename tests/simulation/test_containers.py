@@ -103,6 +103,7 @@ def test_law_5_an_owner_that_dies_at_any_call_of_the_engine_leaves_nothing_and_c
         assert (states(story), story.lines("effects")) == (CLEAN, ["t"]), f"{call} {point}"
 
 
+@pytest.mark.sweep
 def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_all() -> None:
     text = HOLDS.replace("RESTART", ", networks: [front, back]")
     seen: list[list[str]] = []
@@ -380,6 +381,7 @@ def test_one_that_was_taken_out_of_the_plan_while_the_engine_is_down_goes_when_i
     assert any(data.get("state") == "stopping" and data.get("reason") == "EngineDown" for data in gone)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before", "after"])
 def test_law_5_an_owner_that_dies_while_what_was_taken_out_of_the_plan_goes_leaves_nothing(
     point: Literal["before", "after"],

@@ -74,6 +74,7 @@ def test_undisturbed_hooks_come_and_go_as_the_plan_says() -> None:
     check(played(), "clean")
 
 
+@pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_write_changes_no_hooks_life(point: Point, part: int) -> None:

@@ -71,6 +71,7 @@ def test_an_undisturbed_plan_with_hooks_ends_as_it_should() -> None:
     check(played(), "clean")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_write_loses_and_doubles_no_verdict(point: Point, part: int) -> None:
@@ -112,6 +113,7 @@ def looking(count: int) -> list[Answer]:
     return [*looks, [("shell", {"command": "sleep 1; echo last >> effects"})], *["all is done"] * 40]
 
 
+@pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("seed", range(24))
 def test_hooks_that_come_and_go_at_any_moment_leave_no_call_without_its_one_result(seed: int) -> None:
     chance = random.Random(seed)

@@ -16,7 +16,7 @@ from tests.simulation.product import product
 
 FEW = Crowd(scripts=2, script_lines=3, models=3, model_lines=4, files=3)
 MANY = Crowd(scripts=5, script_lines=4, models=5, model_lines=8, files=4)
-PARTS = 6  # Every write, in tests that a busy machine ends in time.
+PARTS = 4  # Every write, in tests that a busy machine ends in time.
 RING_S_MAX = 1.0
 WAIT_S_MAX = 5.0
 

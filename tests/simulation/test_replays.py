@@ -23,6 +23,7 @@ def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> Outcome:
 
 
 @plays
+@pytest.mark.sweep(keep=5)
 @pytest.mark.parametrize("seed", range(5))
 def test_every_order_of_events_is_the_same_again(play: Play, seed: int) -> None:
     found = _replayed(play, seed=seed)
@@ -31,7 +32,7 @@ def test_every_order_of_events_is_the_same_again(play: Play, seed: int) -> None:
 
 
 @plays
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=5)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_run_that_crashed_anywhere_is_the_same_again(play: Play, point: Point, part: int) -> None:

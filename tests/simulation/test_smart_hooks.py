@@ -100,6 +100,7 @@ def test_law_3_any_order_of_events_ends_in_one_state_with_agents_as_hooks() -> N
         check(story, f"seed {seed}")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_write_loses_and_doubles_no_question(point: Point, part: int) -> None:
@@ -159,6 +160,7 @@ def check_thought(story: Story, why: str) -> None:
     assert story.objects["agent/~guard"].status["used"]["turns"] == 3, why
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_write_bills_hooks_that_think_once(part: int) -> None:
     clean = thought()

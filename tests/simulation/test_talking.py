@@ -79,7 +79,7 @@ def test_everybody_is_asked_and_heard() -> None:
     check(story)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
 @pytest.mark.parametrize("part", range(8))
 def test_law_5_a_crash_at_any_write_asks_nobody_twice_and_loses_no_answer(point: Point, part: int) -> None:

@@ -90,8 +90,9 @@ def test_an_undisturbed_tree_ends_as_it_should() -> None:
     assert story.commits < 60
 
 
+@pytest.mark.sweep(keep=2)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
-@pytest.mark.parametrize("how", ["killed", pytest.param("power cut", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("how", ["killed", "power cut"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_record_of_a_thinking_tree_changes_nothing_of_the_end(
     point: Point, how: str, part: int

@@ -48,8 +48,9 @@ def test_law_3_any_order_of_events_ends_in_one_state(play: Play) -> None:
 
 
 @plays
+@pytest.mark.sweep(keep=10)
 @pytest.mark.parametrize("point", ["before-commit", "after-commit"])
-@pytest.mark.parametrize("how", ["killed", pytest.param("power cut", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("how", ["killed", "power cut"])
 @pytest.mark.parametrize("part", range(PARTS))
 def test_law_5_a_crash_at_any_write_changes_nothing_of_the_end(play: Play, point: Point, how: str, part: int) -> None:
     clean = played(play)

@@ -13,6 +13,7 @@ from benchmarks.checks.contract import Emitted, Evidence, Judged
 from benchmarks.checks.figures import conduct
 from schemas.encoding import JsonObject, decode
 from schemas.limits import NEEDED_CALLS_MAX
+from tests import sets
 
 OFFERED = frozenset({"calendar.update", "calendar.list", "mail.send", "mail.draft", "todo.add"})
 UPDATE = {"tool": "calendar.update", "args": {"id": "evt-1", "start": {"same-instant": "2030-01-02T15:00Z"}}}
@@ -283,7 +284,7 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
     assert words in found.message
 
 
-@settings(max_examples=50)
+@settings(max_examples=sets.examples(50, 25))
 @given(st.permutations(range(10)), st.booleans())
 def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_looking(
     order: list[int], is_row: bool

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.compiling.filling import blank_faults, filled, nonce
 from schemas.blanks import blanks_in, fill, nonce_names, replace
+from tests import sets
 
 
 def test_a_nonce_is_of_the_seed_the_case_the_trial_and_its_name() -> None:
@@ -57,6 +58,7 @@ def test_texts_change_places_without_meeting_each_other() -> None:
     assert replace({"a": ["aa b", 1]}, {"aa": "b", "b": "aa", "a": "c"}) == {"c": ["b aa", 1]}
 
 
+@settings(max_examples=sets.examples(100, 20))
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_what_has_no_blanks_is_filled_as_it_is(value: object) -> None:
     names = {name for _, name in blanks_in(value)}

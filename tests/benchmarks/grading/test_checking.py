@@ -83,6 +83,7 @@ async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_slow(tmp_path: Path) -> None:
     bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     (tmp_path / "out.txt").write_text("a" * 40 + "!")

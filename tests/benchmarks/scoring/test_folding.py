@@ -10,6 +10,7 @@ from benchmarks.events.reading import Event, read
 from benchmarks.scoring.folding import BadRun, Fold
 from benchmarks.scoring.summary import printed, summarise
 from schemas.encoding import JsonObject, canonical, decode
+from tests import sets
 from tests.benchmarks.runs import Outcome, Told, file_of, outcomes, summarised, told
 
 OUTCOMES = outcomes(9, ("oracle", "nop", "script:a", "acme/b"), trials=2)
@@ -27,7 +28,7 @@ def without_timing(summary: bytes) -> JsonObject:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=sets.examples(40, 20))
 @given(st.integers(0, 1 << 30), st.integers(1, 9), st.integers(0, 5), st.integers(0, 4))
 def test_order_attempts_and_resumes_leave_no_trace_but_in_timing(
     seed: int, parallel: int, lost: int, erring: int

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scoring import statistics
 from benchmarks.scoring.statistics import Interval, Tally
+from tests import sets
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 TALLIES = st.integers(0, 7).flatmap(lambda n: st.builds(Tally, st.integers(0, n), st.just(n)))
@@ -99,7 +100,7 @@ def test_the_interval_of_a_difference_is_the_one_by_hand() -> None:
     assert (round(found.low, 4), round(found.high, 4)) == (-0.0164, 0.2857)
 
 
-@settings(max_examples=25)
+@settings(max_examples=sets.examples(25, 12))
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
 def test_the_interval_of_a_difference_holds_it_in_nearly_all_samples(a: int, b: int, rest: int) -> None:
     """Coverage over every sample of twelve cases, weighed by its chance: so few may fall a bit short of 95 %."""
@@ -154,7 +155,7 @@ def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int,
     assert [found.low, found.high] == [passed / total, (passed + undecided) / total]
 
 
-@settings(max_examples=25)
+@settings(max_examples=sets.examples(25, 12))
 @given(st.lists(TALLIES, min_size=1, max_size=30))
 def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[Tally]) -> None:
     found = statistics.resampled(tallies, "seed")

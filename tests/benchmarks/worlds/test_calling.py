@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from benchmarks.worlds import World, call, laid, replay
 from benchmarks.worlds.world import Moment, WorldTool
 from schemas.encoding import JsonObject, canonical
+from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, shipped, world
 
 OFFICE = shipped("worlds/office.yaml")
@@ -153,7 +154,7 @@ CALLS: st.SearchStrategy[tuple[str, JsonObject]] = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=sets.examples(60, 30))
 @given(st.lists(CALLS, max_size=6), st.integers(0, 6))
 def test_a_world_is_the_fold_of_its_calls_and_no_call_touches_the_one_before(
     calls: list[tuple[str, JsonObject]], at: int
@@ -204,7 +205,7 @@ GIVEN = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=sets.examples(300, 75))
 @given(
     st.sampled_from(sorted(VERBS.tools)),
     st.lists(st.dictionaries(st.sampled_from("xyz"), GIVEN), min_size=1, max_size=3),

@@ -15,6 +15,7 @@ from schemas.call import CallState
 from schemas.encoding import Json, JsonObject
 from schemas.mcp import ServerFailed
 from schemas.patching import merge
+from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, SUITE, shipped
 
 FILES = ("worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml")
@@ -36,7 +37,7 @@ ANY = st.recursive(
 SERVED = ServedWorlds(lambda file: (SUITE / file).read_bytes())
 
 
-@settings(max_examples=50)
+@settings(max_examples=sets.examples(50, 25))
 @given(st.data())
 def test_whatever_it_is_called_with_a_tool_answers_and_what_is_kept_is_the_world(data: st.DataObject) -> None:
     file = data.draw(st.sampled_from(FILES))

@@ -140,6 +140,7 @@ print(json.dumps({"call": {"plan_view": {}}}))
 """
 
 
+@pytest.mark.process
 async def test_a_mind_that_only_ever_claims_to_be_done_fails_in_the_end(tmp_path: Path) -> None:
     (tmp_path / "mind.py").write_text(CLAIMER)
     async with arena(tmp_path) as here:

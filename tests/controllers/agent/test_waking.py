@@ -17,6 +17,7 @@ from schemas.agent import AgentState
 from schemas.message import Message
 from schemas.record import Change, Draft, Put, Record, SetStatus
 from schemas.resource import Uid
+from tests import sets
 from tests.controllers.agent.arena import PLAN, Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -142,13 +143,14 @@ async def test_law_12_an_agent_that_waits_for_a_message_is_in_no_queue(tmp_path:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-async def test_law_12_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
+async def test_law_12_thousands_of_sleeping_agents_are_rows_and_nothing_else(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("agent: {script: [{when: {message: never}, say: x}]}")
         await here.until_state("agent/.", "asleep")
         model, task = here.get("agent/."), here.get("task/.")
         changes: list[Change] = []
-        for number in range(10_000):
+        count = 10_000 if sets.is_nightly() else 2_000
+        for number in range(count):
             path, uid = f"sleeper-{number}", Uid(f"s{number}")
             spec = {**model.spec, "task": f"task/{path}"}
             changes.append(Put(f"agent/{path}", uid, spec, (f"task/{path}",), f"task/{path}", ("agent",)))
@@ -159,7 +161,7 @@ async def test_law_12_ten_thousand_sleeping_agents_are_rows_and_nothing_else(tmp
         await here.store.append(Draft("plan.patched", "human:cli", PLAN, tuple(changes)))
         await here.settled_but_timers()
         assert here.work.live_count == 0 and here.engine.quiescent()
-        assert sum(agent.state == "asleep" for agent in here.store.view.list("agent")) == 10_001
+        assert sum(agent.state == "asleep" for agent in here.store.view.list("agent")) == count + 1
         await here.tell("agent/sleeper-77", "hello", "m")
         await here.settled_but_timers()
         assert (await told(here)) == {"m": 1}

@@ -103,6 +103,7 @@ async def test_a_file_becomes_a_folder_and_a_folder_a_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("attributes", ["", "* text=auto\n", "*.txt text eol=crlf\n"])
+@pytest.mark.process
 async def test_line_ends_stay_as_the_file_has_them(tmp_path: Path, attributes: str) -> None:
     home = Home(tmp_path).begin()
     home.write(".gitattributes", attributes)

@@ -11,6 +11,7 @@ from schemas.budget import Budget, Cost
 from schemas.ledger import accounts_of
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskSpec
+from tests import sets
 from tests.controllers.ledger.bank import GROUP, Bank, Request, thinks
 from tests.controllers.task.yard import spec
 
@@ -199,4 +200,4 @@ def _is_over(bank: Bank, task: Resource) -> bool:
 class TestHistories(Histories.TestCase):  # type: ignore[valid-type, misc]
     """Any history."""
 
-    settings = settings(max_examples=200, stateful_step_count=30)
+    settings = settings(max_examples=sets.examples(200, 40), stateful_step_count=30)

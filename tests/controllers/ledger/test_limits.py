@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.budget import Budget, Cost
 from schemas.ledger import ZERO, accounts_of
 from schemas.task import TaskSpec
+from tests import sets
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
 from tests.controllers.task.yard import spec
@@ -42,7 +43,7 @@ happenings = st.lists(
 
 
 @pytest.mark.sweep
-@settings(max_examples=120)
+@settings(max_examples=sets.examples(120, 30))
 @given(trees(), happenings)
 def test_spending_passes_a_limit_by_no_more_than_one_call_of_each_worker(
     tree: dict[str, TaskSpec], events: list[tuple[str, int, int, int]]

@@ -14,6 +14,7 @@ from schemas import limits
 from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
 from schemas.record import Drop, Mark, Put, SetStatus
 from schemas.resource import Uid
+from tests import sets
 from tests.controllers.lock.table import Table
 
 AGENTS = ("a", "a/x", "a/y", "b", "b/z", "c")
@@ -341,7 +342,7 @@ class Locking(RuleBasedStateMachine):
         assert self.table.view.list("lock") == []
 
 
-Locking.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+Locking.TestCase.settings = settings(max_examples=sets.examples(60, 20), stateful_step_count=25)
 TestLocking = Locking.TestCase
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controllers.task.step import CheckJob, RunJob
 from controllers.task.tallying import Tallies
 from schemas.task import TaskSpec
+from tests import sets
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 
@@ -103,7 +104,7 @@ def finish(world: World, plan: Plan) -> dict[str, tuple[str, int]]:
     raise AssertionError("the plan never ends")
 
 
-@settings(max_examples=150)
+@settings(max_examples=sets.examples(150, 37))
 @given(plans(), st.lists(st.integers(0, 99), max_size=40))
 def test_any_order_of_events_and_crashes_ends_in_one_state(plan: Plan, choices: list[int]) -> None:
     expected = finish(world_of(plan), plan)
@@ -120,7 +121,7 @@ def test_any_order_of_events_and_crashes_ends_in_one_state(plan: Plan, choices: 
     assert finish(world, plan) == expected
 
 
-@settings(max_examples=150)
+@settings(max_examples=sets.examples(150, 37))
 @given(plans(), st.lists(st.integers(0, 99), max_size=30), st.data())
 def test_a_second_reconcile_writes_and_starts_nothing(plan: Plan, choices: list[int], data: st.DataObject) -> None:
     world = world_of(plan)
@@ -141,7 +142,7 @@ def test_a_second_reconcile_writes_and_starts_nothing(plan: Plan, choices: list[
     assert (world.view.rev, dict(world.plane.jobs)) == before
 
 
-@settings(max_examples=150)
+@settings(max_examples=sets.examples(150, 37))
 @given(plans(), st.lists(st.integers(0, 99), max_size=30), st.data())
 def test_counting_as_things_change_agrees_with_counting_again(
     plan: Plan, choices: list[int], data: st.DataObject

@@ -27,6 +27,7 @@ def test_the_committed_description_is_that_of_the_table(is_updating_docs: bool) 
     assert openapi.FILE.read_text() == made, "run the tests with --update-docs and look at the difference"
 
 
+@pytest.mark.process
 def test_the_types_of_the_page_are_made_of_the_description(is_updating_docs: bool) -> None:
     made = subprocess.run(
         ["node_modules/.bin/openapi-typescript", str(openapi.FILE)], cwd=WEB, capture_output=True, text=True, check=True

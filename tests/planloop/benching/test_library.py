@@ -46,6 +46,7 @@ def copy(folder: Folder, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder.path / "reports", tmp_path / "reports"))
 
 
+@pytest.mark.process
 def test_a_run_says_what_its_report_says(folder: Folder, library: Library) -> None:
     """One implementation of the statistics: the figures are those of `plan bench report`, to the digit."""
     said = telling.run(library, FIRST)["report"]["sections"][0]

@@ -61,6 +61,7 @@ def told(answer: Answer) -> tuple[int, str]:
     return answer.status, answer.summary
 
 
+@pytest.mark.process
 def test_reads_are_answered_as_described(site: Served) -> None:
     rev = found(site, "GET", "status")["rev"]
     objects = found(site, "GET", "objects")

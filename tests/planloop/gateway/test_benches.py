@@ -153,6 +153,7 @@ def _told(lines: list[bytes]) -> list[int]:
     return [one["seq"] for one in map(json.loads, lines) if one["type"] in kinds]
 
 
+@pytest.mark.process
 def test_reports_of_another_folder_are_served_beside_the_plan(folder: Folder, tmp_path: Path) -> None:
     other = Folder(tmp_path)
     other.done("plan: demo\ntasks:\n  one: {run: 'true'}\n")

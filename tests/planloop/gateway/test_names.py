@@ -76,6 +76,7 @@ def test_what_is_no_name_is_told(name: str) -> None:
         names_of("http", 7077, [name])
 
 
+@pytest.mark.process
 def test_on_every_address_the_link_has_the_name_of_the_machine(done: Folder) -> None:
     with served(done.path, "--host", "0.0.0.0", "--insecure") as gateway:
         machine = socket.gethostname().lower()

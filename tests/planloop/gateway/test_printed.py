@@ -52,6 +52,7 @@ def page(site: Served, path: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.process
 def test_the_newest_page_comes_first_and_older_ones_fit_before_it(site: Served) -> None:
     newest = page(site, "long")
     older = page(site, f"long?before={newest['start']}")

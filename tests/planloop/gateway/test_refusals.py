@@ -17,6 +17,7 @@ UPGRADE = {
 }
 
 
+@pytest.mark.process
 def test_who_has_the_link_is_told_what_it_may(gateway: Served) -> None:
     told = gateway.ask("GET", "/v1/session").json, gateway.ask("GET", "/v1/session", token=gateway.read).json
 

@@ -77,6 +77,7 @@ async def test_every_revision_comes_once_and_in_order_through_twenty_reconnects(
     assert watcher.rev == writer.wait() == last
 
 
+@pytest.mark.process
 async def test_who_comes_late_is_told_all_and_then_what_is_new(gateway: Served, writer: Writer) -> None:
     writer.write(2_500)
     early, late = Watcher(writer.rev), Watcher(0)
@@ -89,6 +90,7 @@ async def test_who_comes_late_is_told_all_and_then_what_is_new(gateway: Served, 
     assert early.rev == late.rev == writer.wait()
 
 
+@pytest.mark.process
 async def test_an_owner_that_is_killed_and_replaced_is_not_noticed(
     gateway: Served, writer: Writer, state: Path
 ) -> None:
@@ -118,6 +120,7 @@ async def _closed(socket: aiohttp.ClientWebSocketResponse) -> int | None:
     return socket.close_code
 
 
+@pytest.mark.process
 async def test_a_log_that_is_deleted_and_made_anew_is_begun_anew(gateway: Served, writer: Writer, state: Path) -> None:
     last = writer.write(100)
     while (before := gateway.get("status"))["rev"] != last:
@@ -208,6 +211,7 @@ async def test_new_links_end_those_who_came_by_the_old_ones(gateway: Served, wri
             assert gateway.ask("GET", "/v1/session", token=other.change).json["right"] == "change"
 
 
+@pytest.mark.process
 async def test_ctrl_c_tells_who_listens_and_is_quick(gateway: Served, writer: Writer) -> None:
     async with listening(gateway, "after=0") as socket, listening(gateway, "words=1") as other:
         gateway.process.send_signal(2)
@@ -215,6 +219,7 @@ async def test_ctrl_c_tells_who_listens_and_is_quick(gateway: Served, writer: Wr
     assert gateway.process.wait() == 0
 
 
+@pytest.mark.process
 async def test_who_leaves_in_the_middle_of_the_handshake_is_not_told_of(gateway: Served) -> None:
     head = [
         f"GET {gateway.path('tail')} HTTP/1.1",

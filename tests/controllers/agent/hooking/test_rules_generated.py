@@ -15,6 +15,7 @@ from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
 from schemas.message import Message
 from schemas.rule import BLANKS, NUMBER_TESTS
 from schemas.rule_faults import Around, condition_faults, faults_of
+from tests import sets
 
 AGENT = "agent/web/ui"
 texts = st.text(alphabet='ab/*.({[$"\\n', max_size=6) | st.sampled_from(
@@ -132,7 +133,7 @@ def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
         assert fault.hint, fault
 
 
-@settings(max_examples=400)
+@settings(max_examples=sets.examples(400, 45))
 @given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3), kept=kept)
 def test_a_rule_without_faults_answers_anything_with_a_verdict_that_can_be_kept(
     rule: list[Any], asked: list[Facts], kept: Json
