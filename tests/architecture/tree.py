@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +11,18 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("schemas", "compiler", "reconciler", "controllers", "containers", "benchmarks", "planloop")
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    """The syntax tree of `file`, relative to the root. Read only: the tests of a process share it."""
+    return ast.parse((ROOT / file).read_text())
+
+
+def source_files() -> list[Path]:
+    """Every Python file of the product, relative to the root."""
+    return [file for file in python_files() if file.parts[0] != "tests"]
+
+
+@cache
 def python_files() -> list[Path]:
     """Every Python file of the product and its tests, relative to the root, but for generated and golden ones."""
     found = (file for top in (*PACKAGES, "tests") for file in (ROOT / top).rglob("*.py"))
