@@ -38,6 +38,14 @@ def test_what_is_held_already_costs_no_record() -> None:
     assert isinstance(found, Granted) and found.changes == () and found.fences["src/a"] > 0
 
 
+def test_a_lock_taken_for_longer_is_kept_at_the_end_of_the_turn() -> None:
+    table = Table("ab")
+    table.want("a", {"f": "read"})
+    table.want("a", {"f": "write"}, "task")
+    table.release("a", ("turn",))
+    assert [(mine.mode, mine.kept) for mine in table.holders().values()] == [("write", "task")]
+
+
 def test_all_or_none() -> None:
     table = Table("abc")
     table.want("a", {"g": "write"})
@@ -104,7 +112,8 @@ def test_first_come_first_served_with_a_priority_that_is_worth_so_many_seconds()
 def test_an_owner_with_several_requests_has_the_place_in_line_of_its_first() -> None:
     table = Table("abc")
     table.want("c", {"f": "write"})
-    for waiter, mode in (("a", "write"), ("b", "write"), ("a", "read")):
+    requests: tuple[tuple[str, LockMode], ...] = (("a", "write"), ("b", "write"), ("a", "read"))
+    for waiter, mode in requests:
         table.now += 1
         table.want(waiter, {"f": mode})
     table.release("c")
@@ -246,6 +255,16 @@ def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_g
     table.release("b")
     table.settle()
     assert table.answers[str(one)][0] == "granted"
+
+
+def test_a_deadlock_of_a_task_and_a_call_refuses_the_call_whatever_the_priorities() -> None:
+    table = Table("ab", {"b": 1})
+    table.want("a", {"f": "write"}, "task")
+    table.want("b", {"g": "write"})
+    wait(table, "a", {"g": "write"})
+    call = table.want("b", {"f": "write"})
+    table.settle()
+    assert table.answers == {call: ("refused", "Deadlock")}
 
 
 def test_two_readers_who_both_want_to_write_are_parted() -> None:
