@@ -164,6 +164,29 @@ def test_a_task_may_move_to_where_another_moved_away() -> None:
     assert codes("moved: {a: b, b: c}\ntasks: {b: {run: x}, c: {run: y}}") == []
 
 
+@pytest.mark.parametrize("modes", [("read", "write"), ("write", "read")])
+def test_a_path_named_twice_takes_the_stricter_lock(modes: tuple[str, str]) -> None:
+    locks = ", ".join(f"{{path: src, mode: {mode}}}" for mode in modes)
+    assert graph_of(f"{{run: x, locks: [{locks}]}}").objects["task/."].spec["locks"] == {"src": "write"}
+
+
+@pytest.mark.parametrize("written", [".", "./", "src/.."])
+def test_a_lock_on_the_plans_folder_is_on_everything_in_it(written: str) -> None:
+    assert graph_of(f"{{run: x, locks: [{written}]}}").objects["task/."].spec["locks"] == {"**": "write"}
+
+
+def test_a_task_inherits_what_it_does_not_set_itself() -> None:
+    text = """
+env: {A: outer, B: outer}
+pause: true
+priority: 3
+tasks: {a: {run: x, env: {A: inner}, pause: false}}
+"""
+    spec = graph_of(text).objects["task/a"].spec
+    assert spec["env"] == {"A": "inner", "B": "outer"}
+    assert (spec["pause"], spec["priority"]) == (True, 3), "no task goes on below a paused one"
+
+
 def test_an_agent_that_takes_no_locks_is_not_told_that_there_are_none() -> None:
     assert codes('goal: g\nagent: {run: x, lock: "off"}') == []
 

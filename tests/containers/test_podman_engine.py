@@ -62,11 +62,12 @@ class TestRunningInPodman(TestRunningInDocker):
 
 
 class TestOnlyPodman(TestOnlyDocker):
-    async def test_an_image_without_a_shell_runs_programs_and_they_are_ended(self) -> None:  # type: ignore[override]
-        pytest.skip("Podman tells what runs in a container by a `ps` inside, which such an image has not")
-
-    async def test_what_takes_more_memory_than_it_may_is_told_as_that(self) -> None:  # type: ignore[override]
-        pytest.skip("Podman does not always notice why a container was killed")
+    # Podman lists the processes in a container with a `ps` inside, which an image without a shell lacks.
+    test_an_image_without_a_shell_runs_programs_and_they_are_ended = None  # type: ignore[assignment]
+    # Podman does not always notice why a container was killed.
+    test_what_takes_more_memory_than_it_may_is_told_as_that = None  # type: ignore[assignment]
+    # Podman makes the folder, or refuses when it starts the container.
+    test_a_folder_that_is_not_there_is_not_mounted = None  # type: ignore[assignment]
 
     async def test_memory_over_a_folder_hides_what_is_in_it(self, ground: Ground, tmp_path: Path) -> None:
         (tmp_path / "secret").mkdir()
@@ -77,9 +78,6 @@ class TestOnlyPodman(TestOnlyDocker):
         result = await ground.engine.run(ref, Inside(("ls", "-a", "/host/secret"), "m"))
 
         assert result.output.split() == [b".", b".."]
-
-    async def test_a_folder_that_is_not_there_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
-        pytest.skip("Podman makes it, or finds out when it starts the container, as it thinks fit")
 
 
 del TestDocker, TestOnlyDocker, TestRunningInDocker  # Those are run where they are.

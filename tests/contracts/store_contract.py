@@ -336,6 +336,7 @@ class StoreContract:
                 store.propose(made(goal="x"))
         async with self.opened(tmp_path) as store:
             assert store.durable_rev == count
+            assert [record.rev for record in await store.log(0, count)] == list(range(1, count + 1))
 
     @pytest.mark.anyio
     async def test_a_closed_store_refuses_writes(self, tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from schemas import limits
 from schemas.encoding import Json, JsonObject
+from schemas.ledger import Account, account_to_json
 from schemas.patch import HUMAN_CLI, Accepted, Refused, Verdict
 from schemas.patching import Op
 from tests.reconciler.plans import Plan, agent, op, opened
@@ -111,6 +114,23 @@ async def test_what_somebody_else_changed_since_it_was_read_is_a_conflict(plan: 
     assert fault.rule == "conflict"
     assert "human:cli" in fault.message
     assert "a person's" in fault.message
+
+
+async def test_a_conflict_shows_only_the_beginning_of_a_long_value(plan: Plan) -> None:
+    read, long = plan.rev, "0123456789" * limits.VALUE_SHOWN_CHARS
+    await plan.patch(op("add", "/tasks/a/tasks/x/notes", long), by=HUMAN_CLI)
+    verdict = await plan.patch(op("add", "/tasks/a/tasks/x/notes", "mine"), by=agent("a"), base=read)
+    assert isinstance(verdict, Refused)
+    shown = verdict.faults[0].message.partition("it now is ")[2]
+    assert (len(shown), shown[-1]) == (limits.VALUE_SHOWN_CHARS, "…")
+    assert repr(long).startswith(shown[:-1])
+
+
+async def test_several_budgets_of_one_patch_come_out_of_one_account(plan: Plan) -> None:
+    await plan.status("task/a", {"ledger": {"tokens": account_to_json("tokens", Account(bound=Decimal(10)))}})
+    ops = [op("add", f"/tasks/a/tasks/{name}", {"goal": name, "budget": {"tokens": 4}}) for name in "mno"]
+    assert "budget" in await by(plan, "a", *ops), "two of them fit, all three do not"
+    assert await by(plan, "a", *ops[:2]) == []
 
 
 async def test_ones_own_earlier_change_is_no_conflict(plan: Plan) -> None:

@@ -8,7 +8,7 @@ import pytest
 from reconciler.errors import Terminal
 from schemas.approval import WAITING, ApprovalSpec
 from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Held, Refused
+from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Held, Patch, Refused
 from schemas.record import Put, SetStatus
 from schemas.resource import Uid
 from tests.reconciler.plans import Plan, agent, op, opened
@@ -182,6 +182,13 @@ async def test_an_agents_patch_of_what_the_plan_guards_waits_and_the_agent_reads
     assert answered is not None
     assert (answered.state, answered.status["reason"]) == ("approved", "fine")
     assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}
+
+
+async def test_law_6_an_agent_cannot_approve_its_own_patch(plan: Plan) -> None:
+    ops = (op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}),)
+    verdict = await plan.gate.submit(Patch(agent("a"), ops, plan.rev, is_approved=True))
+    assert isinstance(verdict, Held), "only a person's approval counts"
+    assert plan.document == FILE
 
 
 async def test_a_guarded_field_inside_a_whole_new_task_is_guarded_too(plan: Plan) -> None:

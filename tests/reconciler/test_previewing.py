@@ -49,6 +49,14 @@ async def test_a_saved_preview_is_refused_once_the_document_has_changed(plan: Pl
     assert "revision 2" in verdict.faults[0].message
 
 
+async def test_approval_of_an_outdated_preview_does_not_apply_it(plan: Plan) -> None:
+    preview = saved(plan, TWO)
+    await plan.patch(op("add", "/notes", "n"))
+    verdict = await plan.gate.submit_saved(preview, is_approved=True)
+    assert isinstance(verdict, Refused)
+    assert [fault.rule for fault in verdict.faults] == ["stale"]
+
+
 async def test_work_going_on_does_not_make_a_preview_stale(plan: Plan) -> None:
     preview = saved(plan, TWO)
     await plan.status("task/a", {"state": "running"})

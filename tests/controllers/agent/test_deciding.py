@@ -200,6 +200,15 @@ def test_reads_start_together() -> None:
     assert isinstance(taken, Run) and len(taken.calls) == 2
 
 
+def test_a_call_that_may_not_run_beside_others_waits_for_those_before_it() -> None:
+    calls = [TurnCall("call/a", "read", {}).to_json(), TurnCall("call/b", "shell", {}).to_json()]
+    turn = opened(reply=[{"text": "", "then": "sleep", "calls": calls}])
+    taken = step(seen(turn, calls=objects(a="Authorized", b="Authorized")))
+    assert isinstance(taken, Run) and [each.address for each in taken.calls] == ["call/a"]
+    rest = step(seen(turn, calls=objects(a="Started", b="Authorized"), live=frozenset({"call/a"})))
+    assert isinstance(rest, Rest) and rest.state is AgentState.RUNNING
+
+
 def test_a_started_call_without_a_job_is_taken_up_again() -> None:
     status = opened(("call/a",))
     assert isinstance(step(seen(status, calls=objects(a="Started"))), Run)

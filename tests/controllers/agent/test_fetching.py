@@ -11,7 +11,7 @@ from aiohttp import web
 
 from controllers.agent.tools import hosts
 from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.page_text import page_of
+from controllers.agent.tools.page_text import Page, page_of
 from schemas import limits
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import arena
@@ -202,6 +202,15 @@ def test_a_place_has_one_spelling() -> None:
         hosts.place_of("http://localhost:99999/")
 
 
-@pytest.mark.parametrize("html", ["<p>a<b", "</div></script>x", "<a href='http://[x'>y</a>", "<title>t", "&#xfffffff;"])
-def test_broken_markup_gives_what_can_be_read(html: str) -> None:
-    page_of(html, "http://localhost/", has_links=True)
+@pytest.mark.parametrize(
+    ("html", "read"),
+    [
+        ("<p>a<b", Page("", "a<b")),
+        ("</div></script>x", Page("", "x")),
+        ("<a href='http://[x'>y</a>", Page("", "y")),
+        ("<title>t", Page("t", "")),
+        ("&#xfffffff;", Page("", "\N{REPLACEMENT CHARACTER}")),
+    ],
+)
+def test_broken_markup_gives_what_can_be_read(html: str, read: Page) -> None:
+    assert page_of(html, "http://localhost/", has_links=True) == read

@@ -30,17 +30,12 @@ async def test_tasks_with_overlapping_locks_never_run_together(tmp_path: Path) -
 
 async def test_a_lock_waits_while_an_agent_holds_it_and_says_who_does(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await here.apply("""
-            tasks:
-              holder: {locks: [a], agent: {script: [{when: {message: go}, done: x}]}}
-              waiter: {locks: [a], needs: [], run: "true"}
-        """)
-        await here.until(lambda: here.state("agent/holder") == "asleep" or here.state("task/waiter") == "done")
-        await here.settled_but_timers()
-        if here.state("task/waiter") != "done":
-            assert here.state("task/waiter") == "blocked"
-            assert list(here.get("lock/a").status["holders"]) == ["task/holder"]
-            assert list(here.get("lock/a").status["waiters"]) == ["task/waiter"]
+        await here.apply("tasks: {holder: {locks: [a], agent: {script: [{when: {message: go}, done: x}]}}}")
+        await here.until_state("agent/holder", "asleep")
+        await here.patch({"op": "add", "path": "/tasks/waiter", "value": {"locks": ["a"], "run": "true"}})
+        await here.until_state("task/waiter", "blocked")
+        assert list(here.get("lock/a").status["holders"]) == ["task/holder"]
+        assert list(here.get("lock/a").status["waiters"]) == ["task/waiter"]
         await here.tell("agent/holder", "go", "m")
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"

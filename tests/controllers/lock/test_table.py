@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from controllers import leases
-from controllers.leases import Granted
+from controllers.leases import Granted, Wants
 from controllers.lock.deciding import decide
 from schemas import limits
 from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
@@ -37,6 +37,14 @@ def test_what_is_held_already_costs_no_record() -> None:
     table.want("a", {"src/**": "write"}, "task")
     found = table.want("a", {"src/a": "write"})
     assert isinstance(found, Granted) and found.changes == () and found.fences["src/a"] > 0
+
+
+def test_a_lock_taken_for_longer_is_kept_at_the_end_of_the_turn() -> None:
+    table = Table("ab")
+    table.want("a", {"f": "read"})
+    table.want("a", {"f": "write"}, "task")
+    table.release("a", ("turn",))
+    assert [(mine.mode, mine.kept) for mine in table.holders().values()] == [("write", "task")]
 
 
 def test_all_or_none() -> None:
@@ -100,6 +108,50 @@ def test_first_come_first_served_with_a_priority_that_is_worth_so_many_seconds()
             table.release(holder)
         table.settle()
         assert list(table.answers)[-1] == expected
+
+
+def test_an_owner_with_several_requests_has_the_place_in_line_of_its_first() -> None:
+    table = Table("abc")
+    table.want("c", {"f": "write"})
+    requests: tuple[tuple[str, LockMode], ...] = (("a", "write"), ("b", "write"), ("a", "read"))
+    for waiter, mode in requests:
+        table.now += 1
+        table.want(waiter, {"f": mode})
+    table.release("c")
+    assert table.blockers("a", {"f": "write"}) == []
+    assert table.blockers("b", {"f": "write"}) == ["waits f agent/a"]
+
+
+def test_a_task_that_names_one_more_lock_keeps_its_place_in_line() -> None:
+    table = Table("abc")
+    table.want("c", {"f": "write"})
+    wait(table, "a", {"f": "write"})
+    table.now += 1
+    call = table.want("b", {"f": "write"})
+    table.now += 1
+    wait(table, "a", {"f": "write", "g": "write"})
+    table.release("c")
+    table.settle()
+    assert set(table.get("task/a").status["locks"]) == {"f", "g"}
+    assert table.waiting() == [call]
+
+
+def wait(table: Table, path: str, locks: Wants) -> None:
+    """What the task controller writes of a task that names `locks` and holds none of them."""
+    task = table.get(f"task/{path}")
+    ready = {"stage": "", "state": "blocked", "conditions": {"Ready": {"reason": "AwaitingLocks"}}}
+    table.fold(
+        Put(task.address, task.uid, {**task.spec, "locks": dict(locks)}),
+        SetStatus(task.address, task.uid, ready),
+        *leases.queued(table.view, task.address, leases.owner_of(task), locks, "because", table.now),
+    )
+
+
+def test_who_reads_and_writes_in_one_place_waits_for_its_readers() -> None:
+    table = Table("ab")
+    table.want("b", {"src": "read"})
+    assert table.blockers("a", {"src/**": "read", "src/a": "write"}) == ["holds src agent/b"]
+    assert table.blockers("a", {"src/**": "read"}) == []
 
 
 def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other() -> None:
@@ -204,6 +256,16 @@ def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_g
     table.release("b")
     table.settle()
     assert table.answers[str(one)][0] == "granted"
+
+
+def test_a_deadlock_of_a_task_and_a_call_refuses_the_call_whatever_the_priorities() -> None:
+    table = Table("ab", {"b": 1})
+    table.want("a", {"f": "write"}, "task")
+    table.want("b", {"g": "write"})
+    wait(table, "a", {"g": "write"})
+    call = table.want("b", {"f": "write"})
+    table.settle()
+    assert table.answers == {call: ("refused", "Deadlock")}
 
 
 def test_two_readers_who_both_want_to_write_are_parted() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from controllers.sandboxes import Astray
 from controllers.task.deciding import decide
+from schemas import limits
 from schemas.encoding import JsonObject
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
@@ -73,6 +74,16 @@ def test_a_refused_agent_may_claim_again_and_every_check_runs_again() -> None:
     world.finds("a", "pass")
     assert world.state("a") == "done"
     assert world["task/a"].status["verdict"]["claim"] == 2
+
+
+def test_a_task_fails_at_the_last_claim_that_its_agent_makes_in_vain() -> None:
+    world = working(acceptance=(sh("x"),))
+    for seq in range(1, limits.CLAIMS_REJECTED_MAX + 1):
+        assert world.state("a") == "running"
+        world.agent("a", state="claimed", claim=claim("done", seq))
+        world.settle()
+        world.finds("a", "fail")
+    assert world.says("a") == "failed ChecksFailing"
 
 
 def test_an_agent_that_gives_up_fails_its_task_with_its_own_words() -> None:

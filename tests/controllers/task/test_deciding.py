@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from controllers.sandboxes import Astray
 from controllers.task.deciding import decide
 from controllers.task.status import Standing, standing
 from reconciler.effects.processes import Ending
+from schemas import limits
 from schemas.budget import Budget
 from schemas.lock import Holder
 from schemas.record import Put, SetStatus
 from schemas.resource import Uid
+from schemas.sandbox import Answer, Wish
 from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
@@ -35,6 +39,17 @@ def test_a_task_that_only_waits_its_turn_writes_nothing() -> None:
     world.settle()
     assert world["task/b"].status == {}
     assert world.says("b") == "waiting NeedsNotDone"
+
+
+def test_a_retry_that_waits_for_a_free_slot_writes_nothing() -> None:
+    world = World(root=spec(), a=spec("flaky", retries=1))
+    world.settle()
+    world.run("a", code=1)
+    before = world.writes
+    world.now += limits.BACKOFF_CAP_S
+    world.settle()
+    assert world.queued() == ["a"]
+    assert world.writes == before
 
 
 def test_a_task_starts_when_all_its_needs_are_done() -> None:
@@ -472,6 +487,28 @@ def test_a_task_without_a_sandbox_to_have_stays_so_when_the_container_of_it_goes
     for state in ("running", "stopping", "removed"):
         stand(world, "box", state)
         assert (world.says("a"), world.says(".")) == ("blocked NoSandbox", "failed ChildrenFailed")
+
+
+@dataclass
+class Tried:
+    """Sandboxes of which one answer is known."""
+
+    answer: Answer
+
+    def known(self, wish: Wish) -> Answer:
+        return self.answer
+
+    async def tried(self, wish: Wish) -> Answer:
+        return self.answer
+
+
+def test_a_plan_fails_for_a_missing_sandbox_only_once_it_was_tried_again() -> None:
+    world = World(root=spec(), a=spec("true"))
+    world.fold(Put("agent/a", Uid("g"), {"sandbox": 2}))
+    for tries, expected in ((1, "running ChildrenRunning"), (2, "failed ChildrenFailed")):
+        world.sandboxes = Tried(Answer(False, "no bwrap", "install it", tries, again_at=world.now + 1))
+        world.settle()
+        assert (world.says("a"), world.says(".")) == ("blocked NoSandbox", expected)
 
 
 def test_a_plan_of_containers_lasts_as_long_as_they_do() -> None:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controllers.sandboxes import Astray
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes
 from controllers.task import settling, writing
 from controllers.task.deciding import decide
 from controllers.task.observing import Observed, Observer
@@ -87,6 +87,7 @@ class World:
         self.folds = 0
         self.crash_after: int | None = None
         self.astray: Astray | None = None
+        self.sandboxes: Sandboxes = NO_OTHERS
         self.looks: list[str] = []
         self.edit({name.replace("_", "/").replace("root", "."): wanted for name, wanted in tasks.items()})
 
@@ -128,7 +129,7 @@ class World:
         return self.astray or f"/plan/{spec.cwd}"
 
     def observe(self, name: str) -> Observed:
-        observed = Observer(self.view, self.tallies, self.plane, ground=self.ground).observe(f"task/{name}", self.now)
+        observed = self._observer().observe(f"task/{name}", self.now)
         assert observed is not None
         return observed
 
@@ -254,10 +255,12 @@ class World:
         self.settle()
 
     def _without(self, name: str, key: str) -> Observed:
-        observer = Observer(self.view, self.tallies, self.plane, ground=self.ground)
-        observed = observer.observe(f"task/{name}", self.now, without_job=key)
+        observed = self._observer().observe(f"task/{name}", self.now, without_job=key)
         assert observed is not None
         return observed
+
+    def _observer(self) -> Observer:
+        return Observer(self.view, self.tallies, self.plane, ground=self.ground, sandboxes=self.sandboxes)
 
     def _jobs(self, name: str) -> list[Job]:
         return [job for key, job in self.plane.jobs.items() if self.plane.owners[key] == f"task/{name}"]
