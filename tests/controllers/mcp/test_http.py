@@ -19,8 +19,9 @@ from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import DONE, TRICKY, call, plan, texts
+from tests.servers.in_process import over_http
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 
 def free_port() -> int:
@@ -45,6 +46,7 @@ async def listening(port: int, notes: Path) -> AsyncIterator[Process]:
                 process.kill()
 
 
+@pytest.mark.process
 async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path) -> None:
     port = free_port()
     async with listening(port, tmp_path / "notes"), arena(tmp_path) as here:
@@ -59,7 +61,7 @@ async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path) -> None:
 
 async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Path) -> None:
     port, notes = free_port(), tmp_path / "notes"
-    async with listening(port, notes):
+    async with over_http(port, notes):
         async with arena(tmp_path) as here:
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.hang"), DONE))
             await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
@@ -76,7 +78,7 @@ async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_pa
     async with arena(tmp_path) as here:
         await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), DONE))
         await here.until(lambda: here.get("mcp/t").status.get("runs", {}).get("plan", {}).get("failures", 0) >= 1)
-        async with listening(port, tmp_path / "notes"):
+        async with over_http(port, tmp_path / "notes"):
             await here.until_state("task/.", "done", "failed")
             assert await texts(here, "t.echo") == ["hi"]
             await here.settled()
@@ -86,11 +88,11 @@ async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path) -> 
     port, notes = free_port(), tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     async with arena(tmp_path) as here:
-        async with listening(port, notes):
+        async with over_http(port, notes):
             server = {"url": f"http://127.0.0.1:{port}/mcp", "effects": {"echo": "read"}}
             await here.apply(plan({"t": server}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await here.tell("agent/.", "go", "m")
             await here.until_state("task/.", "done", "failed")
             assert await texts(here, "t.echo") == ["hi", "again"]
@@ -101,19 +103,20 @@ async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whate
     port, notes = free_port(), tmp_path / "notes"
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     async with arena(tmp_path) as here:
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
         await here.tell("agent/.", "go", "m")
         await here.until(lambda: here.get("mcp/t").status["runs"]["plan"]["reason"] == "Unreachable")
         assert all(each.state != CallState.UNKNOWN for each in here.store.view.list("call"))
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await here.until_state("task/.", "done", "failed")
             assert await texts(here, "t.echo") == ["hi", "again"]
             await here.settled()
     assert notes.read_text().splitlines().count("echo again") == 1
 
 
+@pytest.mark.process
 async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
@@ -137,6 +140,7 @@ async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path
 
 
 @pytest.mark.parametrize(("effect", "lives"), [("read", True), ("once", False)])
+@pytest.mark.process
 async def test_a_connection_that_broke_after_a_call_was_sent_leaves_its_end_unknown(
     tmp_path: Path, effect: str, lives: bool
 ) -> None:
@@ -159,7 +163,7 @@ async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(
     port, notes = free_port(), tmp_path / "notes"
     (tmp_path / "token.txt").write_text("sesame-9731\n")
     headers: JsonObject = {"Authorization": "file:token.txt", "X-Token": "env:PATH", "X-Plain": "as it stands"}
-    async with listening(port, notes), arena(tmp_path) as here:
+    async with over_http(port, notes), arena(tmp_path) as here:
         server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
         await here.apply(plan({"t": server}, *(call("t.header", name=name) for name in headers), DONE))
         await here.until_state("task/.", "done", "failed")
