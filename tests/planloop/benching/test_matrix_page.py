@@ -94,7 +94,9 @@ def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: P
     assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
 
 
-@pytest.mark.process
+@pytest.mark.network  # Makes the image of TypeScript.
+@pytest.mark.engine
+@pytest.mark.browser
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
 async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(
