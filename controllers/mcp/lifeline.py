@@ -9,13 +9,14 @@ label, as with commands (`reconciler/effects/local_processes.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, Protocol, TypeAlias
 
 import anyio
-from anyio.abc import Process
+from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
+from schemas import limits
 from schemas.frozen import frozen
 
 SHELL: Final = "/bin/sh"
@@ -35,8 +36,25 @@ class Launch:
     env: Mapping[str, str]
 
 
+class Pipes(Protocol):
+    """The owner's ends of the three pipes of a server."""
+
+    @property
+    def stdin(self) -> ByteSendStream | None: ...
+    @property
+    def stdout(self) -> ByteReceiveStream | None: ...
+    @property
+    def stderr(self) -> ByteReceiveStream | None: ...
+
+
+Ended: TypeAlias = Callable[[int], Awaitable[None]]
+"""Waits for the process with this id, whose input is closed, and stops what is left of it after a while."""
+Start: TypeAlias = Callable[[Launch, Ended], AbstractAsyncContextManager[Pipes]]
+"""Starts a server for the time of a block; nothing of it runs afterwards. Raises OSError."""
+
+
 @asynccontextmanager
-async def launched(launch: Launch) -> AsyncIterator[Process]:
+async def launched(launch: Launch, ended: Ended) -> AsyncIterator[Process]:
     """The server's process, with pipes to all three of its streams. Its group does not outlive the block.
 
     Raises OSError when it cannot be spawned.
@@ -53,6 +71,12 @@ async def launched(launch: Launch) -> AsyncIterator[Process]:
             )
         finally:
             os.close(near)
-        yield process
+        try:
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                await ended(process.pid)
+                with anyio.move_on_after(limits.SERVER_STOP_S):
+                    await process.aclose()
     finally:
         os.close(life)

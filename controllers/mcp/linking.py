@@ -7,7 +7,7 @@ starts.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from controllers.mcp.asking import Request
-from controllers.mcp.lifeline import Launch, launched
+from controllers.mcp.lifeline import Pipes
 from controllers.mcp.offering import Offer, offer
 from controllers.mcp.over_http import NOT_SENT, http_transport
 from controllers.mcp.stdio import Streams, spoken
@@ -276,15 +276,8 @@ def _answered_round(asked: JsonObject, content: JsonObject | None) -> JsonObject
 
 @asynccontextmanager
 async def stdio_transport(
-    launch: Launch, heard: Callable[[bytes], None], gone: anyio.Event, ended: Callable[[int], Awaitable[None]]
+    server: AbstractAsyncContextManager[Pipes], heard: Callable[[bytes], None], gone: anyio.Event
 ) -> AsyncIterator[Streams]:
-    """Starts a server and speaks with it over its pipes; `ended` ends what is left of it when its time is over."""
-    async with launched(launch) as process:
-        try:
-            async with spoken(process, heard, gone) as streams:
-                yield streams
-        finally:
-            with anyio.CancelScope(shield=True):
-                await ended(process.pid)
-                with anyio.move_on_after(limits.SERVER_STOP_S):
-                    await process.aclose()
+    """Starts `server` and speaks with it over its pipes."""
+    async with server as pipes, spoken(pipes, heard, gone) as streams:
+        yield streams

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from controllers.mcp import deciding, hushing, results, writing
 from controllers.mcp.grumbling import HEAD, last_words
-from controllers.mcp.lifeline import Launch
+from controllers.mcp.lifeline import Launch, Start, launched
 from controllers.mcp.serving import LiveServers
 from controllers.mcp.status import Run, read
 from controllers.worlds import NoWorlds, Worlds
@@ -59,7 +59,7 @@ class Home:
 
 @frozen
 class Yard:
-    """What all runs share."""
+    """What all runs share. `start` starts the servers that speak over their pipes."""
 
     store: Store
     clock: Clock
@@ -68,6 +68,7 @@ class Yard:
     home: Home
     mint: Callable[[], str]
     worlds: Worlds = NoWorlds()
+    start: Start = launched
 
 
 @mutable
@@ -174,9 +175,8 @@ class ServerRun:
         if spec.url:
             way = linking.http_transport(spec.url, self._headers(spec), self._link.gone.set)
         else:
-            way = linking.stdio_transport(
-                self._launch(spec, op), self._heard, self._link.gone, lambda pid: self._stopped(op, pid)
-            )
+            server = self.yard.start(self._launch(spec, op), lambda pid: self._stopped(op, pid))
+            way = linking.stdio_transport(server, self._heard, self._link.gone)
         return hushing.hushed(way, self._masks) if self._masks else way
 
     def _headers(self, spec: McpSpec) -> dict[str, str]:

@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 
 import anyio
 import mcp_types as types
-from anyio.abc import ByteReceiveStream, ByteSendStream, Process
+from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from controllers.mcp.lifeline import Pipes
 from schemas import limits
 
 Incoming: TypeAlias = SessionMessage | Exception
@@ -27,19 +28,19 @@ BROKEN: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.End
 
 
 @asynccontextmanager
-async def spoken(process: Process, heard: Callable[[bytes], None], gone: anyio.Event) -> AsyncIterator[Streams]:
-    """The streams of messages with `process`. `heard` is given what it prints on stderr.
+async def spoken(server: Pipes, heard: Callable[[bytes], None], gone: anyio.Event) -> AsyncIterator[Streams]:
+    """The streams of messages with `server`. `heard` is given what it prints on stderr.
 
     `gone` is set when it closes its output or breaks the rules of the line. At the end its input is closed; ending the
-    process is the caller's work.
+    server is the caller's work.
     """
-    assert process.stdin and process.stdout and process.stderr, "it was started with pipes"
+    assert server.stdin and server.stdout and server.stderr, "it was started with pipes"
     said, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, wanted = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, process.stdout, said, gone)
-        group.start_soon(_write, process.stdin, wanted, gone)
-        group.start_soon(_listen, process.stderr, heard)
+        group.start_soon(_read, server.stdout, said, gone)
+        group.start_soon(_write, server.stdin, wanted, gone)
+        group.start_soon(_listen, server.stderr, heard)
         try:
             yield incoming, outgoing
         finally:
@@ -47,7 +48,7 @@ async def spoken(process: Process, heard: Callable[[bytes], None], gone: anyio.E
             outgoing.close()
             stopping = anyio.move_on_after(limits.SERVER_STOP_S, shield=True)
             with stopping, contextlib.suppress(*BROKEN):  # It may be faster.
-                await process.stdin.aclose()
+                await server.stdin.aclose()
             group.cancel_scope.cancel()
 
 

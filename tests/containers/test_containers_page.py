@@ -26,12 +26,14 @@ PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 
 @pytest.mark.engine
 @pytest.mark.timeout(240)
-def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_sessions_of_the_page_are_real(
+    engine: DockerEngine, tmp_path: Path, apt: str, is_updating_docs: bool
+) -> None:
     text = PAGE.read_text()
     plan = PLAN.search(text)
     assert plan is not None
     (tmp_path / "shop.plan.yaml").write_text(plan[1])
-    shell("plan image make shell", tmp_path, timeout_s=60)
+    shell(f"{apt}; plan image make shell", tmp_path, timeout_s=60)
     try:
         now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path)}```\n", text)
     finally:
@@ -83,11 +85,11 @@ def _tools(said: str) -> set[str]:
 
 @pytest.mark.engine
 @pytest.mark.timeout(240)
-def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Path) -> None:
+def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Path, apt: str) -> None:
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: lab\n.*?)^```\n", AGENTS_PAGE.read_text())
     assert {tool.name for tool in CONTAINER_TOOLS} <= set(re.findall(r"(?m)^ {4}(?:- call: \{| {4})([a-z_]+):", plan))
     (tmp_path / "lab.plan.yaml").write_text(plan)
-    shell("plan image make shell", tmp_path, timeout_s=60)
+    shell(f"{apt}; plan image make shell", tmp_path, timeout_s=60)
     try:
         said, code = shell("plan apply lab.plan.yaml", tmp_path, timeout_s=60)
         assert (code, "done" in said) == (0, True), said

@@ -75,7 +75,7 @@ class TestHttp(ModelsContract):
         @asynccontextmanager
         async def opened(script: Script) -> AsyncIterator[Stage]:
             routed = RoutedModels(ModelTable, surroundings(tmp_path), SystemClock().now)
-            async with running(script, tmp_path) as server, routed.opened():
+            async with running(script) as server, routed.opened():
                 yield OverTheWire(routed, f"small@{server.url}", server)
 
         return opened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running
 
 # Loading takes 3 seconds alone and may take 15 beside other tests.
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.xdist_group("litellm")]
 
 
 class Moving:
@@ -55,10 +54,10 @@ async def models(
 
 class TestLitellm(ModelsContract):
     @pytest.fixture
-    def stage(self, models: RoutedModels, table: Moving, tmp_path: Path) -> Open:
+    def stage(self, models: RoutedModels, table: Moving) -> Open:
         @asynccontextmanager
         async def opened(script: Script) -> AsyncIterator[Stage]:
-            async with running(script, tmp_path) as server:
+            async with running(script) as server:
                 table.url = server.url
                 yield OverTheWire(models, "openai/small", server)
 

@@ -18,20 +18,22 @@ PAGE = ROOT / "docs" / "images.md"
 
 @pytest.mark.engine
 @pytest.mark.timeout(180)
-def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_sessions_of_the_page_are_real(
+    engine: DockerEngine, tmp_path: Path, apt: str, is_updating_docs: bool
+) -> None:
     text = PAGE.read_text()
 
-    now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path)}```\n", text)
+    now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path, apt)}```\n", text)
 
     if is_updating_docs:
         PAGE.write_text(now)
     assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
 
 
-def _played(block: str, folder: Path) -> str:
+def _played(block: str, folder: Path, apt: str) -> str:
     """The session with what its commands print now, less what depends on Debian and on the engine."""
     commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    parts = [f"$ {command}\n{shell(command, folder, timeout_s=60)[0]}".rstrip() for command in commands]
+    parts = [f"$ {command}\n{shell(f'{apt}; {command}', folder, timeout_s=60)[0]}".rstrip() for command in commands]
     said = steady("\n\n".join(parts)).replace("planloop/shell: gives it to the engine\n", "")
     said = re.sub(r"\b\d+\.\d (MB|MiB)\b", r"1.9 \1", said)
     return re.sub(r"(busybox-static)=\S+", r"\1=1:1.35.0-4+b4", said) + "\n"

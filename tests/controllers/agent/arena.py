@@ -28,6 +28,7 @@ from controllers.fork import Desk, ForkReconciler, Git
 from controllers.hook import HookReconciler
 from controllers.lock import LockReconciler
 from controllers.mcp import Home, LiveServers, McpReconciler, Yard
+from controllers.mcp.lifeline import Start, launched
 from controllers.plan import PlanReconciler
 from controllers.task import Surroundings, TaskController
 from planloop import referring
@@ -184,11 +185,12 @@ async def arena(
     surrounding: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     git: Wrapping | None = None,
+    start: Start = launched,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
     `is_inline`: every flush is a batch of its own, and commands outlive the owner. For crashes. `git` stands between
-    forks and the processes of git.
+    forks and the processes of git. `start` starts tool servers.
     """
     clock, ids = clock or SystemClock(), RandomIds()
     state = folder / ".plan" / "arena"
@@ -214,7 +216,8 @@ async def arena(
         world = replace(world, models=models or world.models, servers=servers, surrounding=surrounding or {})
         world = replace(world, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
         home = Home(str(folder), epoch, folder, state / "run", ENV)
-        tool_servers = McpReconciler(Yard(store, clock, processes, servers, home, ids.mint, world.worlds), work)
+        servers_yard = Yard(store, clock, processes, servers, home, ids.mint, world.worlds, start)
+        tool_servers = McpReconciler(servers_yard, work)
         tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)

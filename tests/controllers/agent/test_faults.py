@@ -36,7 +36,7 @@ TRANSIENT: dict[str, JsonObject] = {
 @asynccontextmanager
 async def asking(folder: Path, steps: list[Any]) -> AsyncIterator[tuple[Arena, RunningServer]]:
     """An arena whose models are asked over HTTP, from a scripted server."""
-    async with running(steps, folder) as server:
+    async with running(steps) as server:
         table = model_table({"models": {"test": {"url": server.url}}})
         models = RoutedModels(lambda: table, Surroundings({}, folder), SystemClock().now)
         async with models.opened(), arena(folder, models=models) as here:
@@ -71,7 +71,7 @@ async def test_a_fault_that_may_pass_is_tried_again_and_changes_nothing(
         await here.apply(PLAN.replace("{OPTIONS}", "{}"))
         failed = await check(here, server)
     assert len(failed) == 1 and failed[0]["is_transient"] and failed[0]["wait_s"] > 0
-    assert server.exit_code == 0, server.left
+    assert (server.left, server.faults) == ([], 0)
 
 
 async def test_the_wish_of_the_provider_is_waited_for(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_fault_that_does_not_pass_blocks_with_the_cure_and_a_new_spec_is
         await here.patch({"op": "add", "path": "/agent/options", "value": {"temperature": 0}})
         failed = await check(here, server)
     assert len(failed) == 1 and not failed[0]["is_transient"]
-    assert server.exit_code == 0, server.left
+    assert (server.left, server.faults) == ([], 0)
 
 
 async def test_a_goal_edited_while_the_model_hangs_closes_the_stream_and_asks_again_with_the_news(

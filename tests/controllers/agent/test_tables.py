@@ -25,7 +25,7 @@ async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> No
 
     models = RoutedModels(table, Surroundings({"MY_KEY": "sk-1"}, tmp_path), lambda: 0.0)
     script = [{"reply": {"text": "here I am"}}]
-    async with running(script, tmp_path) as server, models.opened(), arena(tmp_path, models=models) as here:
+    async with running(script) as server, models.opened(), arena(tmp_path, models=models) as here:
         found.append(here)
         await here.apply("agent: {model: openai/m}")
         await here.until_state("agent/.", "blocked")

@@ -12,12 +12,13 @@ from schemas.call import CallState
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts, tricky
+from tests.servers.in_process import InProcess
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 
 async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         steps = [call("t.echo", text="hi"), call("t.fail"), BAD, call("t.picture"), call("t.large", size=100_000)]
         await here.apply(plan({"t": tricky()}, *steps, DONE))
         await here.until_state("task/.", "done", "failed")
@@ -33,7 +34,7 @@ async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
 
 
 async def test_what_a_server_finds_wrong_with_arguments_comes_back_as_a_failure(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         unknown: JsonObject = {"expect": {"error": "UnknownTool"}}
         await here.apply(plan({"t": tricky()}, call("t.echo", wrong=1), BAD, call("t.nothing"), unknown, DONE))
         await here.until_state("task/.", "done", "failed")
@@ -44,7 +45,7 @@ async def test_what_a_server_finds_wrong_with_arguments_comes_back_as_a_failure(
 
 async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes)}, call("t.hang"), DONE))
         await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
         assert here.store.view.list("call")[0].status["progress"] == "1 of 3 one of three"
@@ -57,7 +58,7 @@ async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path
 async def test_an_interrupting_message_cancels_the_call_at_the_server_and_the_server_goes_on(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     script = [call("t.hang"), BAD, call("t.echo", text="still here"), DONE]
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes)}, *script))
         await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
         await here.tell("agent/.", "stop", "m", delivery="interrupt")
@@ -71,7 +72,7 @@ async def test_a_call_past_its_time_is_cancelled_and_its_class_says_what_is_know
     tmp_path: Path, effect: str, state: str
 ) -> None:
     notes = tmp_path / "notes"
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         server = tricky(notes, timeout=0.2, effects={"hang": effect})
         await here.apply(plan({"t": server}, call("t.hang"), BAD, DONE))
         await here.until(lambda: "hang cancelled" in notes.read_text().splitlines() if notes.exists() else False)
@@ -88,7 +89,7 @@ async def test_a_call_whose_server_died_is_made_again_only_if_its_class_allows(
     tmp_path: Path, effect: str, lives: bool
 ) -> None:
     notes = tmp_path / "notes"
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes, effects={"die": effect})}, call("t.die"), DONE))
         if lives:
             await here.until_state("task/.", "done")
@@ -101,7 +102,7 @@ async def test_a_call_whose_server_died_is_made_again_only_if_its_class_allows(
 
 
 async def test_a_tool_sees_the_declared_variables_and_nothing_else_of_the_owners(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         server = tricky()
         server["env"] = {"GREETING": "hello", "PLANLOOP_PLAN": "mine"}
         steps = [call("t.see", name=name) for name in ("GREETING", "PYTEST_CURRENT_TEST", "PLANLOOP_PLAN")]
@@ -111,7 +112,7 @@ async def test_a_tool_sees_the_declared_variables_and_nothing_else_of_the_owners
 
 
 async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         steps = [
             call("resource", server="t"),
             call("resource", server="t", uri="tricky://motto"),
@@ -125,7 +126,7 @@ async def test_resources_are_listed_and_read(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_wants_to_use_a_model_of_ours_is_refused(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.think"), BAD, call("t.echo", text="goes on"), DONE))
         await here.until_state("task/.", "done", "failed")
         refused = (await here.results("t.think"))[0]
@@ -133,6 +134,7 @@ async def test_a_server_that_wants_to_use_a_model_of_ours_is_refused(tmp_path: P
         assert await texts(here, "t.echo") == ["goes on"]
 
 
+@pytest.mark.process
 async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         server = tricky(timeout=1, effects={"block": "read"})
@@ -147,6 +149,7 @@ async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -
         assert ended[0] == "Hung"
 
 
+@pytest.mark.process
 async def test_what_a_server_says_of_what_only_it_was_told_nobody_hears(tmp_path: Path) -> None:
     shouts = "import os, sys; print('I have', os.environ['TOKEN'], file=sys.stderr, flush=True)"
     script = f"{sys.executable} -c {shlex.quote(shouts)}; exec {sys.executable} {TRICKY}"

@@ -21,8 +21,9 @@ from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
 from tests.controllers.agent.arena import ENV, Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts
+from tests.servers.in_process import over_http
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -71,6 +72,7 @@ async def listening(port: int, notes: Path) -> AsyncIterator[Process]:
                 process.kill()
 
 
+@pytest.mark.process
 async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path, port: int) -> None:
     async with listening(port, tmp_path / "notes"), arena(tmp_path) as here:
         server = {"url": f"http://127.0.0.1:{port}/mcp"}
@@ -84,7 +86,7 @@ async def test_a_server_at_a_url_is_used_like_any_other(tmp_path: Path, port: in
 
 async def test_cancelling_a_call_over_http_cancels_it_at_the_server(tmp_path: Path, port: int) -> None:
     notes = tmp_path / "notes"
-    async with listening(port, notes):
+    async with over_http(port, notes):
         async with arena(tmp_path) as here:
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.hang"), DONE))
             await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
@@ -101,7 +103,7 @@ async def test_a_server_that_nobody_started_yet_is_found_when_it_comes_up(tmp_pa
     async with arena(tmp_path, clock=clock) as here:
         await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), DONE))
         await here.until(lambda: here.get("mcp/t").status.get("runs", {}).get("plan", {}).get("failures", 0) >= 1)
-        async with listening(port, tmp_path / "notes"):
+        async with over_http(port, tmp_path / "notes"):
             await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi"]
             await here.settled()
@@ -112,11 +114,11 @@ async def test_a_server_that_went_away_is_connected_to_again(tmp_path: Path, por
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     clock = Still()
     async with arena(tmp_path, clock=clock) as here:
-        async with listening(port, notes):
+        async with over_http(port, notes):
             server = {"url": f"http://127.0.0.1:{port}/mcp", "effects": {"echo": "read"}}
             await here.apply(plan({"t": server}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await here.tell("agent/.", "go", "m")
             await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi", "again"]
@@ -130,7 +132,7 @@ async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whate
     go = {"when": {"message": "go"}, **call("t.echo", text="again")}
     clock = Still()
     async with arena(tmp_path, clock=clock) as here:
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await here.apply(plan({"t": {"url": f"http://127.0.0.1:{port}/mcp"}}, call("t.echo", text="hi"), go, DONE))
             await here.until_state("agent/.", "asleep")
         await here.tell("agent/.", "go", "m")
@@ -139,7 +141,7 @@ async def test_a_call_that_reached_nobody_is_made_once_the_server_is_there_whate
         here.work.poke("mcp/t")
         await here.until(lambda: here.get("mcp/t").status["runs"]["plan"]["reason"] == "Unreachable")
         assert [each.state for each in here.store.view.list("call")] == [CallState.STARTED]
-        async with listening(port, notes):
+        async with over_http(port, notes):
             await until_over(here, clock)
             assert await texts(here, "t.echo") == ["hi", "again"]
             await here.settled()
@@ -160,6 +162,7 @@ async def test_a_url_where_nothing_listens_is_tried_for_half_a_minute_before_age
     assert run["next_at"] - limits.BACKOFF_CAP_S - run["failing_since"] >= limits.SERVER_UNREACHABLE_S
 
 
+@pytest.mark.process
 async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
     link = linking.Link(lambda _: None)
@@ -181,6 +184,7 @@ async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path
     assert (fault.value.reason, fault.value.has_begun) == ("Unreachable", False)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("effect", "lives"), [("read", True), ("once", False)])
 async def test_a_connection_that_broke_after_a_call_was_sent_leaves_its_end_unknown(
     tmp_path: Path, port: int, effect: str, lives: bool
@@ -205,7 +209,7 @@ async def test_headers_are_read_from_where_the_plan_points_and_are_in_no_record(
     notes = tmp_path / "notes"
     (tmp_path / "token.txt").write_text("sesame-9731\n")
     headers: JsonObject = {"Authorization": "file:token.txt", "X-Token": "env:PATH", "X-Plain": "as it stands"}
-    async with listening(port, notes), arena(tmp_path) as here:
+    async with over_http(port, notes), arena(tmp_path) as here:
         server: JsonObject = {"url": f"http://127.0.0.1:{port}/mcp", "headers": headers}
         await here.apply(plan({"t": server}, *(call("t.header", name=name) for name in headers), DONE))
         await here.until_state("task/.", "done", "failed")

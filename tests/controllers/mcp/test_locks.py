@@ -9,8 +9,9 @@ import pytest
 from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import OK, call, tricky, written
+from tests.servers.in_process import InProcess
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 
 def agents(**scripts: list[JsonObject]) -> JsonObject:
@@ -20,7 +21,7 @@ def agents(**scripts: list[JsonObject]) -> JsonObject:
 
 
 async def test_a_call_that_writes_waits_for_the_file_and_has_it_to_the_end_of_its_turn(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         server = tricky(writes={"echo": "text"})
         one: list[JsonObject] = [call("lock", paths=["a.txt"]), {"when": "go", "done": "x"}]
         two: list[JsonObject] = [{"when": "go", **call("t.echo", text="./a.txt")}, OK]
@@ -37,7 +38,7 @@ async def test_a_call_that_writes_waits_for_the_file_and_has_it_to_the_end_of_it
 
 
 async def test_tools_of_which_nothing_is_said_take_no_locks(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         only: list[JsonObject] = [call("t.echo", text="a.txt"), OK]
         await here.apply(written({"mcp": {"t": tricky(writes={"pid": "text"})}, "tasks": agents(one=only)}))
         await here.until_state("task/one", "done", "failed")

@@ -15,8 +15,9 @@ from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.servers import EVERYTHING
+from tests.servers.in_process import InProcess
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 
 async def asked(here: Arena, words: str) -> Resource:
@@ -30,7 +31,7 @@ async def asked(here: Arena, words: str) -> Resource:
 
 
 async def test_a_question_blocks_the_agent_with_its_words_until_it_is_answered(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         approval = await asked(here, "What is your name?")
         agent, (waiting,) = here.get("agent/.").status, here.store.view.list("call")
@@ -45,7 +46,7 @@ async def test_a_question_blocks_the_agent_with_its_words_until_it_is_answered(t
 
 
 async def test_a_second_question_of_the_same_call_is_asked_as_well(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         first = await asked(here, "What is your name?")
         await here.gate.approve(first.address, HUMAN_CLI, content={"name": "again"})
@@ -57,7 +58,7 @@ async def test_a_second_question_of_the_same_call_is_asked_as_well(tmp_path: Pat
 
 
 async def test_a_refusal_is_an_answer(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         approval = await asked(here, "What is your name?")
         await here.gate.reject(approval.address, HUMAN_CLI, "none of its business")
@@ -76,7 +77,7 @@ class Ahead(SystemClock):
 
 async def test_silence_is_an_answer_after_a_while(tmp_path: Path) -> None:
     clock = Ahead()
-    async with arena(tmp_path, clock=clock) as here:
+    async with arena(tmp_path, start=InProcess(), clock=clock) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         approval = await asked(here, "What is your name?")
         clock.by_s = limits.INPUT_WAIT_S + 1
@@ -88,10 +89,10 @@ async def test_silence_is_an_answer_after_a_while(tmp_path: Path) -> None:
 
 async def test_a_question_outlives_the_owner_who_was_asked(tmp_path: Path) -> None:
     """Newer servers seal their state into the question, so another process may bring the answer."""
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.greet"), DONE))
         approval = await asked(here, "What is your name?")
-    async with arena(tmp_path, epoch=2) as here:
+    async with arena(tmp_path, start=InProcess(), epoch=2) as here:
         await here.gate.approve(approval.address, HUMAN_CLI, content={"name": "Ada"})
         await here.until_state("task/.", "done", "failed")
         assert await texts(here, "t.greet") == ["hello Ada"]
@@ -102,6 +103,7 @@ def elicitation(*after: JsonObject) -> str:
     return plan(server, call("e.trigger-elicitation-request"), *after, DONE)
 
 
+@pytest.mark.process
 async def test_an_older_server_holds_its_call_open_while_somebody_is_asked(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation())
@@ -113,6 +115,7 @@ async def test_an_older_server_holds_its_call_open_while_somebody_is_asked(tmp_p
         assert "Ada Lovelace" in (await texts(here, "e.trigger-elicitation-request"))[0]
 
 
+@pytest.mark.process
 async def test_an_older_servers_question_is_given_up_with_the_call_that_asked_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation(BAD))
@@ -123,6 +126,7 @@ async def test_an_older_servers_question_is_given_up_with_the_call_that_asked_it
         await here.settled()
 
 
+@pytest.mark.process
 async def test_an_older_server_that_dies_with_a_question_open_leaves_the_call_in_doubt(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(elicitation())
@@ -139,7 +143,7 @@ async def test_the_parent_may_answer_instead_of_a_person(tmp_path: Path) -> None
         "script": [{**heard, **call("answer", to="child.1.1.0", answer="Ada")}, {"done": "x"}],
     }
     child = {"tools": ["t"], "script": [call("t.greet"), {"expect": {"contains": "hello Ada"}}, DONE]}
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         document: JsonObject = {"mcp": {"t": tricky()}, "agent": parent, "tasks": {"child": {"agent": child}}}
         await here.apply(written(document))
         await here.until_state("task/.", "done", "failed")

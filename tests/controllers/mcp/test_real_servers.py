@@ -10,7 +10,7 @@ import pytest
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts
-from tests.servers import EVERYTHING, FILES, GIT, TIME
+from tests.servers import EVERYTHING, FILES, GIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]
 
@@ -62,16 +62,6 @@ async def test_an_agent_commits_through_the_git_server(tmp_path: Path) -> None:
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done", await texts(here)
     assert git(tmp_path, "log", "--format=%s").splitlines() == ["second", "first"]
-
-
-async def test_an_agent_asks_the_time_server(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
-        convert = call("time.convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo")
-        await here.apply(plan({"time": {"command": TIME}}, convert, {"expect": {"contains": "21:00"}}, DONE))
-        await here.until_state("task/.", "done", "failed")
-        assert here.state("task/.") == "done"
-        (result,) = await here.results("time.convert_time")
-        assert result["value"]["time_difference"] == "+9.0h"
 
 
 async def test_the_everything_server_gives_structure_pictures_and_links(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 from pathlib import Path
 
-import anyio
 import pytest
 
 from reconciler.effects import process_table as table
@@ -14,8 +13,9 @@ from schemas import limits
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
+from tests.servers.in_process import InProcess
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 WAITS: JsonObject = {"when": {"message": "go"}, **call("t.pid")}
 
@@ -29,7 +29,8 @@ async def test_a_server_runs_while_somebody_who_may_use_it_works_and_not_before_
     notes = tmp_path / "notes"
     user = {"agent": {"tools": ["t"], "script": [call("t.echo", text="x"), DONE]}, "needs": ["first"]}
     other = {"agent": {"tools": ["list"], "script": [{"when": {"message": "go"}, "done": "x"}]}}
-    async with arena(tmp_path) as here:
+    servers = InProcess()
+    async with arena(tmp_path, start=servers) as here:
         await here.apply(written({"mcp": {"t": tricky(notes)}, "tasks": {"first": other, "second": user}}))
         await here.until_state("agent/first", "asleep")
         await here.settled()
@@ -38,14 +39,14 @@ async def test_a_server_runs_while_somebody_who_may_use_it_works_and_not_before_
         await here.until_state("task/.", "done", "failed")
         await here.settled()
         assert here.state("task/second") == "done" and here.state("mcp/t") == "idle"
-        assert pids_of(here) == set()
+        assert servers.running == set()
     assert notes.read_text().count("started") == 1
 
 
 async def test_forty_one_agents_share_one_process(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     task = {"agent": {"tools": ["t"], "script": [call("t.pid"), DONE]}}
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         tasks = {f"a{index}": task for index in range(41)}
         await here.apply(written({"mcp": {"t": tricky(notes)}, "tasks": tasks}))
         await here.until_state("task/.", "done", "failed")
@@ -57,14 +58,16 @@ async def test_forty_one_agents_share_one_process(tmp_path: Path) -> None:
 
 async def test_with_share_agent_each_agent_has_a_process_of_its_own(tmp_path: Path) -> None:
     task = {"agent": {"tools": ["t"], "script": [call("t.pid"), DONE]}}
-    async with arena(tmp_path) as here:
+    servers = InProcess()
+    async with arena(tmp_path, start=servers) as here:
         await here.apply(written({"mcp": {"t": tricky(share="agent")}, "tasks": {"a": task, "b": task}}))
         await here.until_state("task/.", "done", "failed")
         assert len(set(await texts(here, "t.pid"))) == 2
         await here.settled()
-        assert here.get("mcp/t").status.get("runs") == {} and pids_of(here) == set()
+        assert here.get("mcp/t").status.get("runs") == {} and servers.running == set()
 
 
+@pytest.mark.process
 async def test_a_killed_server_is_started_again_and_calls_work_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(plan({"t": tricky()}, call("t.pid"), WAITS, DONE))
@@ -79,6 +82,7 @@ async def test_a_killed_server_is_started_again_and_calls_work_again(tmp_path: P
         assert here.state("task/.") == "done" and second != first
 
 
+@pytest.mark.process
 async def test_a_server_that_ends_again_and_again_is_a_crash_loop_and_agents_go_on_without_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         broken = {"command": ["sh", "-c", "echo no license >&2; exit 3"]}
@@ -108,7 +112,7 @@ async def test_a_program_that_is_missing_is_told_with_its_cure_and_found_when_it
 
 
 async def test_a_variable_that_is_not_set_is_named_and_its_value_is_in_no_record(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         server = tricky()
         server["env"] = {"HERE": "env:HOME_OF_NOBODY"}
         await here.apply(plan({"t": server}, call("t.pid"), BAD, DONE, tools=["t", "list"]))
@@ -119,7 +123,7 @@ async def test_a_variable_that_is_not_set_is_named_and_its_value_is_in_no_record
 
 async def test_another_command_replaces_the_process_and_another_timeout_does_not(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes)}, call("t.pid"), WAITS, DONE))
         await here.until_state("agent/.", "asleep")
         await here.patch({"op": "add", "path": "/mcp/t/timeout", "value": 30})
@@ -135,16 +139,18 @@ async def test_another_command_replaces_the_process_and_another_timeout_does_not
 
 
 async def test_a_server_taken_out_of_the_plan_is_stopped_and_gone(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    servers = InProcess()
+    async with arena(tmp_path, start=servers) as here:
         await here.apply(plan({"t": tricky()}, call("t.pid"), WAITS, DONE, tools=["all"]))
         await here.until_state("agent/.", "asleep")
-        assert pids_of(here)
+        assert servers.running
         await here.patch({"op": "remove", "path": "/mcp/t"})
         await here.until(lambda: here.find("mcp/t") is None)
-        assert pids_of(here) == set()
+        assert servers.running == set()
         await here.settled()
 
 
+@pytest.mark.process
 async def test_a_server_that_ignores_the_end_of_its_input_and_term_is_killed(tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; {' '.join(tricky()['command'])}; sleep 1000"
     async with arena(tmp_path) as here:
@@ -156,10 +162,9 @@ async def test_a_server_that_ignores_the_end_of_its_input_and_term_is_killed(tmp
 
 async def test_leaving_the_client_from_another_task_than_entered_it_never_happens(tmp_path: Path) -> None:
     """The SDK's client fails when it is left by another task; the owner here cancels everything at once."""
-    async with arena(tmp_path) as here:
+    servers = InProcess()
+    async with arena(tmp_path, start=servers) as here:
         await here.apply(plan({"t": tricky()}, call("t.hang"), DONE))
         await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
     assert here.bugs == []
-    with anyio.fail_after(45):
-        while table.labelled(str(tmp_path)):
-            await anyio.lowlevel.checkpoint()
+    assert servers.running == set()

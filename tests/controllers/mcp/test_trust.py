@@ -11,8 +11,9 @@ from schemas.patch import HUMAN_CLI
 from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky
+from tests.servers.in_process import InProcess
 
-pytestmark = [pytest.mark.anyio, pytest.mark.process]
+pytestmark = pytest.mark.anyio
 
 GO: JsonObject = {"when": {"message": "go"}, **call("t.echo", text="x")}
 
@@ -30,7 +31,7 @@ async def turned(here: Arena, *after: JsonObject) -> Resource:
 
 
 async def test_a_tool_that_changes_its_words_is_withheld_and_says_so(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, GO, BAD, DONE)
         what = approval.spec["what"]
         assert approval.spec["kind"] == "tool" and "IMPORTANT" in what["after"]["description"]
@@ -44,7 +45,7 @@ async def test_a_tool_that_changes_its_words_is_withheld_and_says_so(tmp_path: P
 
 
 async def test_a_yes_gives_it_back_and_clears_the_condition(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, GO, DONE)
         await here.gate.approve(approval.address, HUMAN_CLI)
         await here.until(lambda: here.find(approval.address) is None)
@@ -55,7 +56,7 @@ async def test_a_yes_gives_it_back_and_clears_the_condition(tmp_path: Path) -> N
 
 
 async def test_a_no_keeps_it_away_and_is_not_asked_again(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, {"when": {"message": "go"}, **call("t.turn")}, GO, BAD, DONE)
         await here.gate.reject(approval.address, HUMAN_CLI)
         await here.until(lambda: here.find(approval.address) is None)
@@ -66,7 +67,7 @@ async def test_a_no_keeps_it_away_and_is_not_asked_again(tmp_path: Path) -> None
 
 
 async def test_tools_are_sorted_once_and_later_ones_come_last(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(
             plan(
                 {"t": tricky()},
@@ -87,18 +88,18 @@ async def test_tools_are_sorted_once_and_later_ones_come_last(tmp_path: Path) ->
 
 async def test_what_was_agreed_holds_for_the_next_process_of_the_server(tmp_path: Path) -> None:
     """A server may tell something else only after its restart."""
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         approval = await turned(here, GO, DONE)
         await here.gate.approve(approval.address, HUMAN_CLI)
         await here.until(lambda: here.find(approval.address) is None)
-    async with arena(tmp_path, epoch=2) as here:
+    async with arena(tmp_path, start=InProcess(), epoch=2) as here:
         # The new process describes `echo` as the first one did, which is no longer what was agreed on last.
         await here.until(lambda: bool(here.store.view.list("approval")))
         assert "echo" in here.store.view.list("approval")[0].spec["what"]["tool"]
 
 
 async def test_a_server_offers_only_what_the_plan_lets_it(tmp_path: Path) -> None:
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         server = tricky(tools=["echo", "sing"])
         await here.apply(plan({"t": server}, call("t.echo", text="x"), DONE))
         await here.until_state("task/.", "done", "failed")
@@ -108,7 +109,7 @@ async def test_a_server_offers_only_what_the_plan_lets_it(tmp_path: Path) -> Non
 
 async def test_a_server_that_cries_wolf_fills_no_log(tmp_path: Path) -> None:
     """Each word of a change had the lists written down again, however they were."""
-    async with arena(tmp_path) as here:
+    async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky()}, call("t.cry", times=50), call("t.grow"), GO, DONE))
         await here.until_state("agent/.", "asleep")
         await here.until(lambda: "aardvark" in names(here))

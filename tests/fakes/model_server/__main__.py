@@ -1,7 +1,7 @@
-"""`python -m tests.fakes.model_server --script FILE [--port N] [--port-file FILE] [--log FILE] [--events]`.
+"""`python -m tests.fakes.model_server --script FILE [--port N] [--port-file FILE] [--log FILE]`.
 
 Says `{"port": n}` on a line when it listens. On TERM or INT it says which steps are left and exits: 0 when all were
-taken and every request was valid, else 1. `--events` prints the log to stdout as well.
+taken and every request was valid, else 1.
 """
 
 from __future__ import annotations
@@ -13,26 +13,20 @@ import signal
 import sys
 from pathlib import Path
 
-from aiohttp import web
-
 from tests.fakes.model_server import script
-from tests.fakes.model_server.serving import Entry, ScriptedServer
+from tests.fakes.model_server.serving import Entry, ScriptedServer, listening
 
 
 class Log:
-    """One JSON line an entry, in the file and on stdout where asked for."""
+    """One JSON line an entry, in the file."""
 
-    def __init__(self, path: Path | None, *, is_printed: bool) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._file = path.open("a") if path else None
-        self._is_printed = is_printed
 
     def note(self, entry: Entry) -> None:
-        line = json.dumps(entry, ensure_ascii=False) + "\n"
         if self._file is not None:
-            self._file.write(line)
+            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             self._file.flush()
-        if self._is_printed:
-            say(line)
 
 
 def say(line: str) -> None:
@@ -50,27 +44,21 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--port-file", type=Path)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--events", action="store_true")
     return parser.parse_args()
 
 
 async def serve(asked: argparse.Namespace) -> int:
     """Serves until a signal; the exit code."""
-    server = ScriptedServer(script.read(asked.script), Log(asked.log, is_printed=asked.events).note)
-    runner = web.AppRunner(server.app(), handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", asked.port)
-    await site.start()
-    stop = asyncio.Event()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, stop.set)
-    port = runner.addresses[0][1]
-    if asked.port_file:
-        asked.port_file.with_suffix(".new").write_text(str(port))
-        asked.port_file.with_suffix(".new").rename(asked.port_file)
-    say(json.dumps({"port": port}) + "\n")
-    await stop.wait()
-    await runner.cleanup()
+    server = ScriptedServer(script.read(asked.script), Log(asked.log).note)
+    async with listening(server, asked.port) as port:
+        stop = asyncio.Event()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(one, stop.set)
+        if asked.port_file:
+            asked.port_file.with_suffix(".new").write_text(str(port))
+            asked.port_file.with_suffix(".new").rename(asked.port_file)
+        say(json.dumps({"port": port}) + "\n")
+        await stop.wait()
     left = server.player.unused
     say(json.dumps({"left": left, "faults": server.faults}) + "\n")
     sys.stderr.write(f"steps left: {', '.join(left)}\n" if left else "all steps consumed\n")

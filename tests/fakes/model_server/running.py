@@ -1,7 +1,7 @@
-"""Starts the scripted server as a process of its own, for async tests and for those that run whole commands.
+"""Runs the scripted server: in the loop of an async test, or as a process beside a test that runs whole commands.
 
-`async with running(script, folder) as server:` follows its log as it happens; `with started(script, folder)` reads it
-from the file. Both wait for the line that names the port, and stop the process at the end.
+`async with running(script) as server:` serves in this loop. `with started(script, folder)` starts
+`python -m tests.fakes.model_server`, waits for the line that names its port, and stops it at the end.
 """
 
 from __future__ import annotations
@@ -17,25 +17,32 @@ from typing import Any
 
 import anyio
 import yaml
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tests.fakes.model_server.serving import Entry
+from tests.fakes.model_server import script as scripts
+from tests.fakes.model_server.serving import Entry, ScriptedServer, listening
 
 ROOT = Path(__file__).resolve().parents[3]
-LINE_BYTES_MAX = 64 << 20
 Script = str | dict[str, Any] | list[Any]
 
 
 class RunningServer:
-    """A server that runs. `log` grows as it is asked; after the end `left` has the steps that nobody took."""
+    """A server in this loop. `log` grows as it is asked."""
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}/v1"
+    def __init__(self, script: Script) -> None:
+        self.url = ""
         self.log: list[Entry] = []
-        self.left: list[str] = []
-        self.exit_code: int | None = None
+        self.server = ScriptedServer(scripts.play(script), self._take)
         self._news = anyio.Event()
+
+    @property
+    def left(self) -> list[str]:
+        """The steps that no request took."""
+        return self.server.player.unused
+
+    @property
+    def faults(self) -> int:
+        """The number of requests that a vendor would refuse, or that no step answered."""
+        return self.server.faults
 
     @property
     def asked(self) -> list[dict[str, Any]]:
@@ -52,45 +59,19 @@ class RunningServer:
         while not holds():
             await self._news.wait()
 
-    def take(self, entry: Entry) -> None:
-        """One line of the program."""
-        if "event" in entry:
-            self.log.append(entry)
-        self.left = entry.get("left", self.left)
+    def _take(self, entry: Entry) -> None:
+        self.log.append(entry)
         self._news.set()
         self._news = anyio.Event()
 
 
 @asynccontextmanager
-async def running(script: Script, folder: Path) -> AsyncIterator[RunningServer]:
-    """A server with `script`, whose files go to `folder`."""
-    async with await anyio.open_process(_command(script, folder, "--events"), cwd=ROOT, stderr=None) as process:
-        assert process.stdout is not None
-        lines = BufferedByteReceiveStream(process.stdout)
-        first = json.loads(await lines.receive_until(b"\n", LINE_BYTES_MAX))
-        server = RunningServer(first["port"])
-        async with anyio.create_task_group() as group:
-            group.start_soon(_follow, server, lines)
-            try:
-                yield server
-            finally:
-                with anyio.CancelScope(shield=True):
-                    server.exit_code = await _stop(process)
-        # Leaving the group means that the program's last line has been read.
-
-
-async def _follow(server: RunningServer, lines: BufferedByteReceiveStream) -> None:
-    try:
-        while True:
-            server.take(json.loads(await lines.receive_until(b"\n", LINE_BYTES_MAX)))
-    except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError):
-        return
-
-
-async def _stop(process: Process) -> int:
-    if process.returncode is None:
-        process.terminate()
-    return await process.wait()
+async def running(script: Script) -> AsyncIterator[RunningServer]:
+    """A server with `script` in this loop, which is asyncio's. Open requests are closed at the end."""
+    made = RunningServer(script)
+    async with listening(made.server) as port:
+        made.url = f"http://127.0.0.1:{port}/v1"
+        yield made
 
 
 class StartedServer:

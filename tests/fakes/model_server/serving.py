@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
@@ -78,6 +79,18 @@ class ScriptedServer:
 
     def _end(self, number: int, how: str, sent: int) -> None:
         self._note({"event": "ended", "request": number, "how": how, "pieces": sent})
+
+
+@asynccontextmanager
+async def listening(server: ScriptedServer, port: int = 0) -> AsyncIterator[int]:
+    """The port of the loopback on which `server` answers during the block; 0 takes any."""
+    runner = web.AppRunner(server.app(), handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
 
 
 class _Answer:

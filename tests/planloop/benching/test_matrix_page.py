@@ -113,8 +113,9 @@ def check_matrix_of(suite: str, case: str, folder: Path) -> None:
     assert block in blocks(PAGE.read_text(), suite), "run the tests with --update-docs and look at the difference"
 
 
+@pytest.mark.network  # Makes the image of TypeScript.
 @pytest.mark.engine
-@pytest.mark.network
+@pytest.mark.browser
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
 async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(

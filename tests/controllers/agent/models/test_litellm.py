@@ -1,7 +1,6 @@
 """litellm's process: started late, never in the way of the loop, started again when it died, gone with its owner.
 
-A stand-in for litellm on the child's path makes most of these quick; the real one passes the contract of all models,
-and is loaded here where loading is what is tried.
+A stand-in for litellm on the child's path makes these quick; the real one passes the contract of all models.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.litellm_chat import LitellmModels
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, RequestKey
 from reconciler.effects import process_table
-from tests.fakes.model_server.running import running
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +52,8 @@ class Stream:
             file.write(self.word + chr(10))
 
 async def acompletion(messages, **more):
+    with open(os.environ["ASKED"], "a") as file:
+        file.write(messages[-1]["content"] + chr(10))
     return Stream(messages[-1]["content"])
 """
 
@@ -78,7 +79,8 @@ async def models(env: Mapping[str, str]) -> AsyncIterator[LitellmModels]:
 def env(tmp_path: Path) -> dict[str, str]:
     """The child's environment, with the stand-in for litellm in it."""
     (tmp_path / "litellm.py").write_text(STAND_IN)
-    return {"PYTHONPATH": str(tmp_path), "CLOSED": str(tmp_path / "closed"), "PATH": os.defpath}
+    files = {"CLOSED": str(tmp_path / "closed"), "ASKED": str(tmp_path / "asked")}
+    return {"PYTHONPATH": str(tmp_path), "PATH": os.defpath, **files}
 
 
 ENDPOINT = Endpoint("", "openai/small")
@@ -224,40 +226,38 @@ async def test_the_process_ends_when_its_owner_is_killed(env: dict[str, str]) ->
         await process_table.exited(child)
 
 
-@pytest.mark.process
-@pytest.mark.timeout(120)  # Loading takes 3 seconds alone and may take 15 beside other tests.
-async def test_the_loop_goes_on_turning_while_litellm_loads(tmp_path: Path) -> None:
-    turns_until_loaded = 0
-
-    async def turn() -> None:
-        nonlocal turns_until_loaded
-        while True:
-            await anyio.sleep(0.005)
-            turns_until_loaded += 1
-
-    async with running([{"reply": {"text": "loaded"}}], tmp_path) as server, models(dict(ENVIRONMENT)) as on:
-        with anyio.CancelScope() as turning:
-            async with anyio.create_task_group() as group:
-                group.start_soon(turn)
-                reply = await on.complete(Endpoint(server.url, "openai/small"), request(timeout_s=50.0))
-                turning.cancel()
-
-    assert reply.text == "loaded"
-    assert turns_until_loaded > 10
+@pytest.fixture
+def gate(env: dict[str, str], tmp_path: Path) -> Path:
+    """A pipe; litellm loads from when a test opens it until the test closes it."""
+    pipe = tmp_path / "gate"
+    os.mkfifo(pipe)
+    (tmp_path / "litellm.py").write_text(f"open({str(pipe)!r}).read()\n{STAND_IN}")
+    return pipe
 
 
-@pytest.mark.process
-@pytest.mark.timeout(120)  # Loading takes 3 seconds alone and may take 15 beside other tests.
-async def test_cancelling_while_litellm_loads_returns_at_once_and_asks_nobody(tmp_path: Path) -> None:
-    async with running([{"reply": {"text": "second"}}], tmp_path) as server, models(dict(ENVIRONMENT)) as on:
-        endpoint = Endpoint(server.url, "openai/small")
-        with anyio.move_on_after(0.1) as scope:
-            await on.complete(endpoint, request("first"))
-        after = await on.complete(endpoint, request("second", timeout_s=50.0))
+async def test_the_loop_goes_on_turning_while_litellm_loads(env: dict[str, str], gate: Path) -> None:
+    replies: list[ModelReply] = []
+    async with models(env) as on, anyio.create_task_group() as group:
 
-    assert scope.cancelled_caught
-    assert after.text == "second"
-    assert [body["messages"][0]["content"] for body in server.asked] == ["second"]
+        async def ask() -> None:
+            replies.append(await on.complete(ENDPOINT, request()))
+
+        group.start_soon(ask)
+        async with await anyio.open_file(gate, "w"):
+            for _ in range(100):
+                await anyio.lowlevel.checkpoint()
+            assert replies == []
+
+    assert len(replies) == 1
 
 
-ENVIRONMENT = {"PATH": os.defpath, "HOME": "/nonexistent"}
+async def test_cancelling_while_litellm_loads_returns_at_once_and_asks_nobody(env: dict[str, str], gate: Path) -> None:
+    async with models(env) as on:
+        async with anyio.create_task_group() as group:
+            group.start_soon(on.complete, ENDPOINT, request("first"))
+            loading = await anyio.open_file(gate, "w")
+            group.cancel_scope.cancel()
+        await loading.aclose()
+        await on.complete(ENDPOINT, request("second"))
+
+    assert Path(env["ASKED"]).read_text() == "second\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -48,8 +47,8 @@ def request(**more: Any) -> ModelRequest:
 
 
 @asynccontextmanager
-async def asked(script: Script, folder: Path, **more: Any) -> AsyncIterator[Asked]:
-    async with running(script, folder) as server:
+async def asked(script: Script, **more: Any) -> AsyncIterator[Asked]:
+    async with running(script) as server:
         on = Asked(OpenAIChat(SystemClock().now), server, Endpoint(server.url, "small", **more))
         try:
             yield on
@@ -86,9 +85,9 @@ async def test_the_smaller_bound_of_a_reply_is_sent(stated: int | None, bound: i
     assert [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body] == [sent]
 
 
-async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole(tmp_path: Path) -> None:
+async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole() -> None:
     calls = [{"name": "read_file", "id": f"call_{n}", "arguments": {"path": "naïve/你好.txt"}} for n in range(2)]
-    async with asked([{"reply": {"text": "schön 你好", "calls": calls, "split": 2, "bytes": 7}}], tmp_path) as on:
+    async with asked([{"reply": {"text": "schön 你好", "calls": calls, "split": 2, "bytes": 7}}]) as on:
         reply = await on.complete()
 
     assert reply.text == "schön 你好"
@@ -97,15 +96,15 @@ async def test_what_is_cut_inside_characters_names_and_ids_arrives_whole(tmp_pat
     ]
 
 
-async def test_missing_ids_and_doubled_ids_come_as_they_are(tmp_path: Path) -> None:
+async def test_missing_ids_and_doubled_ids_come_as_they_are() -> None:
     calls = [{"name": "read", "id": id_} for id_ in ("", "x", "x")]
-    async with asked([{"reply": {"calls": calls}}], tmp_path) as on:
+    async with asked([{"reply": {"calls": calls}}]) as on:
         assert [call.id for call in (await on.complete()).calls] == ["", "x", "x"]
 
 
-async def test_a_connection_is_used_again_after_a_whole_reply_and_closed_after_half_a_one(tmp_path: Path) -> None:
+async def test_a_connection_is_used_again_after_a_whole_reply_and_closed_after_half_a_one() -> None:
     whole, half = {"reply": {"text": "a"}}, {"reply": {"chunks": ["a"]}, "hang": 2}
-    async with asked([whole, whole, half, whole], tmp_path) as on:
+    async with asked([whole, whole, half, whole]) as on:
         await on.complete()
         await on.complete()
         await on.failure(timeout_s=0.3)
@@ -118,8 +117,8 @@ async def test_a_connection_is_used_again_after_a_whole_reply_and_closed_after_h
     assert on.server.endings == ["answered", "answered", "closed", "answered"]
 
 
-async def test_cancelling_before_the_first_byte_closes_the_connection_too(tmp_path: Path) -> None:
-    async with asked([{"hang": True}], tmp_path) as on:
+async def test_cancelling_before_the_first_byte_closes_the_connection_too() -> None:
+    async with asked([{"hang": True}]) as on:
         async with anyio.create_task_group() as group:
             group.start_soon(on.complete)
             await on.server.until(lambda: len(on.server.asked) == 1)
@@ -127,10 +126,8 @@ async def test_cancelling_before_the_first_byte_closes_the_connection_too(tmp_pa
         await on.server.until(lambda: on.server.endings == ["closed"])
 
 
-async def test_a_cancelled_request_does_not_disturb_the_others(tmp_path: Path) -> None:
-    async with asked(
-        [{"hang": 0, "when": {"tool": "stuck"}}, {"reply": {"text": "fine"}, "delay": 0.1}], tmp_path
-    ) as on:
+async def test_a_cancelled_request_does_not_disturb_the_others() -> None:
+    async with asked([{"hang": 0, "when": {"tool": "stuck"}}, {"reply": {"text": "fine"}, "delay": 0.1}]) as on:
         tool = {"type": "function", "function": {"name": "stuck", "parameters": {"type": "object", "properties": {}}}}
         replies: list[ModelReply] = []
 
@@ -145,9 +142,9 @@ async def test_a_cancelled_request_does_not_disturb_the_others(tmp_path: Path) -
     assert [reply.text for reply in replies] == ["fine"]
 
 
-async def test_a_server_that_knows_no_usage_option_is_asked_without_and_remembered(tmp_path: Path) -> None:
+async def test_a_server_that_knows_no_usage_option_is_asked_without_and_remembered() -> None:
     refusal = {"status": 400, "error": "Unrecognized request argument: stream_options"}
-    async with asked([refusal, {"reply": {"text": "a"}, "times": 2}], tmp_path) as on:
+    async with asked([refusal, {"reply": {"text": "a"}, "times": 2}]) as on:
         first = await on.complete()
         await on.complete()
 
@@ -155,9 +152,9 @@ async def test_a_server_that_knows_no_usage_option_is_asked_without_and_remember
     assert ["stream_options" in body for body in on.server.asked] == [True, False, False]
 
 
-async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_its_own(tmp_path: Path) -> None:
+async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_its_own() -> None:
     error = "Unsupported parameter: 'max_tokens' is not supported, use 'max_completion_tokens'"
-    async with asked([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}], tmp_path) as on:
+    async with asked([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}]) as on:
         await on.complete(output_tokens_max=7)
         await on.complete(output_tokens_max=7)
 
@@ -165,18 +162,18 @@ async def test_a_server_that_has_another_word_for_the_longest_reply_is_told_in_i
     assert [body.get("max_tokens") for body in on.server.asked] == [7, None, None]
 
 
-async def test_a_server_that_refuses_everything_is_not_asked_for_ever(tmp_path: Path) -> None:
+async def test_a_server_that_refuses_everything_is_not_asked_for_ever() -> None:
     error = "I know neither max_tokens nor max_completion_tokens nor stream_options"
-    async with asked([{"status": 400, "error": error, "times": "always"}], tmp_path) as on:
+    async with asked([{"status": 400, "error": error, "times": "always"}]) as on:
         failed = await on.failure(output_tokens_max=7)
 
     assert failed.reason == "BadRequest"
     assert len(on.server.asked) == 3
 
 
-async def test_a_reply_may_be_asked_for_whole(tmp_path: Path) -> None:
+async def test_a_reply_may_be_asked_for_whole() -> None:
     step = {"reply": {"text": "all", "calls": [{"name": "read", "id": "c", "arguments": {"a": 1}}]}}
-    async with asked([step], tmp_path) as on:
+    async with asked([step]) as on:
         reply = await on.complete(options={"stream": False})
 
     assert (reply.text, [call.arguments for call in reply.calls], reply.usage.is_estimated) == (
@@ -187,11 +184,11 @@ async def test_a_reply_may_be_asked_for_whole(tmp_path: Path) -> None:
     assert on.server.asked[0]["stream"] is False
 
 
-async def test_the_key_and_headers_are_sent_and_never_told(tmp_path: Path) -> None:
+async def test_the_key_and_headers_are_sent_and_never_told() -> None:
     error = f"Incorrect API key provided: {SECRET}, with X-Tenant hidden-tenant"
     headers = (("X-Tenant", "hidden-tenant"),)
     cure = "is the key in GROQ_API_KEY right?"
-    async with asked([{"status": 401, "error": error}], tmp_path, key=SECRET, headers=headers, cure=cure) as on:
+    async with asked([{"status": 401, "error": error}], key=SECRET, headers=headers, cure=cure) as on:
         failed = await on.failure()
 
     sent = on.server.log[0]["headers"]
@@ -225,8 +222,8 @@ FAILURES: list[tuple[dict[str, Any], str, bool]] = [
 ]
 
 
-async def test_every_failure_has_its_name(tmp_path: Path) -> None:
-    async with asked([step for step, _, _ in FAILURES], tmp_path) as on:
+async def test_every_failure_has_its_name() -> None:
+    async with asked([step for step, _, _ in FAILURES]) as on:
         failures = [await on.failure() for _ in FAILURES]
 
     found = [
@@ -235,16 +232,16 @@ async def test_every_failure_has_its_name(tmp_path: Path) -> None:
     assert found == FAILURES
 
 
-async def test_what_came_before_a_cut_is_counted(tmp_path: Path) -> None:
-    async with asked([{"reply": {"chunks": ["four words of", " text"]}, "cut": 3}], tmp_path) as on:
+async def test_what_came_before_a_cut_is_counted() -> None:
+    async with asked([{"reply": {"chunks": ["four words of", " text"]}, "cut": 3}]) as on:
         failed = await on.failure()
 
     assert failed.usage is not None
     assert (failed.usage.is_estimated, failed.usage.tokens_out) == (True, 5)
 
 
-async def test_a_server_that_does_not_run_is_named_with_its_cure(tmp_path: Path) -> None:
-    async with asked([], tmp_path, start="start it with `ollama serve`") as on:
+async def test_a_server_that_does_not_run_is_named_with_its_cure() -> None:
+    async with asked([], start="start it with `ollama serve`") as on:
         pass
     failed = await on.failure()
     await on.chat.aclose()
@@ -264,9 +261,9 @@ async def test_a_url_that_is_none_is_not_asked() -> None:
 
 
 async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with asked([{"reply": {"text": "direct"}}], tmp_path) as on:
+    async with asked([{"reply": {"text": "direct"}}]) as on:
         monkeypatch.setenv("HTTP_PROXY", on.server.url.removesuffix("/v1"))
         monkeypatch.delenv("NO_PROXY", raising=False)
         on.chat = OpenAIChat(SystemClock().now, is_proxied=True)
@@ -280,8 +277,8 @@ async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
     assert "404" in str(caught.value)
 
 
-async def test_a_hundred_requests_at_once_have_a_connection_each(tmp_path: Path) -> None:
-    async with asked([{"reply": {"text": "a"}, "times": 100}], tmp_path) as on, anyio.create_task_group() as group:
+async def test_a_hundred_requests_at_once_have_a_connection_each() -> None:
+    async with asked([{"reply": {"text": "a"}, "times": 100}]) as on, anyio.create_task_group() as group:
         for _ in range(100):
             group.start_soon(on.complete)
 
