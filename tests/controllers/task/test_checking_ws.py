@@ -20,6 +20,7 @@ from controllers.task.checking.ws.trying import check
 from controllers.task.checking.ws.watching import observe
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.task import CheckSpec
 from tests.controllers.task import chats
@@ -238,7 +239,6 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
 async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(bench: Bench) -> None:
     page: JsonObject = {"discover": {"from-page": "/", "else": ["/live"]}, "frame": {"else": ["text"]}}
     async with chats.at_page(f"<body><script>{CRASH}</script>", "/live", chats.Echo) as url:
-        assert await observe(f"{url}/", "x", bench, 90.0) is None
         found = await find(bench, url=url, steps=IN_VAIN, **page)
 
     assert found.result == "fail"
@@ -249,12 +249,13 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
 @pytest.mark.timeout(120)
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
-    flood = "for (let i = 0; i < 99; i++) s.send('x'.repeat(1_000_000)); s.send('hi')"
+    """Long frames are no messages, and of short ones the first hundred are kept."""
+    flood = "for (let i = 0; i < 5; i++) s.send('x'.repeat(1_000_000)); for (let i = 0; i < 200; i++) s.send('hi')"
     script = f"const s = new WebSocket(`ws://${{location.host}}/live`); s.onopen = () => {{ {flood} }}"
     async with chats.at_page(f"<script>{script}</script>", "/live", chats.Memory) as url:
         seen = await observe(f"{url}/", "x", bench, 90.0)
 
-    assert seen == Observed("/live", ("hi",))
+    assert seen == Observed("/live", ("hi",) * limits.OBSERVED_FRAMES_MAX)
 
 
 async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -> None:

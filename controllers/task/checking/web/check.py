@@ -40,10 +40,11 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
         # Pages have a time of their own, within this one: only the browser was too slow.
         return replace(trouble, is_own=exit_.ending is Ending.TOO_MUCH_OUTPUT)
     answer = browsing.answer_of(exit_, MARK)
-    return Finding("error", answer, exit_.output, probes=0) if isinstance(answer, str) else _finding(answer)
+    return Finding("error", answer, exit_.output, probes=0) if isinstance(answer, str) else finding_of(answer)
 
 
-def _finding(answer: JsonObject) -> Finding:
+def finding_of(answer: JsonObject) -> Finding:
+    """Return what the check found, from the answer of its process."""
     evidence = {name: base64.b64decode(content) for name, content in answer["evidence"].items()}
     output, figures = answer["output"].encode(), answer["figures"]
     return Finding(answer["result"], answer["message"], output, answer["probes"], evidence, figures)

@@ -10,12 +10,20 @@ import asyncio
 import base64
 import shutil
 import sys
-from typing import Final
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from controllers.task.checking.distinct import Nonces
 from schemas.encoding import JsonObject, decode, encode
 from schemas.web import WebCheck
 from schemas.web_reading import read
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+Opener: TypeAlias = "Callable[[str, str], AbstractAsyncContextManager[Browser]]"
+"""Gives the browser at a program's path that reaches one host alone, or any if that is empty. Raises BrowserGone."""
 
 MARK: Final = b"answer: "
 """What the line of the answer begins with: others may be from libraries."""
@@ -26,11 +34,14 @@ NO_BROWSER: Final = "there is no Chromium on this machine: `apt-get install chro
 NO_PACKAGE: Final = "the Python package that drives the browser is missing: `pip install 'planloop[browser]'`"
 
 
-async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float, host: str = "") -> JsonObject:
+async def answer(
+    arguments: JsonObject, nonces: Nonces, timeout_s: float, host: str = "", opener: Opener | None = None
+) -> JsonObject:
     """What the check finds in this time, for which the browser's start does not count.
 
     `host` is all that the browser reaches, empty for the whole world. Each way has `nonces` of its own: a program may
-    show what was said to it before. Whatever is not about the page is an `error`.
+    show what was said to it before. Whatever is not about the page is an `error`. `opener` starts the browser, by
+    default a new one that is closed after the check; each way has contexts of its own in any browser.
     """
 
     def check_of(time: int) -> WebCheck:
@@ -52,7 +63,7 @@ async def answer(arguments: JsonObject, nonces: Nonces, timeout_s: float, host: 
             raise
         return _error(NO_PACKAGE)
     try:
-        async with chromium(program, host) as browser:
+        async with (opener or chromium)(program, host) as browser:
             async with asyncio.timeout(timeout_s):
                 verdict = await while_there(browser, decided(check_of, browser))
     except TimeoutError:

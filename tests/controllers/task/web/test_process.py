@@ -136,6 +136,8 @@ def kill(family: dict[int, str], part: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.browser
+@pytest.mark.smoke
 async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
     # The folder is the agent's: a module that it leaves there must not be taken for one of ours.
     (tmp_path / "json.py").write_text("raise SystemExit(0)")
@@ -155,6 +157,7 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench,
     assert [file.suffix for file in (tmp_path / "run").iterdir() if file.suffix == ".out"] == []
 
 
+@pytest.mark.process
 async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -> None:
     found = await find(Bench(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON)
     assert (found.result, found.message, found.probes) == ("error", NO_BROWSER, 0)
@@ -243,19 +246,19 @@ async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_l
 @pytest.mark.browser
 async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench) -> None:
     # The page is fine a second after the check's time is over: soon enough for a look that began later and had it all.
-    fine = "setTimeout(() => document.body.append('fine'), begun + 31_000 - Date.now())"
+    fine = "setTimeout(() => document.body.append('fine'), begun + 16_000 - Date.now())"
     site = Crashing(f"{SAY} if (visit) {fine}; else setTimeout(() => say('here'), 2000)")
     found: list[Finding] = []
 
     async def look(url: str) -> None:
-        found.append(await find(bench, timeout_s=30, url=url, can=[{"see": "fine"}], within=60))
+        found.append(await find(bench, timeout_s=15, url=url, can=[{"see": "fine"}], within=60))
 
     async with served(site.app) as url, anyio.create_task_group() as group:
         group.start_soon(look, url)
         await site.heard.wait()
         kill(living(bench), "--type=renderer")
 
-    assert (found[0].result, found[0].message) == ("fail", "not done after 30 s: the page is too slow")
+    assert (found[0].result, found[0].message) == ("fail", "not done after 15 s: the page is too slow")
     assert site.visits == 2
 
 
@@ -273,6 +276,7 @@ async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: Bench) -
     await gone(family, bench)
 
 
+@pytest.mark.browser(keep=2)
 @pytest.mark.parametrize(("alone", "words"), [(False, "somebody answered"), (True, "nobody answered")])
 async def test_the_page_of_a_program_that_is_graded_reaches_nobody_else(bench: Bench, alone: bool, words: str) -> None:
     async def page(request: web.Request) -> web.Response:

@@ -1,15 +1,27 @@
-"""The same checks against sites in several styles, and against fakes, in the real Chromium."""
+"""The same checks against sites in several styles, and against fakes, in the real Chromium.
+
+The tests share one browser. Starting the check's own process and browser takes a processor second and is the same for
+every site: test_process.py tests it, and the first test here compares both ways.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from aiohttp import web
+from playwright.async_api import Browser
 
 from controllers.task.checking import Bench, Finding, run_check
+from controllers.task.checking.distinct import nonces_of
+from controllers.task.checking.web.browser import chromium
+from controllers.task.checking.web.check import finding_of
+from controllers.task.checking.web.child import answer
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.task import CheckSpec
@@ -17,6 +29,8 @@ from tests.controllers.task.web import sites
 from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework
 from tests.controllers.task.web.sites import Page, drawn, served
 from tests.controllers.task.yard import ENV
+
+Find: TypeAlias = Callable[[web.Application, dict[str, Any]], Coroutine[None, None, Finding]]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -43,6 +57,15 @@ SAID: dict[str, Any] = {
         {"A": {"see": "zx81"}},
     ],
 }
+
+
+def unheard(who: str) -> dict[str, Any]:
+    """SAID for a site on which `who` never sees the word: a shorter wait finds the same."""
+    return SAID | {
+        "can": [{who: step[who] | {"within": "1s"}} if "see" in step.get(who, ()) else step for step in SAID["can"]]
+    }
+
+
 BOARD: dict[str, Any] = {"grid": {"rows": 3, "cols": 3, "as": "g"}}
 WINS: dict[str, Any] = {
     "can": [
@@ -66,14 +89,33 @@ MOVES: dict[str, Any] = {"can": [{"wait": "200ms"}, {"key": "ArrowRight"}, {"pic
 STILL: dict[str, Any] = {"never": [{"wait": "200ms"}, {"key": "x"}, {"picture-changes": "picture"}]}
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop for the module: the browser is of that loop."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    async with chromium("/usr/bin/chromium") as browser:
+        yield browser
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV)
+def find(browser: Browser) -> Find:
+    """`find(app, check)`: what the check finds on the site, in fresh contexts of the shared browser."""
 
+    @asynccontextmanager
+    async def shared(program: str, host: str) -> AsyncIterator[Browser]:
+        yield browser
 
-async def find(bench: Bench, app: web.Application, check: dict[str, Any]) -> Finding:
-    async with served(app) as url:
-        return await run_check(CheckSpec("0", "web", {"url": url, **check}, 60), bench)
+    async def find(app: web.Application, check: dict[str, Any]) -> Finding:
+        async with served(app) as url:
+            found = finding_of(await answer({"url": url, **check}, nonces_of(check, RandomIds()), 60, opener=shared))
+        assert browser.contexts == []
+        return found
+
+    return find
 
 
 def without(page: Page, old: str, new: str) -> web.Application:
@@ -82,15 +124,46 @@ def without(page: Page, old: str, new: str) -> web.Application:
     return drawn(Page(page.body, page.script.replace(old, new)))
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("site", "check"),
+    [
+        (sites.login_form, GOOD),
+        (partial(sites.login_form, lets_in="everybody"), BAD),
+        (partial(sites.chat, sites.CHAT_FORM), SAID),
+    ],
+    ids=["a login that works", "a login that lets everyone in", "a chat of two"],
+)
+async def test_a_check_in_its_own_process_and_browser_finds_the_same_as_in_a_shared_browser(
+    find: Find, tmp_path: Path, site: Callable[[], web.Application], check: dict[str, Any]
+) -> None:
+    bench = Bench(
+        LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV
+    )
+    async with served(site()) as url:
+        own = await run_check(CheckSpec("0", "web", {"url": url, **check}, 60), bench)
+    shared = await find(site(), check)
+
+    assert (own.result, own.message, own.probes, own.figures) == (
+        shared.result,
+        shared.message,
+        shared.probes,
+        shared.figures,
+    )
+    assert own.output == shared.output
+    assert own.evidence.keys() == shared.evidence.keys()
+
+
+@pytest.mark.parametrize("check", [GOOD, BAD, AGAIN], ids=["works", "is refused", "survives a reload"])
 @pytest.mark.parametrize("app", [sites.login_form, sites.login_bare, sites.login_soup])
-async def test_a_login_works_is_refused_and_survives_a_reload_in_every_style(bench: Bench, app: Any) -> None:
-    for check in (GOOD, BAD, AGAIN):
-        found = await find(bench, app(), check)
+async def test_a_login_works_is_refused_and_survives_a_reload_in_every_style(find: Find, app: Any, check: Any) -> None:
+    found = await find(app(), check)
 
-        assert (found.result, found.probes > 0) == ("pass", True), found.message
-        assert {"screenshot.png", "tree.txt", "accessibility.json"} == found.evidence.keys()
+    assert (found.result, found.probes > 0) == ("pass", True), found.message
+    assert {"screenshot.png", "tree.txt", "accessibility.json"} == found.evidence.keys()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("mutant", "check", "words"),
     [
@@ -100,76 +173,95 @@ async def test_a_login_works_is_refused_and_survives_a_reload_in_every_style(ben
         ({"lets_in": "nobody", "says": "Hello, ada"}, GOOD, "gone pass-field: `pass-field` is still seen"),
     ],
 )
-async def test_a_login_that_is_none_fails(bench: Bench, mutant: dict[str, str], check: Any, words: str) -> None:
-    found = await find(bench, sites.login_form(**mutant), check)
+async def test_a_login_that_is_none_fails(find: Find, mutant: dict[str, str], check: Any, words: str) -> None:
+    found = await find(sites.login_form(**mutant), check)
 
     assert found.result == "fail"
     assert words in found.message
 
 
-async def test_nothing_is_shown_by_a_page_on_which_nothing_can_be_done(bench: Bench) -> None:
-    found = await find(bench, drawn(Page("<h1>Log in</h1><p>Soon. Ada will get in.</p>")), BAD)
+async def test_nothing_is_shown_by_a_page_on_which_nothing_can_be_done(find: Find) -> None:
+    found = await find(drawn(Page("<h1>Log in</h1><p>Soon. Ada will get in.</p>")), BAD)
 
     assert found.result == "fail"
     assert "its steps cannot be done" in found.message and "there is no `user-field`" in found.message
 
 
 @pytest.mark.parametrize("page", [sites.CHAT_FORM, sites.CHAT_ENTER, sites.CHAT_SOUP])
-async def test_what_one_says_the_other_hears_in_every_style(bench: Bench, page: Page) -> None:
-    found = await find(bench, sites.chat(page), SAID)
+async def test_what_one_says_the_other_hears_in_every_style(find: Find, page: Page) -> None:
+    found = await find(sites.chat(page), SAID)
 
     assert found.result == "pass", found.message
     assert {"screenshot-A.png", "screenshot-B.png"} <= found.evidence.keys()
 
 
 @pytest.mark.parametrize("mutant", ["mirror", "silent"])
-async def test_a_chat_that_the_other_does_not_hear_fails(bench: Bench, mutant: str) -> None:
-    found = await find(bench, sites.chat(sites.CHAT_FORM, mutant=mutant), SAID)
+async def test_a_chat_that_the_other_does_not_hear_fails(find: Find, mutant: str) -> None:
+    found = await find(sites.chat(sites.CHAT_FORM, mutant=mutant), unheard("B"))
 
     assert found.result == "fail"
     assert "B: see zx81: `zx81` is not seen" in found.message
 
 
-async def test_what_one_way_left_on_a_page_helps_no_other(bench: Bench) -> None:
-    check = json.loads(json.dumps(SAID).replace("zx81", "{{nonce.word}}"))
+async def test_what_one_way_left_on_a_page_helps_no_other(find: Find) -> None:
+    check = json.loads(json.dumps(unheard("A")).replace("zx81", "{{nonce.word}}"))
 
-    found = await find(bench, sites.chat(sites.CHAT_FORM, mutant="others"), check)
+    found = await find(sites.chat(sites.CHAT_FORM, mutant="others"), check)
 
     assert found.result == "fail"
     assert "A: see" in found.message and "ways were tried" in found.message
 
 
-@pytest.mark.parametrize("page", [sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES])
-async def test_a_game_is_played_on_a_board_of_whatever_and_fails_without_its_rules(bench: Bench, page: Page) -> None:
-    for check in (WINS, TAKEN):
-        found = await find(bench, drawn(page), check)
-        assert found.result == "pass", found.message
-
-    endless = await find(bench, without(page, "if (LINES", "if (0 && LINES"), WINS)
-    lax = await find(bench, without(page, "if (over || board[i]) return;", ""), TAKEN)
-    assert (endless.result, lax.result) == ("fail", "fail")
+GAMES = pytest.mark.parametrize("page", [sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES])
 
 
-@pytest.mark.parametrize("page", [sites.COUNTER, sites.COUNTER_FIELD, sites.COUNTER_DRAWN])
-async def test_a_counter_counts_in_every_style(bench: Bench, page: Page) -> None:
-    found = await find(bench, drawn(page), UP)
+@GAMES
+@pytest.mark.parametrize("check", [WINS, TAKEN], ids=["wins", "taken"])
+async def test_a_game_is_played_on_a_board_of_any_elements(find: Find, page: Page, check: dict[str, Any]) -> None:
+    found = await find(drawn(page), check)
 
     assert found.result == "pass", found.message
 
 
-async def test_a_counter_that_always_shows_the_answer_fails(bench: Bench) -> None:
-    found = await find(bench, drawn(Page("<p>3</p><button>+</button>")), UP)
+@GAMES
+@pytest.mark.parametrize(
+    ("rule", "check"),
+    [(("if (LINES", "if (0 && LINES"), WINS), (("if (over || board[i]) return;", ""), TAKEN)],
+    ids=["endless", "lax"],
+)
+async def test_a_game_without_one_of_its_rules_fails(
+    find: Find, page: Page, rule: tuple[str, str], check: dict[str, Any]
+) -> None:
+    assert (await find(without(page, *rule), check)).result == "fail"
+
+
+@pytest.mark.parametrize("page", [sites.COUNTER, sites.COUNTER_FIELD, sites.COUNTER_DRAWN])
+async def test_a_counter_counts_in_every_style(find: Find, page: Page) -> None:
+    found = await find(drawn(page), UP)
+
+    assert found.result == "pass", found.message
+
+
+async def test_a_counter_that_always_shows_the_answer_fails(find: Find) -> None:
+    found = await find(drawn(Page("<p>3</p><button>+</button>")), UP)
 
     assert (found.result, "was seen before" in found.message) == ("fail", True)
 
 
-@pytest.mark.parametrize("page", [sites.CANVAS, sites.CANVAS_FRAMES, sites.CANVAS_VECTOR])
-async def test_a_picture_changes_when_it_is_moved_and_not_else(bench: Bench, page: Page) -> None:
-    for check in (MOVES, STILL):
-        found = await find(bench, drawn(page), check)
-        assert found.result == "pass", found.message
+PICTURES = pytest.mark.parametrize("page", [sites.CANVAS, sites.CANVAS_FRAMES, sites.CANVAS_VECTOR])
 
-    assert (await find(bench, drawn(Page(page.body)), MOVES)).result == "fail"
+
+@PICTURES
+@pytest.mark.parametrize("check", [MOVES, STILL], ids=["moves", "still"])
+async def test_a_picture_changes_when_it_is_moved_and_not_else(find: Find, page: Page, check: dict[str, Any]) -> None:
+    found = await find(drawn(page), check)
+
+    assert found.result == "pass", found.message
+
+
+@PICTURES
+async def test_a_picture_without_a_script_does_not_move_and_fails(find: Find, page: Page) -> None:
+    assert (await find(drawn(Page(page.body)), MOVES)).result == "fail"
 
 
 # Of each site what it can do, and one fault as people make it with such frameworks, with the check that finds it.
@@ -183,7 +275,8 @@ DRAWN: dict[str, tuple[list[dict[str, Any]], tuple[str, str], dict[str, Any], st
     "chat": (
         [SAID],
         ("room.current.send(JSON.stringify({name, text}))", "setLines(all => [...all, {name, text}])"),
-        SAID | {"lexicon": {one: {"role": "button"} for one in ("join-button", "send-button")}},  # Which leaves one way.
+        SAID
+        | {"lexicon": {one: {"role": "button"} for one in ("join-button", "send-button")}},  # Which leaves one way.
         "B: see zx81: `zx81` is not seen",
     ),
     "game": (
@@ -201,19 +294,35 @@ DRAWN: dict[str, tuple[list[dict[str, Any]], tuple[str, str], dict[str, Any], st
 }
 
 
-@pytest.mark.parametrize("framework", [REACT, PREACT], ids=lambda one: one.name)
-@pytest.mark.parametrize("site", DRAWN)
-async def test_a_site_that_a_framework_draws_holds_and_fails_with_a_usual_fault(
-    bench: Bench, framework: Framework, site: str
-) -> None:
-    (components, serve), (checks, (right, wrong), finder, words) = SITES[site], DRAWN[site]
-    for check in checks:
-        found = await find(bench, framework.beside(serve(framework.page(components))), check)
-        assert (found.result, found.probes > 0) == ("pass", True), found.message
+FRAMEWORKS = pytest.mark.parametrize("framework", [REACT, PREACT], ids=lambda one: one.name)
 
+
+@FRAMEWORKS
+@pytest.mark.parametrize(
+    ("site", "check"),
+    [(site, check) for site, (checks, *_) in DRAWN.items() for check in checks],
+    ids=[f"{site}-{number}" for site, (checks, *_) in DRAWN.items() for number in range(len(checks))],
+)
+async def test_a_site_that_a_framework_draws_holds(
+    find: Find, framework: Framework, site: str, check: dict[str, Any]
+) -> None:
+    components, serve = SITES[site]
+    found = await find(framework.beside(serve(framework.page(components))), check)
+
+    assert (found.result, found.probes > 0) == ("pass", True), found.message
+
+
+@FRAMEWORKS
+@pytest.mark.parametrize("site", DRAWN)
+async def test_a_site_that_a_framework_draws_fails_with_a_usual_fault(
+    find: Find, framework: Framework, site: str
+) -> None:
+    (components, serve), (_, (right, wrong), finder, words) = SITES[site], DRAWN[site]
     assert components.count(right) == 1
     mutant = framework.page(components.replace(right, wrong))
-    found = await find(bench, framework.beside(serve(mutant)), finder)
+
+    found = await find(framework.beside(serve(mutant)), finder)
+
     assert (found.result, words in found.message) == ("fail", True), found.message
 
 
@@ -229,7 +338,7 @@ slot.ondragover = event => event.preventDefault(); slot.ondrop = () => o.append(
 document.title = 'Fields of a form';"""
 
 
-async def test_lists_radios_drags_titles_and_ways_back(bench: Bench) -> None:
+async def test_lists_radios_drags_titles_and_ways_back(find: Find) -> None:
     check = {
         "lexicon": {"colour-field": {"role": "combobox", "name": "/colour/"}, "size": {"role": "radio", "name": "/./"}},
         "can": [
@@ -247,6 +356,6 @@ async def test_lists_radios_drags_titles_and_ways_back(bench: Bench) -> None:
             {"url": "/1:\\d+\\/$/"},
         ],
     }
-    found = await find(bench, drawn(Page(FIELDS, FIELDS_SCRIPT)), check)
+    found = await find(drawn(Page(FIELDS, FIELDS_SCRIPT)), check)
 
     assert found.result == "pass", found.message
