@@ -81,7 +81,7 @@ def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
 @pytest.mark.process
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("suite", ["planning", "tool-calling"])
-def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     printed, code = shell(f"plan bench validate {suite} -o md", tmp_path, timeout_s=280)
 
@@ -89,16 +89,16 @@ def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: P
         row(text, suite), row(printed, suite)
     )
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert code == 0 and PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 @pytest.mark.process
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
 async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating_docs: bool
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating: bool
 ) -> None:
     await stocked("typescript", engine, tmp_path_factory)
     command = f"plan bench validate coding-agent --cases '{PROGRAMS}' -o md"
@@ -110,9 +110,9 @@ async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_w
         (there,) = (one for one in blocks(text, "coding-agent") if read(one)[0] == read(block)[0])
         now = now.replace(there, block)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert code == 0 and PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def test_what_is_proved_of_the_programs_is_checked_in_every_way() -> None:
