@@ -85,8 +85,8 @@ types: $(VENV)/test.stamp
 contracts: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
-docs: $(VENV)/test.stamp ## Rewrite what is generated: schema, golden files, the output in docs/verbs
-	$(BIN)/python -m pytest -n 0 tests/compiler tests/planloop --update-golden --update-docs
+docs: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Rewrite everything generated: schemas, golden files, the output in docs
+	$(BIN)/python -m pytest -n 2 --dist loadfile -rfEs --update $(ARGS)
 
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
 	$(BIN)/python -m benchmarks.speed

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import sets
-from tests.suite import plugin
+from tests.suite import plugin, updates
 
 if TYPE_CHECKING:  # Most tests need no engine.
     from containers.docker_engine import DockerEngine
@@ -21,12 +21,11 @@ NO_NETWORK = "PLANLOOP_NO_NETWORK"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """One flag for every golden folder: expected results are written anew, for a person to look through."""
-    parser.addoption("--update-golden", action="store_true", help="rewrite expected results in tests/golden")
+    """Options of this suite."""
     parser.addoption("--seed", type=int, default=7, help="what random faults follow from")
-    parser.addoption("--update-docs", action="store_true", help="rewrite docs/verbs from what the verbs print")
     parser.addoption("--page", metavar="DIR", help="try this build of the page in the browser tests")
     plugin.add_options(parser)
+    updates.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("planloop")
+    updates.configure(config)
 
 
 @pytest.fixture
@@ -57,14 +57,8 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def is_updating(request: pytest.FixtureRequest) -> bool:
-    """Whether golden results are to be written rather than compared."""
-    return bool(request.config.getoption("--update-golden"))
-
-
-@pytest.fixture
-def is_updating_docs(request: pytest.FixtureRequest) -> bool:
-    """Whether the pages of the verbs are to be written rather than compared."""
-    return bool(request.config.getoption("--update-docs"))
+    """Whether the test rewrites its golden file or page (`make docs`) rather than compares with it."""
+    return bool(request.config.getoption("--update"))
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Every operation of the API: one row says where it is, what it takes and gives, and what it is for.
 
 Free of pydantic, so that a read at the owner's socket costs no import: `request` and `answer` name models, which
-`naming.py` finds and a test holds to be there. Whoever adds a path adds its row here, its models, and a look at
-`pytest tests/planloop/api --update-docs`, which writes `openapi.json` and the page's types anew.
+`naming.py` finds and a test holds to be there. To add a path, add its row here and its models, then run `make docs`,
+which rewrites `openapi.json` and the page's types.
 """
 
 from __future__ import annotations

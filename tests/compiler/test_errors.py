@@ -61,7 +61,7 @@ def test_the_page_in_the_docs_is_the_one_that_explain_prints(code: str, is_updat
     file = PAGES / f"{code}.md"
     if is_updating:
         file.write_text(page(code) or "")
-    assert file.read_text() == page(code), "run pytest with --update-golden"
+    assert file.read_text() == page(code), "run `make docs` and look at the difference"
 
 
 def test_no_page_is_left_over() -> None:

@@ -1,6 +1,6 @@
 """Golden folders: plans that compile to a stored graph, and plans whose faults are marked on the guilty lines.
 
-A new case is a new file. `pytest tests/compiler/test_golden.py --update-golden` writes the stored graphs anew.
+A new case is a new file. `make docs` rewrites the stored graphs.
 """
 
 from __future__ import annotations

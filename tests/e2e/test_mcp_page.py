@@ -41,15 +41,15 @@ async def played(folder: Folder, session: str) -> str:
     return re.sub(r"running for [^;]+;", "running for 0.1 s;", verb_pages.steady("\n".join(out)))
 
 
-async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating_docs: bool) -> None:
+async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating: bool) -> None:
     page = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan:.*?)^```\n", page)
     (session,) = SESSION.findall(page)
     with guests.running(folder, plan, "handbook.plan.yaml"):
         real = await played(folder, session)
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(page.replace(session, real))
-    assert real == SESSION.findall(PAGE.read_text())[0], "run the test with --update-docs and look at the difference"
+    assert real == SESSION.findall(PAGE.read_text())[0], "run `make docs` and look at the difference"
 
 
 def test_the_page_names_every_tool_of_ours_and_no_other_kind_of_resource() -> None:

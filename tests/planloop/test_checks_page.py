@@ -26,7 +26,7 @@ PARALLEL = 5
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_updating_docs: bool) -> None:
+async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     came: list[str] = []
@@ -54,15 +54,15 @@ async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_
         shown = shown.replace(nonce, example)
     now = SAID.sub(lambda _: f"```text\n{shown}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
-async def test_every_matcher_stands_on_the_page_with_what_it_means(is_updating_docs: bool) -> None:
+async def test_every_matcher_stands_on_the_page_with_what_it_means(is_updating: bool) -> None:
     rows = "".join(f"| `{name}` | {words} |\n" for name, words in WORDS.items())
     now = TABLE.sub(lambda _: rows, PAGE.read_text().replace("MATCHERS\n", "| x |\n"))
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert rows in PAGE.read_text(), "run the tests with --update-docs and look at the difference"
+    assert rows in PAGE.read_text(), "run `make docs` and look at the difference"

@@ -15,13 +15,13 @@ PAGE = ROOT / "docs" / "forks.md"
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     (tmp_path / "try.plan.yaml").write_text(plan)
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"

@@ -1,6 +1,6 @@
 """The page words containers in TypeScript as the command line does: both are held to one corpus.
 
-`web/tests/corpus/containers.json` is written from here (`--update-golden`) and read by `web/tests/containers.test.ts`.
+`web/tests/corpus/containers.json` is written from here (`make docs`) and read by `web/tests/containers.test.ts`.
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ def test_containers_are_worded_alike(is_updating: bool) -> None:
     if is_updating:
         CORPUS.write_text(text)
 
-    assert CORPUS.read_text() == text, "run with --update-golden, then `npx vitest run` in web"
+    assert CORPUS.read_text() == text, "run `make docs`, then `npx vitest run` in web"

@@ -1,6 +1,6 @@
 """The page folds the log and words objects in TypeScript as the product does: both are held to one corpus.
 
-`web/tests/corpus` is written from here (`--update-golden`) and read by `web/tests/*.test.ts`.
+`web/tests/corpus` is written from here (`make docs`) and read by `web/tests/*.test.ts`.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def test_the_corpus_of_the_page_is_what_the_product_does(name: str, made: Any, i
     if is_updating:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found, ensure_ascii=False, separators=(",", ":")) + "\n")
-    assert json.loads(path.read_text()) == found, "run pytest with --update-golden, then npx vitest run in web"
+    assert json.loads(path.read_text()) == found, "run `make docs`, then `npx vitest run` in web"
 
 
 def test_the_corpus_has_every_sort_of_change() -> None:

@@ -23,13 +23,13 @@ def played(block: str, folder: Path, *, timeout_s: float = 15) -> str:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_the_sessions_of_the_readme_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_sessions_of_the_readme_are_real(tmp_path: Path, is_updating: bool) -> None:
     folder = tmp_path / "quickstart"
     shutil.copytree(ROOT / "plans" / "examples" / "quickstart", folder)
     text = README.read_text()
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], folder)}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         README.write_text(now)
-    assert README.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert README.read_text() == now, "run `make docs` and look at the difference"

@@ -1,4 +1,4 @@
-"""Every verb has a page, and what the page shows is what the verb prints: `--update-docs` writes them anew."""
+"""Every verb has a page, and what the page shows is what the verb prints: `make docs` rewrites them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def _help_of(verb: str) -> str:
 
 @pytest.mark.process(keep=5)
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updating: bool) -> None:
     page = verb_pages.page(verb, tmp_path)
-    if is_updating_docs:
+    if is_updating:
         page.path.parent.mkdir(parents=True, exist_ok=True)
         page.path.write_text(page.text)
 
-    assert page.path.read_text() == page.text, "run the tests with --update-docs and look at the difference"
+    assert page.path.read_text() == page.text, "run `make docs` and look at the difference"
 
 
-def test_the_list_of_verbs_is_the_commands_own(is_updating_docs: bool) -> None:
+def test_the_list_of_verbs_is_the_commands_own(is_updating: bool) -> None:
     path = verb_pages.PAGES / "README.md"
-    if is_updating_docs:
+    if is_updating:
         path.write_text(verb_pages.index())
 
     assert path.read_text() == verb_pages.index()

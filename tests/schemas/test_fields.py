@@ -29,7 +29,7 @@ def test_the_schema_file_is_what_the_tables_say(is_updating: bool) -> None:
     text = json.dumps(plan_schema(), indent=1, ensure_ascii=False) + "\n"
     if is_updating:
         SCHEMA.write_text(text)
-    assert SCHEMA.read_text() == text, "run pytest with --update-golden"
+    assert SCHEMA.read_text() == text, "run `make docs` and look at the difference"
 
 
 def test_the_schema_is_a_valid_draft_7_schema() -> None:

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "tool-calling.md"
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     files = re.findall(r"(?ms)^```yaml\n(.*?)^```\n", text)
     for name, content in zip(("desk.yaml", "world.yaml", "others.yaml"), files, strict=True):
@@ -27,9 +27,9 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating_docs: bool)
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def test_every_member_class_and_figure_stands_on_the_page() -> None:

@@ -34,7 +34,7 @@ def starts(folder: Path) -> str:
     return "\n".join(f"{number}. {what}" for number, what in enumerate(entry_of(folder, "auto").tried, 1))
 
 
-def test_the_page_shows_the_cases_the_wrong_programs_and_the_starts(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_page_shows_the_cases_the_wrong_programs_and_the_starts(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     parts = {
         "What is asked, and how it is judged": (r"\| case \| checks \|\n(?:\|.*\n)+|CASES\n", cases()),
@@ -45,7 +45,7 @@ def test_the_page_shows_the_cases_the_wrong_programs_and_the_starts(tmp_path: Pa
     for pattern, made in parts.values():
         now = re.sub(pattern, lambda _, made=made: f"{made}\n", now, count=1)  # type: ignore[misc]
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
     assert all(f"## {heading}" in now and made in now for heading, (_, made) in parts.items())

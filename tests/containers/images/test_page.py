@@ -18,16 +18,14 @@ PAGE = ROOT / "docs" / "images.md"
 
 @pytest.mark.engine
 @pytest.mark.timeout(180)
-def test_the_sessions_of_the_page_are_real(
-    engine: DockerEngine, tmp_path: Path, apt: str, is_updating_docs: bool
-) -> None:
+def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, apt: str, is_updating: bool) -> None:
     text = PAGE.read_text()
 
     now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path, apt)}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def _played(block: str, folder: Path, apt: str) -> str:

@@ -19,23 +19,23 @@ WEB = ROOT / "web"
 TYPES = WEB / "src" / "api-types.d.ts"
 
 
-def test_the_committed_description_is_that_of_the_table(is_updating_docs: bool) -> None:
+def test_the_committed_description_is_that_of_the_table(is_updating: bool) -> None:
     made = json.dumps(openapi.description(), indent=1, ensure_ascii=False) + "\n"
-    if is_updating_docs:
+    if is_updating:
         openapi.FILE.write_text(made)
 
-    assert openapi.FILE.read_text() == made, "run the tests with --update-docs and look at the difference"
+    assert openapi.FILE.read_text() == made, "run `make docs` and look at the difference"
 
 
 @pytest.mark.process
-def test_the_types_of_the_page_are_made_of_the_description(is_updating_docs: bool) -> None:
+def test_the_types_of_the_page_are_made_of_the_description(is_updating: bool) -> None:
     made = subprocess.run(
         ["node_modules/.bin/openapi-typescript", str(openapi.FILE)], cwd=WEB, capture_output=True, text=True, check=True
     ).stdout
-    if is_updating_docs:
+    if is_updating:
         TYPES.write_text(made)
 
-    assert TYPES.read_text() == made, "run the tests with --update-docs and look at the difference"
+    assert TYPES.read_text() == made, "run `make docs` and look at the difference"
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.method} {row.path}")

@@ -65,7 +65,7 @@ def _tables(text: str) -> str:
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
-def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     folder = Folder(tmp_path)
@@ -74,6 +74,6 @@ def test_what_the_page_shows_is_what_is_answered(tmp_path: Path, is_updating_doc
     with served(folder.path) as site:
         now = REQUEST.sub(lambda found: _answered(site, found[1]), _program(site, _tables(text)))
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"

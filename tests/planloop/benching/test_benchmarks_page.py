@@ -17,16 +17,16 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 @pytest.mark.process
 @pytest.mark.timeout(240)
-def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating_docs: bool) -> None:
+def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (suite,) = re.findall(r"(?ms)^```yaml\n(suite: .*?)^```\n", text)
     (tmp_path / "notes.yaml").write_text(suite)
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path, timeout_s=60)}```\n", text)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def test_the_page_names_every_standard_cheat() -> None:

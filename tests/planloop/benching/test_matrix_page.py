@@ -83,15 +83,15 @@ def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("suite", ["planning", "tool-calling"])
-def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating_docs: bool) -> None:
-    if sets.is_nightly() or is_updating_docs:
-        check_whole_matrix(suite, tmp_path, is_updating_docs)
+def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating: bool) -> None:
+    if sets.is_nightly() or is_updating:
+        check_whole_matrix(suite, tmp_path, is_updating)
     else:
         for case in sets.points([*suites.required(SHIPPED[suite]).suite.cases], KEPT, f"matrix of {suite}"):
             check_matrix_of(suite, case, tmp_path)
 
 
-def check_whole_matrix(suite: str, folder: Path, is_updating_docs: bool) -> None:
+def check_whole_matrix(suite: str, folder: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     printed, code = shell(f"plan bench validate {suite} -o md", folder, timeout_s=280)
 
@@ -99,9 +99,9 @@ def check_whole_matrix(suite: str, folder: Path, is_updating_docs: bool) -> None
         row(text, suite), row(printed, suite)
     )
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert code == 0 and PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def check_matrix_of(suite: str, case: str, folder: Path) -> None:
@@ -110,7 +110,7 @@ def check_matrix_of(suite: str, case: str, folder: Path) -> None:
 
     (block,) = blocks(printed, suite)
     assert code == 0
-    assert block in blocks(PAGE.read_text(), suite), "run the tests with --update-docs and look at the difference"
+    assert block in blocks(PAGE.read_text(), suite), "run `make docs` and look at the difference"
 
 
 @pytest.mark.network  # Makes the image of TypeScript.
@@ -119,7 +119,7 @@ def check_matrix_of(suite: str, case: str, folder: Path) -> None:
 @pytest.mark.anyio
 @pytest.mark.timeout(600)
 async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_what_validating_prints(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating_docs: bool
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, engine: DockerEngine, is_updating: bool
 ) -> None:
     await stocked("typescript", engine, tmp_path_factory)
     command = f"plan bench validate coding-agent --cases '{PROGRAMS}' -o md"
@@ -131,9 +131,9 @@ async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_w
         (there,) = (one for one in blocks(text, "coding-agent") if read(one)[0] == read(block)[0])
         now = now.replace(there, block)
 
-    if is_updating_docs:
+    if is_updating:
         PAGE.write_text(now)
-    assert code == 0 and PAGE.read_text() == now, "run the tests with --update-docs and look at the difference"
+    assert code == 0 and PAGE.read_text() == now, "run `make docs` and look at the difference"
 
 
 def test_what_is_proved_of_the_programs_is_checked_in_every_way() -> None:
