@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e.command import PLAN
+from tests.e2e.folder import Folder
 
 GOOD = "plan: p\ntasks:\n  a: {run: 'true'}\n"
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from planloop.benching import folder as files
-from tests.e2e import benches
-from tests.e2e.folder import PLAN, Folder, Said
+from tests.e2e import benches, command
+from tests.e2e.folder import Folder, Said
 
 KILLS = 10
 SEEDS = range(5)
@@ -65,7 +65,7 @@ def kill_after(folder: Folder, run: Path, seconds: float) -> None:
     """Begins the run, or goes on with it, and kills whoever does so after that time."""
     words = ("resume", str(run)) if (run / files.PLAN_JSON).exists() else ("run", "suite.yaml", *MODELS, *WILD)
     with (folder.path / "out").open("a") as out:
-        process = subprocess.Popen([*PLAN, "bench", *words], cwd=folder.path, stdout=out, stderr=out)
+        process = command.start("bench", *words, cwd=folder.path, stdout=out, stderr=out)
     try:
         process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
