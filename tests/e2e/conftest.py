@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import yards
+from tests.e2e import command, yards
 from tests.e2e.folder import Folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> None:
+    command.prepare()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from planloop import wiring
-
-PLAN = (sys.executable, "-m", "planloop")
+from tests.e2e import command
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +69,19 @@ class Folder:
         return file
 
     def run(
-        self, *words: str, timeout_s: float = 110.0, path: str | None = None, env: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        timeout_s: float = 110.0,
+        path: str | None = None,
+        env: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> Said:
-        """Runs `plan` with `words` to its end; `path` replaces the folders where programs are looked for."""
-        done = subprocess.run(
-            [*PLAN, *words],
-            cwd=self.path,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
-            env={**wiring.environment(), **(env or {}), **({} if path is None else {"PATH": path})},
-        )
+        """Runs `plan` with `words` to its end; `path` replaces the folders where programs are looked for.
+
+        `fresh` starts Python instead of forking a process that has the command loaded.
+        """
+        given = {**wiring.environment(), **(env or {}), **({} if path is None else {"PATH": path})}
+        done = command.run(*words, cwd=self.path, env=given, timeout_s=timeout_s, fresh=fresh)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -109,11 +107,10 @@ class Folder:
         return [json.loads(line) for line in mirror.read_text().splitlines() if line.endswith("}")]
 
     @contextmanager
-    def started(self, *words: str) -> Iterator[Owner]:
+    def started(self, *words: str, fresh: bool = False) -> Iterator[Owner]:
         """`plan apply …` running; killed with whatever it left when the block ends."""
-        command = [*PLAN, "apply", *words]
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        with subprocess.Popen(command, cwd=self.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+        pipe, both = subprocess.PIPE, subprocess.STDOUT
+        with command.start("apply", *words, cwd=self.path, stdout=pipe, stderr=both, fresh=fresh) as process:
             owner = Owner(process)
             try:
                 yield owner
@@ -124,10 +121,10 @@ class Folder:
                         os.kill(pid, signal.SIGKILL)
 
     @contextmanager
-    def killed(self, *words: str) -> Iterator[Owner]:
+    def killed(self, *words: str, fresh: bool = False) -> Iterator[Owner]:
         """`plan apply …` running; at the end of the block it is killed -9, and what it started is left alone."""
         with (self.path / "owner.out").open("a") as out:
-            process = subprocess.Popen([*PLAN, "apply", *words], cwd=self.path, stdout=out, stderr=out, text=True)
+            process = command.start("apply", *words, cwd=self.path, stdout=out, stderr=out, fresh=fresh)
         try:
             yield Owner(process)
         finally:

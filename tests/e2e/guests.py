@@ -17,7 +17,9 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import command
+from tests.e2e.command import PLAN
+from tests.e2e.folder import Folder
 
 HANDBOOK = """\
 plan: handbook
@@ -136,8 +138,7 @@ class Door:
 @contextmanager
 def over_http(folder: Folder, *words: str) -> Iterator[Door]:
     """`plan mcp --http` on a free port."""
-    command = [*PLAN, "mcp", "--http", "--port", "0", *words]
-    with subprocess.Popen(command, cwd=folder.path, stdout=subprocess.PIPE, text=True) as process:
+    with command.start("mcp", "--http", "--port", "0", *words, cwd=folder.path, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         tokens: dict[str, str] = {}
         url = ""
@@ -199,9 +200,8 @@ class Raw:
 @contextmanager
 def by_hand(folder: Folder, *words: str) -> Iterator[Raw]:
     """`plan mcp` with a script at the other end, after the handshake; its input is closed when the block ends."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    command = [*PLAN, "mcp", *words]
-    with subprocess.Popen(command, cwd=folder.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+    pipe = subprocess.PIPE
+    with command.start("mcp", *words, cwd=folder.path, stdin=pipe, stdout=pipe) as process:
         raw = Raw(process)
         try:
             said = {"name": "script", "version": "1"}

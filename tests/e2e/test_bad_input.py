@@ -11,7 +11,8 @@ import pytest
 
 import compiler
 from planloop.sources import FolderSources
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e.command import PLAN
+from tests.e2e.folder import Folder
 
 GOOD = "plan: p\ntasks:\n  a: {run: 'true'}\n"
 

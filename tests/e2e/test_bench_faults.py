@@ -17,8 +17,8 @@ from benchmarks.grading.program import LABEL
 from planloop.benching.folder import PLAN_FILE
 from planloop.core import label_of
 from planloop.places import of_file
-from tests.e2e import benches, yards
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import benches, command, yards
+from tests.e2e.folder import Folder
 from tests.e2e.test_disk import small_disk
 from tests.e2e.test_full_disk import fill
 from tests.e2e.yards import IMAGE, OwnEngine
@@ -221,12 +221,11 @@ def gone(api: docker.APIClient, which: dict[str, str], how: str) -> None:
 
 
 @contextmanager
-def begun(folder: Folder, model: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def begun(folder: Folder, model: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """The run while it goes, and where it says so."""
     out = folder.path / "out"
     with out.open("wb") as file:
-        words = [*PLAN, *run_of(model)]
-        process = subprocess.Popen(words, cwd=folder.path, stdout=file, stderr=file)
+        process = command.start(*run_of(model), cwd=folder.path, stdout=file, stderr=file)
     try:
         yield process, out
     finally:

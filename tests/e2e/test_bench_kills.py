@@ -16,8 +16,8 @@ import pytest
 
 from planloop.benching import folder as files
 from tests import sets
-from tests.e2e import benches
-from tests.e2e.folder import PLAN, Folder, Said
+from tests.e2e import benches, command
+from tests.e2e.folder import Folder, Said
 
 KILLS = range(10)
 KEPT = 3  # Kills of each seed in the set change.
@@ -69,7 +69,7 @@ def kill_after(folder: Folder, run: Path, seconds: float) -> None:
     """Begins the run, or goes on with it, and kills whoever does so after that time."""
     words = ("resume", str(run)) if (run / files.PLAN_JSON).exists() else ("run", "suite.yaml", *MODELS, *WILD)
     with (folder.path / "out").open("a") as out:
-        process = subprocess.Popen([*PLAN, "bench", *words], cwd=folder.path, stdout=out, stderr=out)
+        process = command.start("bench", *words, cwd=folder.path, stdout=out, stderr=out)
     try:
         process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest
 
 from benchmarks.compiling.compiled import SCORING
 from planloop.benching import images
-from tests.e2e import benches
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import benches, command
+from tests.e2e.folder import Folder
 
 REFUSED = {
     "a name that is a path": ("--name", "../r"),
@@ -153,8 +152,8 @@ def test_who_goes_on_with_a_run_that_goes_changes_nothing_of_it(folder: Folder) 
     benches.lay(folder)
     (folder.path / "wait.yaml").write_text('"*": [{sleep: 1h}]\n')
     run = folder.path / "reports" / "mixed" / "r"
-    words = [*PLAN, "bench", "run", "suite.yaml", "--model", "script:wait.yaml", "--cases", "writes", "--name", "r"]
-    with (folder.path / "out").open("wb") as out, subprocess.Popen(words, cwd=folder.path, stdout=out) as process:
+    words = ("bench", "run", "suite.yaml", "--model", "script:wait.yaml", "--cases", "writes", "--name", "r")
+    with (folder.path / "out").open("wb") as out, command.start(*words, cwd=folder.path, stdout=out) as process:
         try:
             while not any(event["type"] == "case/start" for event in benches.events(run)):
                 time.sleep(0.02)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e import benches, yards
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import benches, command, yards
+from tests.e2e.folder import Folder
 
 LIMITED = """\
 suite: limited
@@ -199,8 +198,8 @@ cases: {one: {}, two: {}}
 def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Folder) -> None:
     folder.write("suite.yaml", WAITS)
     run = folder.path / "reports" / "waits" / "r"
-    words = [*PLAN, "bench", "run", "suite.yaml", "--model", "oracle", "--name", "r"]
-    with (folder.path / "out").open("wb") as out, subprocess.Popen(words, cwd=folder.path, stdout=out) as process:
+    words = ("bench", "run", "suite.yaml", "--model", "oracle", "--name", "r")
+    with (folder.path / "out").open("wb") as out, command.start(*words, cwd=folder.path, stdout=out) as process:
         plan = ("--plan", str(run / "run.plan.yaml"))
         while process.poll() is None and folder.run("patch", "task/one--oracle--1", "notes=hurry", *plan).code != 0:
             pass  # Its plan is not there yet.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from planloop.exits import Exit
-from tests.e2e.folder import PLAN as COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder, Said
 from tests.e2e.test_terminal import terminal
 from tests.servers import EVERYTHING
@@ -51,9 +51,7 @@ def staying(folder: Folder, text: str) -> Iterator[None]:
 
 
 def chat(folder: Folder, text: str, *words: str) -> Said:
-    done = subprocess.run(
-        [*COMMAND, "chat", *words], cwd=folder.path, input=text, capture_output=True, check=False, text=True, timeout=15
-    )
+    done = command.run("chat", *words, cwd=folder.path, input=text, timeout_s=15)
     assert "Traceback" not in done.stderr, done.stderr
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -160,9 +158,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
 def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> None:
     text = PLAN.replace("plan: demo\n", 'plan: demo\napprove: ["write(*)"]\n')
     with staying(folder, text):
-        asked = subprocess.Popen(
-            [*COMMAND, "send", ".", "how far?", "--ask"], cwd=folder.path, stdout=subprocess.PIPE, text=True
-        )
+        asked = command.start("send", ".", "how far?", "--ask", cwd=folder.path, stdout=subprocess.PIPE)
         with folder_waits(folder):
             said = chat(folder, "/approve\n")
         assert "approved" in said.out, said
@@ -194,7 +190,7 @@ def test_a_pipe_can_answer_what_its_own_question_waits_for(
 @contextmanager
 def folder_waits(folder: Folder) -> Iterator[None]:
     """Goes on once something waits for a yes."""
-    watch = subprocess.Popen([*COMMAND, "events", "-w", "-n", "0"], cwd=folder.path, stdout=subprocess.PIPE, text=True)
+    watch = command.start("events", "-w", "-n", "0", cwd=folder.path, stdout=subprocess.PIPE)
     assert watch.stdout is not None
     if not folder.json("get", "approvals"):
         for _ in watch.stdout:

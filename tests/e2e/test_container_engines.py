@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import yards
-from tests.e2e.folder import PLAN as PLAN_COMMAND
+from tests.e2e import command, yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, OwnEngine, Yard, ready
 
@@ -108,7 +107,7 @@ def test_an_engine_that_goes_while_containers_are_taken_down_leaves_none(ground:
     with folder.started("--yes", "p.yaml") as owner, closing(yard.api.events(filters={"event": "kill"})) as told:
         yard.until_owned(owner)
         yard.until_settled()
-        with subprocess.Popen([*PLAN_COMMAND, "down"], cwd=folder.path, stdout=subprocess.PIPE, text=True) as down:
+        with command.start("down", cwd=folder.path, stdout=subprocess.PIPE) as down:
             assert next(told), "it has heard TERM, and takes a while"
             ground.engine.stop()
             ground.engine.start()

@@ -19,7 +19,7 @@ import pytest
 from planloop.client import OwnerGone
 from planloop.exits import Halt
 from tests import sets
-from tests.e2e.folder import PLAN as PLAN_COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.toll import Point, Toll, toll
 from tests.e2e.yards import IMAGE, Yard
@@ -64,7 +64,7 @@ def gate(yard: Yard, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toll]:
 def lived(folder: Folder, gate: Toll, point: Point, *words: str) -> int:
     """How a command ended that dies at the first call at which none has died yet, if there is one."""
     with (folder.path / "owner.out").open("a") as out:
-        process = subprocess.Popen([*PLAN_COMMAND, *words], cwd=folder.path, stdout=out, stderr=out, text=True)
+        process = command.start(*words, cwd=folder.path, stdout=out, stderr=out)
     gate.point, gate.victim = point, process
     try:
         return process.wait()
@@ -167,9 +167,7 @@ def test_an_owner_killed_at_any_time_leaves_nothing(yard: Yard, folder: Folder) 
             yard.until_owned(owner)
             yard.until_settled()
             assert len(yard.networks()) == 2
-            down = subprocess.Popen(
-                [*PLAN_COMMAND, "down"], cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
+            down = command.start("down", cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 owner.process.wait(timeout=moment_s(-kill - 1, 1.5))
             except subprocess.TimeoutExpired:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.folder import PLAN as PLAN_COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard
 
@@ -134,9 +134,7 @@ def test_law_a_secret_is_in_no_file_of_the_plan_and_in_nothing_that_is_said(yard
         labels = yard.inspect("sut")["Config"]["Labels"]
         assert words_in(str(labels)) == []
         assert words_in(str(yard.inspect("sut")["Config"]["Env"])), "it does know them"
-        with subprocess.Popen(
-            [*PLAN_COMMAND, "logs", "container/sut", "-f"], cwd=folder.path, stdout=subprocess.PIPE, text=True
-        ) as following:
+        with command.start("logs", "container/sut", "-f", cwd=folder.path, stdout=subprocess.PIPE) as following:
             assert following.stdout is not None
             heard = []
             for line in following.stdout:

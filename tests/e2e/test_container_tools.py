@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from contextlib import closing
 from typing import Any
 
@@ -18,7 +17,8 @@ from planloop import wiring
 from planloop.core import label_of
 from planloop.places import Place
 from tests.containers import engines
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import command
+from tests.e2e.folder import Folder
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 
@@ -311,15 +311,7 @@ tasks:
     )
     assert folder.run("apply", "--yes", "--detach", "task.yaml").code == 0
     try:
-        said = subprocess.run(
-            [*PLAN, "chat", "container/sut"],
-            cwd=folder.path,
-            input="how is it?\n",
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=60,
-        )
+        said = command.run("chat", "container/sut", cwd=folder.path, input="how is it?\n", timeout_s=60)
         assert (said.returncode, said.stdout) == (0, "it is well\n")
         assert folder.run("chat", "container/none").code == 6
         folder.run("send", "debug", "now break it")

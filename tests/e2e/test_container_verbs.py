@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import yards
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import command, yards
+from tests.e2e.command import PLAN
+from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.e2e.yards import IMAGE, Yard
 
@@ -41,11 +42,7 @@ def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
 
 
 def started(folder: Folder, *words: str) -> subprocess.Popen[str]:
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]
-        [*PLAN, *words], cwd=folder.path, text=True, **pipes
-    )
-    return process
+    return command.start(*words, cwd=folder.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_containers_are_shown_and_their_logs_followed_to_their_end(yard: Yard, folder: Folder) -> None:
@@ -144,13 +141,8 @@ def test_a_command_inside_has_its_own_outputs_input_and_exit_code(yard: Yard, fo
         assert (
             folder.run("exec", "db", "-w", "/tmp", "-u", "1000", "--", "sh", "-c", "pwd; id -u").out == "/tmp\n1000\n"
         )
-        piped = subprocess.run(
-            [*PLAN, "exec", "-i", "db", "wc", "-c"],
-            cwd=folder.path,
-            input=b"x" * 300_000,
-            capture_output=True,
-            check=True,
-        )
+        piped = command.run("exec", "-i", "db", "wc", "-c", cwd=folder.path, input=b"x" * 300_000, text=False)
+        assert piped.returncode == 0
         assert piped.stdout.split() == [b"300000"]
 
         missing = folder.run("exec", "db", "--", "bash")

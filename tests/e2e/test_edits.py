@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.e2e.folder import PLAN, Folder, Owner
+from tests.e2e.command import PLAN
+from tests.e2e.folder import Folder, Owner
 
 # `paint` works in steps until a file `stop` appears; `wait` is a long command with a child process of its own.
 PLAN_TEXT = """\

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from planloop.exits import Exit
-from tests.e2e.folder import PLAN as COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder
 
 PLAN = """\
@@ -30,8 +30,8 @@ def _rev_of(folder: Folder, type_: str, subject: str, plan: str = "demo") -> int
 
 def _until_started(folder: Folder) -> str:
     """What the first call is that an agent starts, once it has."""
-    command = [*COMMAND, "events", "-w", "-n", "0", "-o", "json", "--type", "call.started"]
-    with subprocess.Popen(command, cwd=folder.path, stdout=subprocess.PIPE, text=True) as watch:
+    words = ("events", "-w", "-n", "0", "-o", "json", "--type", "call.started")
+    with command.start(*words, cwd=folder.path, stdout=subprocess.PIPE) as watch:
         assert watch.stdout is not None
         line = next((line for line in watch.stdout if "sleep 30" in line), "")
         watch.kill()

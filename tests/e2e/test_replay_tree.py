@@ -127,7 +127,7 @@ def test_a_replay_writes_no_dump(folder: Folder) -> None:
 def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> None:
     folder.write("demo.plan.yaml", AGENTS)
     with folder.started("demo.plan.yaml") as owner:
-        owner.until("child")
+        owner.until("running +task/child")
         assert folder.run("patch", "child", "notes=be quick").code == 0
         folder.write("demo.plan.yaml", AGENTS.replace("two agents", "three agents"))
         owner.until("edited")
@@ -144,7 +144,7 @@ def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> N
 def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None:
     folder.write("demo.plan.yaml", AGENTS)
     with folder.started("demo.plan.yaml") as owner:
-        owner.until("child")
+        owner.until("running +task/child")
     with folder.started("demo.plan.yaml") as owner:
         owner.until("goes on|rev")
         assert folder.run("send", "child", "go").code == 0

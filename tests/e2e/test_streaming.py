@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.e2e.folder import PLAN as COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.test_chat import staying
 from tests.e2e.test_terminal import terminal
@@ -53,8 +53,8 @@ def test_a_conversation_shows_a_reply_before_it_is_complete(folder: Folder) -> N
 
 def test_who_follows_a_transcript_sees_a_reply_before_it_is_complete(folder: Folder) -> None:
     with told(folder, "tell a story"):
-        command = [*COMMAND, "logs", "agent/.", "-f"]
-        with subprocess.Popen(command, cwd=folder.path, stdout=subprocess.PIPE, bufsize=0) as follower:
+        words, pipe = ("logs", "agent/.", "-f"), subprocess.PIPE
+        with command.start(*words, cwd=folder.path, stdout=pipe, text=False, bufsize=0) as follower:
             assert follower.stdout is not None
             seen = b""
             while b"once upon a time" not in seen:

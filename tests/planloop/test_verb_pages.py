@@ -17,7 +17,7 @@ def test_every_page_has_the_help_of_its_verb() -> None:
     pages = {verb: (verb_pages.PAGES / f"{verb}.md").read_text() for verb in VERBS}
     different = [verb for verb, text in pages.items() if f"```\n{_help_of(verb)}\n```" not in text]
 
-    assert different == [], "run the tests with --update-docs and look at the difference"
+    assert different == [], "run `make docs` and look at the difference"
 
 
 def _help_of(verb: str) -> str:

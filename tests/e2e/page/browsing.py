@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 from playwright.sync_api import ConsoleMessage, Page
 
 from tests.architecture.tree import ROOT
-from tests.e2e.folder import PLAN, Folder
+from tests.e2e import command
+from tests.e2e.folder import Folder
 
 SHOTS = ROOT / "reports" / "page"
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -61,9 +62,8 @@ def owned(folder: Folder, text: str) -> Iterator[None]:
 def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
     """`plan serve` on a free port, with another build of the page when one is given, until the block ends."""
     built = [] if page is None else ["--page", str(page)]
-    command = [*PLAN, "serve", "--port", "0", *built, *words]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=folder.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    with command.start("serve", "--port", "0", *built, *words, cwd=folder.path, stdout=pipe, stderr=both) as process:
         try:
             yield _links(process)
         finally:

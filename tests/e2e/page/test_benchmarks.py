@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from schemas.encoding import canonical, digest
-from tests.e2e.folder import PLAN, Folder, Owner
+from tests.e2e import command
+from tests.e2e.folder import Folder, Owner
 from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -152,8 +153,8 @@ def test_runs_are_compared_with_paired_differences(
 
 @contextmanager
 def _going(folder: Folder, *words: str) -> Iterator[Owner]:
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen([*PLAN, "bench", "run", *words], cwd=folder.path, text=True, **pipes) as process:  # type: ignore[call-overload]
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    with command.start("bench", "run", *words, cwd=folder.path, stdout=pipe, stderr=both) as process:
         try:
             yield Owner(process)
         finally:

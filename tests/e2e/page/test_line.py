@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.folder import PLAN as COMMAND
+from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Opened, Running, Serve, Serving
 from tests.planloop.gateway.writers import deleted
@@ -137,9 +137,7 @@ def test_the_page_comes_back_when_plan_serve_does(
 @contextmanager
 def _serving(folder: Path, port: str, *words: str) -> Iterator[str]:
     """The link of a `plan serve` on that port, until the block ends."""
-    command = [*COMMAND, "serve", "--port", port, *words]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=folder, text=True, **pipes) as process:  # type: ignore[call-overload]
+    with command.start("serve", "--port", port, *words, cwd=folder, stdout=subprocess.PIPE) as process:
         link = re.search(r"http\S+", process.stdout.readline())
         assert link is not None
         yield link[0]

@@ -7,7 +7,6 @@ import re
 import signal
 import ssl
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from typing import Any
 
 import aiohttp
 
-from planloop import wiring
 from schemas.encoding import decode
+from tests.e2e import command
 
-PLAN = (sys.executable, "-m", "planloop")
 LINK = re.compile(r"(https?)://(\S+)/#token=(\S+)")
 Frames = AsyncIterator[Mapping[str, Any]]
 
@@ -114,10 +112,8 @@ class Served:
 @contextmanager
 def served(folder: Path, *words: str) -> Iterator[Served]:
     """`plan serve` in `folder` on a free port, until the block ends, when it must end well and in silence."""
-    command = [*PLAN, "serve", "--port", "0", *words]
-    environment = dict(wiring.environment())
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=folder, text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
+    pipe, both = subprocess.PIPE, subprocess.STDOUT
+    with command.start("serve", "--port", "0", *words, cwd=folder, stdout=pipe, stderr=both) as process:
         try:
             gateway = _said(process)
             yield gateway

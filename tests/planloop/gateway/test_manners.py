@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from planloop.gateway import tokens
+from tests.e2e import command
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import PLAN, served
+from tests.planloop.gateway.gateways import served
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -106,11 +107,9 @@ def test_it_ends_by_a_term_as_by_ctrl_c_and_when_its_terminal_goes(done: Folder)
 
 def test_on_a_narrow_terminal_a_link_is_still_one_word(done: Folder) -> None:
     read, write = os.openpty()
-    command = ["stty", "cols", "40"]
-    subprocess.run(command, stdin=write, check=True)
-    with subprocess.Popen(
-        [*PLAN, "serve", "--port", "0"], cwd=done.path, stdin=write, stdout=write, stderr=write
-    ) as process:
+    subprocess.run(["stty", "cols", "40"], stdin=write, check=True)
+    streams = {"stdin": write, "stdout": write, "stderr": write}
+    with command.start("serve", "--port", "0", cwd=done.path, **streams) as process:
         seen = b""
         while b"Ctrl-C" not in seen:
             seen += os.read(read, 1000)
